@@ -24,7 +24,7 @@ from .dtypes import (
     promote_types,
     scalar_dtype,
 )
-from .errors import call_error, describe, warn_of_lost_gradient
+from .errors import ConversionError, call_error, describe, warn_of_lost_gradient
 from .graph import edge_of
 from .hooks import LeafHooks, RemovableHandle
 from .layout import Size as Size
@@ -151,17 +151,14 @@ class Tensor(Copies, TensorMethods):
             tell_departed(self, "bool")
         return bool(self.array)
 
+    # ops.numpy.bare_arrays enters forms of these two that see to it that no gradient is lost.
     def __float__(self) -> float:
-        if self._requires:
-            warn_of_lost_gradient()
         return float(self.item())
 
     def __int__(self) -> int:
         return int(self.item())
 
     def __complex__(self) -> complex:
-        if self._requires:
-            warn_of_lost_gradient()
         return complex(self.item())
 
     def __index__(self) -> int:
@@ -546,6 +543,11 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
             python_numbers, has_tensors = False, True
             dtypes.add(value.array.dtype)
             if value._requires:
+                if modes.transform and modes.grad_enabled:
+                    raise ConversionError(
+                        f"{modes.transform}: tensor: a list with a Tensor that requires grad, {describe(value)}, "
+                        "would become a Tensor without a history; join Tensors with stack"
+                    )
                 warn_of_lost_gradient()
             array = value.numpy(force=True)
             return array.reshape(()) if array.size == 1 else array  # PyTorch takes Tensors of one element as numbers

@@ -244,7 +244,11 @@ def _full_like(
     device: Any = None,
 ) -> Tensor:
     x, values = tensors(a, fill_value)
-    lengths = x.shape if shape is None else (shape,) if np.ndim(shape) == 0 else tuple(shape)
+    if shape is None:
+        full = ops.empty_like(x, dtype=dtype)  # inside vmap one for each example, as zeros_like is
+        full[...] = values.astype(full.dtype)
+        return full
+    lengths = (shape,) if np.ndim(shape) == 0 else tuple(shape)
     return ops.clone(ops.broadcast_to(values, lengths).astype(x.dtype if dtype is None else dtype))
 
 
