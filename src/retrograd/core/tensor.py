@@ -151,15 +151,8 @@ class Tensor(Copies, TensorMethods):
             tell_departed(self, "bool")
         return bool(self.array)
 
-    # ops.numpy.bare_arrays enters forms of these two that see to it that no gradient is lost.
-    def __float__(self) -> float:
-        return float(self.item())
-
     def __int__(self) -> int:
         return int(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
 
     def __index__(self) -> int:
         if self.array.dtype.kind not in "iub" or self.array.size != 1:

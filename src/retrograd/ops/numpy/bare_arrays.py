@@ -1,9 +1,9 @@
 """Conversions of Tensors to bare arrays and Python numbers, refused where a gradient would be lost without a word.
 
 NumPy asks for them by ``__array__`` and ``__float__`` for whatever it does not dispatch: lists of Tensors,
-``np.array``, ``np.r_``, ``array[i] = t``; so do functions of ``math`` and those of SciPy that are no ufuncs. The error says what to
-write instead. ``float(t)`` that a program writes itself is PyTorch's: it warns. Inside a transform of ``func``, where
-everything is to be differentiated, it is an error, too.
+``np.array``, ``np.r_``, ``array[i] = t``; so do functions of ``math`` and those of SciPy that are no ufuncs. The error
+says what to write instead. ``float(t)`` that a program writes itself is PyTorch's: it warns. Inside a transform of
+``func``, where everything is to be differentiated, it is an error, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ _FACTS = {"isnan", "isinf", "isfinite", "isclose", "floor", "ceil", "trunc"}
 # Functions of math under their names in NumPy.
 _NUMPYS_NAMES = {
     **{name: f"arc{name[1:]}" for name in ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh")},
-    **{"dist": "linalg.norm", "fsum": "sum", "pow": "power"},
+    "dist": "linalg.norm",
+    "fsum": "sum",
+    "pow": "power",
 }
 
 
@@ -174,5 +176,5 @@ def _instead_of_number(frame: FrameType, caller: Caller) -> str:
 
 
 Tensor.__array__ = _array  # type: ignore[method-assign,assignment]
-Tensor.__float__ = _float  # type: ignore[method-assign]
-Tensor.__complex__ = _complex  # type: ignore[method-assign]
+Tensor.__float__ = _float  # type: ignore[method-assign,assignment]
+Tensor.__complex__ = _complex  # type: ignore[method-assign,assignment]
