@@ -35,8 +35,11 @@ def tensors(*values: Any, beside: Tensor | None = None) -> list[Tensor]:
     """
     kept = list(_leaves(values))
     dtype: DType | None = None
-    if any(leaf.dtype.kind in INEXACT for leaf in kept):
-        dtype = common_dtype(leaf.dtype for leaf in kept)
+    for leaf in kept:
+        if leaf.dtype is not dtype:
+            dtype = leaf.dtype if dtype is None else common_dtype((dtype, leaf.dtype))
+    if dtype is not None and dtype.kind not in INEXACT:
+        dtype = None
     beside = next((leaf for leaf in kept if isinstance(leaf, Tensor)), beside)
     return [_as_tensor(value, dtype, beside) for value in values]
 
@@ -44,8 +47,12 @@ def tensors(*values: Any, beside: Tensor | None = None) -> list[Tensor]:
 def alike(*values: Any, beside: Tensor | None = None) -> tuple[Tensor, ...]:
     """As ``tensors``, in the one dtype that NumPy converts all of them to."""
     xs = tensors(*values, beside=beside)
-    dtype = common_dtype(x.array.dtype for x in xs)
-    return tuple([x if x.array.dtype is dtype else x.astype(dtype, copy=False) for x in xs])
+    first = xs[0].array.dtype
+    for x in xs:
+        if x.array.dtype is not first:
+            dtype = common_dtype(x.array.dtype for x in xs)
+            return tuple([x if x.array.dtype is dtype else x.astype(dtype, copy=False) for x in xs])
+    return tuple(xs)
 
 
 def _leaves(values: Iterable[Any]) -> Iterable[Any]:

@@ -19,7 +19,7 @@ from ..._generated import special
 from ..._generated import toplevel as ops
 from ...core.devices import Wrapping
 from ...core.errors import ConversionError, describe, warn_of_lost_gradient
-from ...core.modes import modes
+from ...core.modes import modes, watchers
 from ...core.tensor import Tensor
 from .alternatives import alternative
 from .callers import Caller, caller_of
@@ -120,19 +120,19 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
 
 def _float(self: Tensor) -> float:
-    if self._requires or isinstance(self.array, Wrapping):
+    if self._requires or watchers:
         return float(_number(self, "float", sys._getframe(1)))
     return float(self.item())
 
 
 def _complex(self: Tensor) -> complex:
-    if self._requires or isinstance(self.array, Wrapping):
+    if self._requires or watchers:
         return complex(_number(self, "complex", sys._getframe(1)))
     return complex(self.item())
 
 
 def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
-    """The number that code in the frame, or what it calls, makes of a Tensor that requires grad or stands for several.
+    """The number that code in the frame, or what it calls, makes of a Tensor, which may require grad or be mapped.
 
     Raises:
         ConversionError: the number takes no gradient along, and the program has not said that it wants none.

@@ -84,11 +84,16 @@ def _alike_and_floating(inputs: tuple[Any, ...]) -> bool:
     for value in inputs:
         if isinstance(value, Tensor):
             found = value.array.dtype
-            if found.kind not in FLOATING or dtype is not None and found is not dtype:
+        elif type(value) is np.ndarray:
+            found = value.dtype
+        elif type(value) is float or type(value) is int:
+            continue
+        else:
+            return False
+        if found is not dtype:
+            if dtype is not None or found.kind not in FLOATING:
                 return False
             dtype = found
-        elif type(value) is not float and type(value) is not int:
-            return False
     return True
 
 

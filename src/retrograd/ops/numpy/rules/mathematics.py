@@ -256,12 +256,17 @@ def _modf(x: Any) -> tuple[Tensor, Tensor]:
     return ops.where(ops.isinf(y), ops.copysign(ops.zeros_like(y), y.detach()), ops.frac(y)), ops.trunc(y)
 
 
+def _is_complex(value: Any) -> bool:
+    array = value.array if isinstance(value, Tensor) else value
+    return array.dtype.kind == "c" if hasattr(array, "dtype") else isinstance(array, complex)
+
+
 def _extreme(name: str) -> Callable[..., Tensor]:
     """``maximum`` and its kind, complex numbers included: NumPy orders these by real parts, then by imaginary ones."""
     ordered, numpys = getattr(ops, name), getattr(np, name)
 
     def rule(x1: Any, x2: Any) -> Tensor:
-        if not any(np.iscomplexobj(unwrapped(x)) for x in (x1, x2)):
+        if not (_is_complex(x1) or _is_complex(x2)):
             return ordered(x1, x2)
         x, y = alike(x1, x2)
         chosen = numpys(x.array, y.array)
