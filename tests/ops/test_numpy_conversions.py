@@ -196,6 +196,14 @@ def test_a_list_of_tensors_does_not_become_a_constant_inside_a_transform():
         func.grad(lambda x: rg.tensor([x[0], 1.0]).sum() * x.sum())(rg.tensor(X))
 
 
+def test_a_package_that_draws_says_that_it_takes_numbers():
+    drawing = {"__name__": "matplotlib.axes", "np": np}
+    exec("def plot(t):\n    return np.atleast_1d([t])", drawing)
+    with pytest.raises(ConversionError, match=r"matplotlib takes numbers; give it tensor\.detach\(\)"):
+        drawing["plot"](rg.tensor(1.0, requires_grad=True))
+    assert drawing["plot"](rg.tensor(1.0)).tolist() == [1.0]
+
+
 def test_an_error_of_the_program_itself_passes_as_it_is():
     def wrong(x):
         raise ValueError("mine") from KeyError("reason")

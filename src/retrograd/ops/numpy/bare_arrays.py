@@ -78,10 +78,24 @@ def _calling_function(frame: FrameType | None) -> tuple[str, str]:
     return found, distribution
 
 
+def _package_that_takes_numbers(frame: FrameType | None) -> str:
+    """A package for drawings and tables that called NumPy; empty for none."""
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package in ("matplotlib", "seaborn", "plotly", "PIL", "pandas", "xarray", "polars"):
+            return package
+        if package not in ("numpy", "scipy"):
+            return ""
+        frame = frame.f_back
+    return ""
+
+
 def _advice(frame: FrameType, caller: Caller) -> str:
     """What to write instead of the call in this frame."""
     if caller.stores:
         return STORE
+    if package := _package_that_takes_numbers(frame):
+        return f"{package} takes numbers; give it tensor.detach()"
     function, distribution = _calling_function(frame)
     if function.startswith("scipy"):
         method = f"{distribution}.{function.rpartition('.')[2]}" if distribution else ""
