@@ -17,7 +17,7 @@ from ...core.tensor import Tensor
 from ..table.registry import OPERATORS, UFUNCS, assign
 from . import scipy_special
 from .arguments import tensor, wrapped
-from .promotion import kind_of, loop_of, without_gradient
+from .promotion import common_dtype, kind_of, loop_of, without_gradient
 from .rules import linear_algebra, mathematics
 
 # Ufuncs whose operator has another name.
@@ -76,7 +76,7 @@ def ufunc_rule(ufunc: np.ufunc) -> Callable[..., Any] | None:
             entry = OPERATORS.get(UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__))
             function = None if entry is None else entry.function
         elif name.startswith("scipy."):
-            function = scipy_special.RULES.get(ufunc.__name__)
+            return scipy_special.RULES.get(ufunc.__name__)  # not entered: SciPy's dtypes are those of its loops
         if function is not None:
             UFUNCS[ufunc] = function
     return function
@@ -103,6 +103,10 @@ def called(name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str
     kinds = tuple([kind_of(x) for x in inputs])
     if any(isinstance(kind, np.dtype) and kind.kind == "V" for kind in kinds):
         return function(*inputs, **axis)
+    if scipy_special.is_scipys(ufunc):  # whose loops come in an order in which numbers would count as float64
+        known = [kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in INEXACT]
+        real = np.zeros(0, common_dtype(known)).real.dtype if known else float
+        kinds = tuple([real if kind is float else kind for kind in kinds])
     try:
         loop = loop_of(ufunc, kinds)
     except TypeError as error:
