@@ -144,6 +144,25 @@ def test_numbers_arrays_and_lists_stand_beside_tensors_in_every_place():
     assert special.jn(1, x).requires_grad and special.digamma(x).requires_grad
 
 
+def test_results_have_scipys_dtype():
+    n, half = np.array([1, 2, 3]), np.array([0.5, 0.25], np.float16)
+    for function in (special.expit, special.gammaln, special.erf, lambda x: special.beta(x, x), special.agm):
+        wanted = function(n) if function is not special.agm else function(n, n)
+        got = function(rg.tensor(n)) if function is not special.agm else function(rg.tensor(n), rg.tensor(n))
+        assert got.dtype == wanted.dtype == np.float64
+        np.testing.assert_allclose(got.numpy(), wanted)
+    for function in (special.expit, special.gammaln, special.erf, lambda x: special.beta(x, x)):
+        assert function(rg.tensor(half, requires_grad=True)).dtype == function(half).dtype
+
+
+def test_bessel_functions_of_whole_orders_refuse_others():
+    for name in ("kn", "yn"):
+        function = getattr(special, name)
+        np.testing.assert_allclose(function(2.0, rg.tensor([1.5])).numpy(), function(2, np.float32([1.5])), rtol=1e-6)
+        with pytest.raises(ValueError, match=f"{name}.*integers.*{name[0]}v"):
+            function(0.5, rg.tensor([1.5]))
+
+
 def test_a_derivative_that_is_not_known_is_an_error_and_the_others_are_there():
     order, x = rg.tensor(1.5, requires_grad=True), rg.tensor(2.0, requires_grad=True)
     rg.autograd.grad(special.jv(order, x), x)

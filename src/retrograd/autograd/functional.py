@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.dtypes import is_differentiable
-from ..core.errors import describe
-from ..core.modes import enable_grad
+from ..core.errors import conversion_behind, describe
+from ..core.modes import differentiating, enable_grad
 from ..core.tensor import Tensor
 from ..func.jacobians import jacfwd, jacrev
 from ..ops.make.filled import ones_like, zeros, zeros_like
@@ -39,7 +39,11 @@ def _points(caller: str, inputs: Any, create_graph: bool) -> tuple[Tensor, ...]:
 
 
 def _run(caller: str, func: Callable[..., Any], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
-    outputs = func(*points)
+    try:
+        with differentiating(caller):
+            outputs = func(*points)
+    except (ValueError, SystemError) as error:
+        raise conversion_behind(error)  # noqa: B904  it is the error itself, or what caused it
     return outputs, _tuple(caller, "outputs of the user-provided function", outputs)
 
 

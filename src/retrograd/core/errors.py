@@ -16,6 +16,26 @@ class LinAlgError(RuntimeError):
     """A matrix that has no such inverse, solution or decomposition; as ``torch.linalg.LinAlgError``."""
 
 
+class ConversionError(RuntimeError):
+    """A Tensor was to become a Python number or a bare array, and its gradient would have been lost."""
+
+
+# What NumPy makes of an error of ``Tensor.__float__``, and Python of one that a function of SciPy went on after.
+_MADE_OF_OTHERS = (ValueError, SystemError)
+
+
+def conversion_behind(error: Exception) -> Exception:
+    """The ConversionError that led to this error, else the error itself.
+
+    ``array[0] = tensor`` asks the Tensor for a number, and NumPy reports an error of that as the cause of a ValueError
+    of its own; a solver written in C may call its function once more before it reports the error.
+    """
+    cause: BaseException | None = error
+    while isinstance(cause, _MADE_OF_OTHERS):
+        cause = cause.__cause__
+    return cause.with_traceback(error.__traceback__) if isinstance(cause, ConversionError) else error
+
+
 class InvalidValue(ValueError):
     """Raised inside operators for what PyTorch refuses with ValueError, which is what users see.
 
@@ -59,7 +79,8 @@ def call_error(
 
 def operator_error(name: str, inputs: tuple[Any, ...], params: dict[str, Any] | None, error: Exception) -> Exception:
     """What a forward raised, as the error of the operator's call, in the type PyTorch would raise."""
-    if isinstance(error, GuardError):  # of an operator within, on another layer of vmap or in a Function
+    error = conversion_behind(error)
+    if isinstance(error, (GuardError, ConversionError)):  # of an operator within, on another layer or in a Function
         return error
     if isinstance(error, (LinAlgError, np.linalg.LinAlgError)):
         kind: type[Exception] = LinAlgError
@@ -73,13 +94,13 @@ def operator_error(name: str, inputs: tuple[Any, ...], params: dict[str, Any] | 
     return call_error(kind, name, inputs, params, str(getattr(error, "reason", error)))
 
 
-def warn_of_lost_gradient() -> None:
-    """Warn, as PyTorch does, that a Python number takes no gradient along."""
+def warn_of_lost_gradient(level: int = 3) -> None:
+    """Warn, as PyTorch does, that a Python number takes no gradient along; ``level`` is that of the warned code."""
     warnings.warn(
         "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the number has no "
         "gradient. Consider using tensor.detach() first.",
         UserWarning,
-        stacklevel=3,
+        stacklevel=level,
     )
 
 

@@ -24,6 +24,7 @@ class _Modes(threading.local):
         self.inference = False
         self.observers: tuple[Observer, ...] = ()
         self.level: Any = None  # of the innermost mapped function
+        self.transform = ""  # that differentiates the function which runs, by name
         self.tracer: Any = None  # of a program that is being compiled; an observer, too
         self.stance = "default"  # what compiled functions do on this thread
 
@@ -218,6 +219,14 @@ class enable_grad(no_grad):
     """
 
     changes = {"grad_enabled": True}
+
+
+class differentiating(Mode):
+    """Record a function for a transform of ``func``, whose name errors in the function tell."""
+
+    def __init__(self, transform: str) -> None:
+        super().__init__()
+        self.changes = {"grad_enabled": True, "transform": transform}
 
 
 class inference_mode(Mode):

@@ -22,7 +22,7 @@ from .dtypes import (
     promote_types,
     scalar_dtype,
 )
-from .errors import call_error, describe, warn_of_lost_gradient, warn_of_missing_gradient
+from .errors import ConversionError, call_error, describe, warn_of_lost_gradient, warn_of_missing_gradient
 from .graph import edge_of
 from .hooks import LeafHooks
 from .layout import Size as Size
@@ -151,18 +151,8 @@ class Tensor(Copies, TensorMethods):
             tell_departed(self, "bool")
         return bool(self.array)
 
-    def __float__(self) -> float:
-        if self._requires:
-            warn_of_lost_gradient()
-        return float(self.item())
-
     def __int__(self) -> int:
         return int(self.item())
-
-    def __complex__(self) -> complex:
-        if self._requires:
-            warn_of_lost_gradient()
-        return complex(self.item())
 
     def __index__(self) -> int:
         if self.array.dtype.kind not in "iub" or self.array.size != 1:
@@ -478,6 +468,11 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
             python_numbers, has_tensors = False, True
             dtypes.add(value.array.dtype)
             if value._requires:
+                if modes.transform and modes.grad_enabled:
+                    raise ConversionError(
+                        f"{modes.transform}: tensor: a list with a Tensor that requires grad, {describe(value)}, "
+                        "would become a Tensor without a history; join Tensors with stack"
+                    )
                 warn_of_lost_gradient()
             array = value.numpy(force=True)
             return array.reshape(()) if array.size == 1 else array  # PyTorch takes Tensors of one element as numbers

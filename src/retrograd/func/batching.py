@@ -13,7 +13,7 @@ from typing import Any
 from ..core.batched import Batched
 from ..core.batching import Level
 from ..core.dtypes import is_array_or_number
-from ..core.errors import describe
+from ..core.errors import conversion_behind, describe
 from ..core.modes import on_level
 from ..core.primitive import operand
 from ..core.tensor import Tensor, new_tensor
@@ -106,8 +106,11 @@ def _run(
         x if dim is None else new_tensor(Batched(level, _to_front(x, dim), True))
         for x, dim in zip(leaves, dims, strict=True)
     ]
-    with on_level(level):
-        returned = func(*structure.unflatten(inputs), **kwargs)
+    try:
+        with on_level(level):
+            returned = func(*structure.unflatten(inputs), **kwargs)
+    except (ValueError, SystemError) as error:
+        raise conversion_behind(error)  # noqa: B904  it is the error itself, or what caused it
     values, outputs = flatten(returned)
     places = _out_dims(name, out_dims, outputs)
     paths = outputs.paths("output")

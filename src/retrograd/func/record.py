@@ -13,9 +13,9 @@ from typing import Any
 
 from ..core.devices import array_module
 from ..core.dtypes import is_array_or_number, is_differentiable
-from ..core.errors import describe
+from ..core.errors import conversion_behind, describe
 from ..core.graph import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable
-from ..core.modes import enable_grad, modes
+from ..core.modes import differentiating, modes
 from ..core.primitive import operand
 from ..core.storage import borrowed, share, storage_of
 from ..core.tensor import Tensor, new_tensor
@@ -94,8 +94,11 @@ def record(
     attached = modes.grad_enabled
     inputs = [begin(x) for x in points]
     starts: list[Any] = [x._node for x in inputs]  # now: the function may write to its arguments
-    with enable_grad():
-        result = function(*structure.unflatten(inputs))
+    try:
+        with differentiating(transform):
+            result = function(*structure.unflatten(inputs))
+    except (ValueError, SystemError) as error:
+        raise conversion_behind(error)  # noqa: B904  it is the error itself, or what caused it
     aux = None
     if has_aux:
         if not isinstance(result, tuple) or len(result) != 2:

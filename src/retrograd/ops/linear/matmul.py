@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+from ...core.devices import is_array
 from ...core.dtypes import FLOATING, float32, result_type
 from ...core.errors import InvalidValue, describe
 from ...core.modes import watchers
@@ -566,6 +567,9 @@ def __matmul__(self: Tensor, other: Operand) -> Tensor:
             return apply2(MM, self, other)
         except Exception:
             return _matmul_method(self, other)
+    if isinstance(other, np.ndarray) and other.dtype is not self.array.dtype and is_array(other):
+        product: Any = np.matmul(self, other)  # NumPy's, which promotes, as ``array @ tensor`` is
+        return product
     return _matmul_method(self, other)
 
 

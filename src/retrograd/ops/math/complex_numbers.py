@@ -12,6 +12,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.dtypes import complex_of
+from ...core.errors import describe
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.tensor import Tensor, tensor_method
 from ..table.batching import in_front
@@ -78,7 +79,23 @@ def _set_imag(self: Tensor, value: Operand) -> None:
 
 
 tensor_method(property(real, _set_real), "real")
-tensor_method(property(imag, _set_imag), "imag")
+
+
+class NotComplexError(RuntimeError, AttributeError):
+    """``imag`` of real numbers: PyTorch's RuntimeError, and an AttributeError, so that ``hasattr`` answers."""
+
+
+def _imaginary_part(self: Tensor) -> Tensor:
+    if self.array.dtype.kind != "c":
+        raise NotComplexError(
+            f"imag of {describe(self)}: is not implemented for Tensors of a dtype that is not complex; np.imag(tensor) "
+            "gives zeros"
+        )
+    return imag(self)
+
+
+_imaginary_part.__doc__ = imag.__doc__
+tensor_method(property(_imaginary_part, _set_imag), "imag")
 
 
 @operator(aliases=("conjugate",))

@@ -13,11 +13,11 @@ import numpy as np
 
 from ..._generated import toplevel as ops
 from ...core.devices import backend_of, is_array
-from ...core.dtypes import INEXACT, DType, complex_of, promote_types
+from ...core.dtypes import INEXACT, DType, complex_of
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
-from ..shape.joining import of_one_dtype
 from ..table.arguments import dimension
+from .promotion import common_dtype
 
 Arrays: TypeAlias = Sequence[Any]
 Rules: TypeAlias = dict[str, Callable[..., Any]]
@@ -36,15 +36,23 @@ def tensors(*values: Any, beside: Tensor | None = None) -> list[Tensor]:
     kept = list(_leaves(values))
     dtype: DType | None = None
     for leaf in kept:
-        if leaf.dtype.kind in INEXACT:
-            dtype = leaf.dtype if dtype is None else promote_types(dtype, leaf.dtype)
+        if leaf.dtype is not dtype:
+            dtype = leaf.dtype if dtype is None else common_dtype((dtype, leaf.dtype))
+    if dtype is not None and dtype.kind not in INEXACT:
+        dtype = None
     beside = next((leaf for leaf in kept if isinstance(leaf, Tensor)), beside)
     return [_as_tensor(value, dtype, beside) for value in values]
 
 
-def alike(*values: Any) -> tuple[Tensor, ...]:
-    """As ``tensors``, in the one dtype that all of them convert to."""
-    return of_one_dtype(tensors(*values))
+def alike(*values: Any, beside: Tensor | None = None) -> tuple[Tensor, ...]:
+    """As ``tensors``, in the one dtype that NumPy converts all of them to."""
+    xs = tensors(*values, beside=beside)
+    first = xs[0].array.dtype
+    for x in xs:
+        if x.array.dtype is not first:
+            dtype = common_dtype(x.array.dtype for x in xs)
+            return tuple([x if x.array.dtype is dtype else x.astype(dtype, copy=False) for x in xs])
+    return tuple(xs)
 
 
 def _leaves(values: Iterable[Any]) -> Iterable[Any]:
@@ -76,6 +84,17 @@ def _as_tensor(value: Any, dtype: DType | None, beside: Tensor | None) -> Tensor
 def floating(x: Tensor) -> Tensor:
     """Integers and bools in float64, as NumPy computes statistics and linear algebra of them."""
     return x if x.array.dtype.kind in INEXACT else x.astype(np.float64)
+
+
+def doubles(*values: Any) -> list[Tensor]:
+    """Array-like arguments of a function that computes in float64 or complex128, whatever it is given."""
+    beside = next((leaf for leaf in _leaves(values) if isinstance(leaf, Tensor)), None)
+    return [in_double(_as_tensor(value, np.dtype(np.float64), beside)) for value in values]
+
+
+def in_double(x: Tensor) -> Tensor:
+    """Numbers in float64 or complex128, in which some of NumPy's functions compute whatever they are given."""
+    return x.astype(np.complex128 if x.array.dtype.kind == "c" else np.float64, copy=False)
 
 
 def axes_of(x: Tensor, axis: Any) -> tuple[int, ...]:
@@ -119,7 +138,8 @@ def wrapped(value: Any) -> Any:
     if isinstance(value, (np.generic, int)):  # bools and counts
         return operand(value)
     if isinstance(value, (list, tuple)):
-        return type(value)(wrapped(item) for item in value)
+        items = [wrapped(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
 
 

@@ -1,7 +1,9 @@
-"""``np.asarray(t)``: the elements as a bare array, refused where the gradient would be lost.
+"""Conversions of Tensors to bare arrays and Python numbers, refused where a gradient would be lost without a word.
 
-NumPy asks here, too, for what it does not dispatch: lists of Tensors, ``np.array``, ``np.r_``, functions of SciPy that
-are no ufuncs. So the error says what to write instead.
+NumPy asks for them by ``__array__`` and ``__float__`` for whatever it does not dispatch: lists of Tensors,
+``np.array``, ``np.r_``, ``array[i] = t``; so do functions of ``math`` and those of SciPy that are no ufuncs. The error
+says what to write instead. ``float(t)`` that a program writes itself is PyTorch's: it warns. Inside a transform of
+``func``, where everything is to be differentiated, it is an error, too.
 """
 
 from __future__ import annotations
@@ -13,9 +15,31 @@ from typing import Any
 
 import numpy as np
 
+from ..._generated import special
+from ..._generated import toplevel as ops
 from ...core.devices import Wrapping
+from ...core.errors import ConversionError, describe, warn_of_lost_gradient
+from ...core.modes import modes, watchers
 from ...core.tensor import Tensor
 from .alternatives import alternative
+from .callers import Caller, caller_of
+
+STORE = (
+    "a bare array holds numbers without a gradient: make the array with np.zeros_like(x) of a Tensor x, which is "
+    "differentiated as it is written, or collect the values in a list and join them with np.stack; "
+    "store tensor.detach() where no gradient is wanted"
+)
+
+# Functions of math whose results have no derivative: a number will do.
+_FACTS = {"isnan", "isinf", "isfinite", "isclose", "floor", "ceil", "trunc"}
+
+# Functions of math under their names in NumPy.
+_NUMPYS_NAMES = {
+    **{name: f"arc{name[1:]}" for name in ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh")},
+    "dist": "linalg.norm",
+    "fsum": "sum",
+    "pow": "power",
+}
 
 
 def _public(module: str) -> str:
@@ -39,9 +63,8 @@ def _named_in(frame: FrameType, module: str) -> str:
     return ""
 
 
-def _calling_function() -> tuple[str, str]:
+def _calling_function(frame: FrameType | None) -> tuple[str, str]:
     """The outermost function of NumPy or SciPy that is being called, and the distribution whose method it is."""
-    frame: FrameType | None = sys._getframe(3)
     found = distribution = ""
     while frame is not None and (module := frame.f_globals.get("__name__", "")).startswith(("numpy.", "scipy.")):
         owner = type(frame.f_locals.get("self")).__name__
@@ -55,8 +78,25 @@ def _calling_function() -> tuple[str, str]:
     return found, distribution
 
 
-def _advice() -> str:
-    function, distribution = _calling_function()
+def _package_that_takes_numbers(frame: FrameType | None) -> str:
+    """A package for drawings and tables that called NumPy; empty for none."""
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package in ("matplotlib", "seaborn", "plotly", "PIL", "pandas", "xarray", "polars"):
+            return package
+        if package not in ("numpy", "scipy"):
+            return ""
+        frame = frame.f_back
+    return ""
+
+
+def _advice(frame: FrameType, caller: Caller) -> str:
+    """What to write instead of the call in this frame."""
+    if caller.stores:
+        return STORE
+    if package := _package_that_takes_numbers(frame):
+        return f"{package} takes numbers; give it tensor.detach()"
+    function, distribution = _calling_function(frame)
     if function.startswith("scipy"):
         method = f"{distribution}.{function.rpartition('.')[2]}" if distribution else ""
         shown = f"scipy.stats.{method}" if method else function.rstrip(".")
@@ -74,14 +114,17 @@ def _advice() -> str:
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
     if self.requires_grad and (dtype is None or np.dtype(dtype).kind not in "biu"):  # integers have no gradient
-        raise RuntimeError(
-            f"a Tensor that requires grad cannot become a NumPy array without losing its gradient: {_advice()}"
+        frame = sys._getframe(1)
+        raise ConversionError(
+            "a Tensor that requires grad cannot become a NumPy array without losing its gradient: "
+            f"{_advice(frame, caller_of(frame))}"
         )
     if isinstance(self.array, Wrapping):
         try:
             return self.array.__array__(dtype, copy)  # type: ignore[attr-defined]
         except RuntimeError as error:
-            raise RuntimeError(f"{str(error).rstrip('.')}: {_advice()}") from None
+            frame = sys._getframe(1)
+            raise ConversionError(f"{str(error).rstrip('.')}: {_advice(frame, caller_of(frame))}") from None
     if not isinstance(self.array, np.ndarray):
         raise TypeError(f"can't convert a Tensor on {self.device} to a NumPy array; use tensor.cpu() first")
     if copy is False and dtype is not None and np.dtype(dtype) != self.array.dtype:
@@ -90,4 +133,62 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
     return array.copy() if copy and array is self.array else array
 
 
+def _float(self: Tensor) -> float:
+    if self._requires or watchers:
+        return float(_number(self, "float", sys._getframe(1)))
+    return float(self.item())
+
+
+def _complex(self: Tensor) -> complex:
+    if self._requires or watchers:
+        return complex(_number(self, "complex", sys._getframe(1)))
+    return complex(self.item())
+
+
+def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
+    """The number that code in the frame, or what it calls, makes of a Tensor, which may require grad or be mapped.
+
+    Raises:
+        ConversionError: the number takes no gradient along, and the program has not said that it wants none.
+    """
+    if x._requires and modes.grad_enabled:
+        caller = caller_of(frame)
+        lost = f"a Tensor that requires grad, {describe(x)}, cannot become a Python number without losing its gradient"
+        if caller.stores:
+            raise ConversionError(f"{lost}: {STORE}")
+        if caller.library and caller.name not in _FACTS:
+            raise ConversionError(f"{lost}: {_instead_of_number(frame, caller)}")
+        if modes.transform and caller.operation == "CALL" and caller.name not in _FACTS:
+            raise ConversionError(
+                f"{modes.transform}: {lost}: compute with the Tensor itself, or use tensor.item() for a number that "
+                "is a constant of the differentiated function"
+            )
+    if x._requires:
+        warn_of_lost_gradient(4)
+    try:
+        return x.item()
+    except RuntimeError as error:
+        if isinstance(x.array, Wrapping) and caller_of(frame).stores:
+            raise ConversionError(f"{str(error).rstrip('.')}: {STORE}") from None
+        raise
+
+
+def _instead_of_number(frame: FrameType, caller: Caller) -> str:
+    """What to write instead of a function of math, NumPy or SciPy that computes with Python numbers."""
+    if caller.library not in ("math", "cmath"):
+        return _advice(frame, caller)
+    name = _NUMPYS_NAMES.get(caller.name, caller.name)
+    if hasattr(np, name.partition(".")[0]):
+        instead = f"np.{name}, which Tensors follow"
+    elif caller.name in ops.__all__:
+        instead = f"retrograd.{caller.name}"
+    elif caller.name in special.__all__:
+        instead = f"retrograd.special.{caller.name}"
+    else:
+        instead = "functions of NumPy or of retrograd"
+    return f"{caller.module}.{caller.name} computes with Python numbers; use {instead}, or tensor.item() for a constant"
+
+
 Tensor.__array__ = _array  # type: ignore[method-assign,assignment]
+Tensor.__float__ = _float  # type: ignore[method-assign,assignment]
+Tensor.__complex__ = _complex  # type: ignore[method-assign,assignment]

@@ -54,6 +54,23 @@ FACTS = set(
     min_scalar_type common_type linalg.matrix_rank einsum_path save savetxt savez savez_compressed""".split()  # noqa: SIM905
 )
 
+# Of integers and bools, which have no gradient, NumPy itself computes these, in its own dtypes; not those that may
+# give the memory of an argument.
+COMPUTED = {
+    name
+    for room in (
+        statistics,
+        mathematics,
+        linear_algebra,
+        fourier,
+        nan_statistics,
+        polynomials,
+        ranges,
+        sets,
+    )
+    for name in room.RULES
+} - {"real", "imag", "real_if_close", "nan_to_num", "linalg.diagonal", "linalg.lstsq", "trim_zeros"}
+
 _found: dict[Any, Callable[..., Any] | None] = {}
 _out_places: dict[Any, int | None] = {}
 
@@ -74,14 +91,19 @@ def place_of_out(function: Any) -> int | None:
     return found
 
 
+def name_of(function: Any) -> str:
+    """A NumPy function's name in the tables: ``sum``, ``linalg.inv``."""
+    name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
+    return name.replace("_scimath_impl", "scimath")  # as NumPy calls it since 2.3
+
+
 def rule_of(function: Any) -> Callable[..., Any] | None:
     """What a NumPy function means on Tensors, or None where it has no rule."""
     try:
         return _found[function]
     except KeyError:
         pass
-    name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-    name = name.replace("_scimath_impl", "scimath")  # as NumPy calls it since 2.3
+    name = name_of(function)
     rule = RULES.get(name)
     if name in INDICES:
         rule = without_derivative(function)

@@ -59,6 +59,18 @@ def _of(primitive: Primitive) -> Callable[..., Tensor]:
     return lambda *inputs: apply(primitive, inputs, {})
 
 
+def _of_integer_order(name: str, primitive: Primitive) -> Callable[..., Tensor]:
+    """A Bessel function of whole orders; SciPy's drops the fractions of others."""
+
+    def rule(n: Any, x: Any) -> Tensor:
+        order = n.array if isinstance(n, Tensor) else n
+        if bool(np.any(order != np.trunc(order))):
+            raise ValueError(f"scipy.special.{name}: the orders must be integers; use {name[0]}v for others")
+        return apply(primitive, (n, x), {})
+
+    return rule
+
+
 # Gamma and beta functions (DLMF 5)
 
 _function("gamma", "x", lambda g, x, ans: g * ans * DIGAMMA(x))
@@ -374,8 +386,8 @@ RULES |= {
     "erfc": _also_complex(special.erfc, ERFC),
     "log_expit": functional.logsigmoid,
     "ive": _real(IVE),
-    "yn": _of(YV),
-    "kn": _of(KV),
+    "yn": _of_integer_order("yn", YV),
+    "kn": _of_integer_order("kn", KV),
     "fresnel": _outputs_of(FRESNEL),
     "sici": _outputs_of(SICI),
     "shichi": _outputs_of(SHICHI),

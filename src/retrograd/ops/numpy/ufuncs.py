@@ -1,6 +1,8 @@
-"""NumPy's and SciPy's ufuncs on Tensors: calls with all of their keywords, and the methods of ufuncs.
+"""NumPy's protocol for ufuncs on Tensors: calls with all of their keywords, and the methods ``reduce``, ``accumulate``,
+``reduceat``, ``outer`` and ``at``.
 
-A ufunc is looked up in ``registry.UFUNCS``, SciPy's by name in the table of ``scipy_special``.
+Of integers and bools, which have no gradient, NumPy itself computes; of floating Tensors an operator where there is one
+for the method, else the ufunc element after element.
 """
 
 from __future__ import annotations
@@ -11,46 +13,17 @@ from typing import Any
 import numpy as np
 
 from ..._generated import toplevel as ops
-from ...core.devices import is_array
+from ...core.devices import Wrapping
+from ...core.dtypes import FLOATING, INEXACT
 from ...core.errors import describe
 from ...core.primitive import is_operand
 from ...core.tensor import Tensor
-from ..table.registry import OPERATORS, UFUNCS, assign
-from . import scipy_special
-from .arguments import tensor, tensors, without_derivative
-from .rules import linear_algebra, mathematics, statistics
+from ..table.registry import UFUNCS, assign
+from .arguments import axes_of, tensor, tensors, without_derivative, wrapped
+from .promotion import kind_of, loop_of, without_gradient
+from .rules import statistics
 from .rules.selection import truth
-
-# Ufuncs whose operator has another name.
-UFUNC_NAMES = {
-    "absolute": "abs",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "conjugate": "conj",
-    "degrees": "rad2deg",
-    "divide": "div",
-    "equal": "eq",
-    "fabs": "abs",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "invert": "bitwise_not",
-    "left_shift": "bitwise_left_shift",
-    "less": "lt",
-    "less_equal": "le",
-    "multiply": "mul",
-    "negative": "neg",
-    "not_equal": "ne",
-    "power": "pow",
-    "radians": "deg2rad",
-    "right_shift": "bitwise_right_shift",
-    "rint": "round",
-    "subtract": "sub",
-}
+from .ufunc_calls import called, numpys, ufunc_name, weak, writable, write_out
 
 REDUCTIONS: dict[np.ufunc, Callable[..., Tensor]] = {
     np.add: statistics.sum_,
@@ -69,49 +42,20 @@ ACCUMULATIONS: dict[np.ufunc, str] = {
     np.logaddexp: "logcumsumexp",
 }
 
-# What differs from the operators of PyTorch's names, and what these lack. A NumPy of another version may lack some.
-UFUNCS.update(
-    (getattr(np, name), rule)
-    for name, rule in {**mathematics.UFUNC_RULES, **linear_algebra.UFUNC_RULES}.items()
-    if hasattr(np, name)
-)
-
-
-def ufunc_name(ufunc: np.ufunc) -> str:
-    """The name that users know, ``np.exp``; the bare name of a ufunc that is neither NumPy's nor SciPy's."""
-    name = ufunc.__name__
-    if getattr(np, name, None) is ufunc:
-        return f"np.{name}"
-    return f"scipy.special.{name.lstrip('_')}" if scipy_special.is_scipys(ufunc) else name
-
-
-def ufunc_rule(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """What a ufunc means on Tensors, or None where it has no rule."""
-    function = UFUNCS.get(ufunc)
-    if function is None:
-        name = ufunc_name(ufunc)
-        if name.startswith("np."):
-            entry = OPERATORS.get(UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__))
-            function = None if entry is None else entry.function
-        elif name.startswith("scipy."):
-            function = scipy_special.RULES.get(ufunc.__name__)
-        if function is not None:
-            UFUNCS[ufunc] = function
-    return function
-
 
 def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """What a NumPy ufunc does with Tensors among its arguments."""
+    if method == "__call__" and not kwargs and _alike_and_floating(inputs):
+        function = UFUNCS.get(ufunc)
+        if function is not None:
+            return function(*inputs)
     others = [value for value in inputs if not is_operand(value)]
     if others and method not in ("at", "reduceat"):  # whose lists are indices
         if not all(isinstance(value, (list, tuple)) for value in others):
             return NotImplemented
         inputs = tuple([x if is_operand(x) else y for x, y in zip(inputs, tensors(*inputs), strict=True)])
-    function = UFUNCS.get(ufunc)
-    if function is not None and not kwargs and method == "__call__":
-        return function(*inputs)
     if method == "at":
-        return _at(ufunc, *inputs)
+        return update_at(ufunc, *inputs)
     name = ufunc_name(ufunc) if method == "__call__" else f"{ufunc_name(ufunc)}.{method}"
     out = kwargs.pop("out", None)
     if isinstance(out, tuple):
@@ -125,37 +69,32 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwar
         where = kwargs.pop("where", True)
         if where is not True:
             return _called_where(name, ufunc, inputs, kwargs, where, out)
-        result = _called(name, ufunc, inputs, kwargs)
-    elif method == "reduce" and ufunc in REDUCTIONS:
-        result = _reduced(name, ufunc, *inputs, **kwargs)
-    elif method == "accumulate" and ufunc in ACCUMULATIONS:
-        result = _accumulated(ufunc, *inputs, **kwargs)
-    elif method == "reduceat" and ufunc in REDUCTIONS:
-        result = _reduced_at(name, ufunc, *inputs, **kwargs)
+        result = called(name, ufunc, inputs, kwargs)
     elif method == "outer" and len(inputs) == 2:
         left, right = tensors(*inputs)
-        result = _called(name, ufunc, (left.reshape(tuple(left.shape) + (1,) * right.ndim), right), kwargs)
+        result = called(name, ufunc, (left.reshape(tuple(left.shape) + (1,) * right.ndim), right), kwargs)
     else:
-        raise _no_rule(name)
+        result = METHODS[method](name, ufunc, *inputs, **kwargs)
     return result if out is None else write_out(name, out, result)
 
 
-def _no_rule(name: str) -> TypeError:
-    return TypeError(f"{name} has no rule for Tensors; use a function of retrograd, or tensor.detach().numpy()")
-
-
-def _called(name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    function = ufunc_rule(ufunc)
-    if function is None:
-        raise _no_rule(name)
-    dtype = kwargs.pop("dtype", None)
-    if "axis" in kwargs and ufunc.__name__ == "vecdot":
-        return linear_algebra.vecdot(*inputs, axis=kwargs["axis"])
-    if kwargs:
-        raise TypeError(f"{name} on Tensors: unexpected arguments {', '.join(kwargs)}")
-    if dtype is not None:
-        inputs = tuple([x.astype(dtype, copy=False) if isinstance(x, Tensor) or is_array(x) else x for x in inputs])
-    return function(*inputs)
+def _alike_and_floating(inputs: tuple[Any, ...]) -> bool:
+    """Whether PyTorch's and NumPy's promotion agree: one floating dtype, beside Python numbers that are not complex."""
+    dtype = None
+    for value in inputs:
+        if isinstance(value, Tensor):
+            found = value.array.dtype
+        elif type(value) is np.ndarray:
+            found = value.dtype
+        elif type(value) is float or type(value) is int:
+            continue
+        else:
+            return False
+        if found is not dtype:
+            if dtype is not None or found.kind not in FLOATING:
+                return False
+            dtype = found
+    return True
 
 
 def _called_where(
@@ -168,77 +107,159 @@ def _called_where(
             "np.zeros_like(tensor), or use np.where(condition, result, other)"
         )
     *given, chosen = ops.broadcast_tensors(*tensors(*inputs), truth(where))
-    target = _writable(name, out, given)
+    target = writable(name, out, given)
     chosen = ops.broadcast_to(chosen, target.shape)
-    result = _called(name, ufunc, tuple([ops.broadcast_to(x, target.shape)[chosen] for x in given]), kwargs)
+    result = called(name, ufunc, tuple([ops.broadcast_to(x, target.shape)[chosen] for x in given]), kwargs)
     assign(name, target, ops.masked_scatter(target, chosen, result.astype(target.dtype)))
     return out
 
 
-def _writable(name: str, target: Any, sources: Any) -> Tensor:
-    """What is written to, a Tensor or an array, as a Tensor.
-
-    Raises:
-        TypeError: it is an array, which cannot hold the history of the sources.
-    """
-    if not isinstance(target, Tensor):
-        needing = [x for x in sources if isinstance(x, Tensor) and x.requires_grad]
-        if needing:
-            raise _bare(name, needing[0])
-    return tensor(target)
-
-
-def _bare(name: str, source: Tensor) -> TypeError:
-    return TypeError(
-        f"{name}: the result {describe(source)} requires grad and cannot be written to a bare array (out=, or an "
-        "in-place operator such as array += tensor); write array = array + tensor, or use tensor.detach()"
-    )
+# The methods of ufuncs
 
 
 def _reduced(name: str, ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, **options: Any) -> Any:
+    options = {key: value for key, value in options.items() if value is not np._NoValue}
+    if not _differentiable(name, ufunc, array):
+        return wrapped(numpys(name, ufunc.reduce, [weak(array), axis, dtype], options))
     x = tensor(array) if dtype is None else tensor(array).astype(dtype)
+    weighted = options.get("initial") is not None or options.get("where", True) is not True
+    if ufunc in REDUCTIONS and not (ufunc is np.logaddexp and weighted):
+        return REDUCTIONS[ufunc](x, axis, **options)
+    return _folded(name, ufunc, x, axis, **options)
+
+
+def _differentiable(name: str, ufunc: np.ufunc, array: Any) -> bool:
+    """Whether a method of the ufunc gives floating or complex numbers; for anything else, NumPy itself is called.
+
+    Raises:
+        TypeError: NumPy has no loop for elements of this dtype.
+        ValueError: the ufunc is not one of two inputs and one output.
+    """
+    if ufunc.nin != 2 or ufunc.nout != 1:
+        raise ValueError(f"{name}: only ufuncs of two inputs and one output have this method")
+    if without_gradient([array]):
+        return False
+    x = tensor(array)
+    if x.array.dtype.kind == "V" or isinstance(x.array, Wrapping):
+        return True
     try:
-        return REDUCTIONS[ufunc](x, axis, **{key: value for key, value in options.items() if value is not np._NoValue})
+        return loop_of(ufunc, (x.array.dtype, x.array.dtype))[-1].kind in INEXACT
     except TypeError as error:
-        raise TypeError(f"{name} on Tensors: {error}") from None
+        raise TypeError(f"{name} of {describe(x)}: {error}") from None
 
 
-def _accumulated(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:
-    x = array if dtype is None else array.astype(dtype)
-    result = getattr(ops, ACCUMULATIONS[ufunc])(x, axis)
-    return result[0] if isinstance(result, tuple) else result
+def _folded(
+    name: str, ufunc: np.ufunc, x: Tensor, axis: Any, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Tensor:
+    """The ufunc of the first element, or ``initial``, and the second, of this and the third, and so on."""
+    axes = axes_of(x, axis)
+    if len(axes) > 1:  # NumPy refuses it where the order matters
+        numpys(name, ufunc.reduce, [np.ones((1,) * x.ndim, x.dtype), axes], {})
+    kept = [place for place in range(x.ndim) if place not in axes]
+    rows = ops.reshape(ops.permute(x, (*axes, *kept)), (-1, *[x.shape[place] for place in kept]))
+    chosen = None
+    if where is not True:
+        chosen = ops.broadcast_to(truth(where), x.shape)
+        chosen = ops.reshape(ops.permute(chosen, (*axes, *kept)), rows.shape)
+    if initial is None and (chosen is not None or not len(rows)):
+        initial = ufunc.identity
+        if initial is None:
+            raise ValueError(f"{name}: has no identity; give initial=, the result where nothing counts")
+    parts = list(ops.unbind(rows))
+    start = 0 if initial is not None else 1
+    result = parts[0] if initial is None else ops.full_like(rows[:1].sum(0), 0) + tensors(rows, initial)[1]
+    for place, part in enumerate(parts[start:], start):
+        following = called(name, ufunc, (result, part), {})
+        result = following if chosen is None else ops.where(chosen[place], following, result)
+    if start and len(parts) == 1:
+        result = ops.clone(result)
+    return ops.reshape(result, [1 if place in axes else n for place, n in enumerate(x.shape)]) if keepdims else result
+
+
+def _accumulated(name: str, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:
+    if not _differentiable(name, ufunc, array):
+        return wrapped(numpys(name, ufunc.accumulate, [weak(array), axis, dtype], {}))
+    x = tensor(array) if dtype is None else tensor(array).astype(dtype)
+    if ufunc in ACCUMULATIONS and not (x.dtype.kind == "c" and ufunc in (np.maximum, np.minimum)):
+        result = getattr(ops, ACCUMULATIONS[ufunc])(x, axis)
+        return result[0] if isinstance(result, tuple) else result
+    parts = list(ops.unbind(x, axis))
+    if not parts:
+        return ops.clone(x)
+    if ufunc is np.subtract:
+        return ops.cumsum(ops.stack([parts[0], *[-part for part in parts[1:]]], axis), axis)
+    for place in range(1, len(parts)):
+        parts[place] = called(name, ufunc, (parts[place - 1], parts[place]), {})
+    return ops.stack(parts, axis)
 
 
 def _reduced_at(name: str, ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
     """From each index up to the next, or the element there where the next is not larger."""
+    if not _differentiable(name, ufunc, array):
+        return wrapped(numpys(name, ufunc.reduceat, [weak(array), weak(indices), axis, dtype], {}))
     x = ops.movedim(tensor(array), axis, 0)
-    starts = np.asarray(indices).tolist()
+    starts = np.asarray(weak(indices)).tolist()
+    if any(not 0 <= start < len(x) for start in starts):
+        raise IndexError(f"{name} of {describe(x)}: an index in {starts} is out of range for the length {len(x)}")
     parts = [x[i : j if i < j else i + 1] for i, j in zip(starts, [*starts[1:], len(x)], strict=True)]
     return ops.movedim(ops.stack([_reduced(name, ufunc, part, 0, dtype) for part in parts]), 0, axis)
 
 
-def _at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) -> None:
-    """``np.add.at(a, indices, b)``: an index that comes twice is added to twice."""
+METHODS: dict[str, Callable[..., Any]] = {
+    "reduce": _reduced,
+    "accumulate": _accumulated,
+    "reduceat": _reduced_at,
+}
+
+
+def update_at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) -> None:
+    """``np.multiply.at(a, indices, b)``: an element whose index comes twice is multiplied twice."""
     name = f"{ufunc_name(ufunc)}.at"
-    if ufunc not in (np.add, np.subtract):
-        raise _no_rule(name)
-    written = _writable(name, target, [values])
-    index = indices.array if isinstance(indices, Tensor) else indices
+    written = writable(name, target, [values])
+    index = tuple(map(weak, indices)) if isinstance(indices, tuple) else weak(indices)
+    operands = [written] if ufunc.nin == 1 else [written, values]
+    if without_gradient(operands) and isinstance(written.array, np.ndarray):
+        changed = written.array.copy()
+        numpys(name, ufunc.at, [changed, index, *map(weak, operands[1:])], {})
+        assign(name, written, tensor(changed))
+        return
     try:
         places = np.arange(written.array.size).reshape(written.shape)[index]
     except IndexError as error:
         raise IndexError(f"{name} on {describe(written)}: {error}") from None
-    source = ops.broadcast_to(tensors(written, values)[1].astype(written.dtype), places.shape)
     flat = ops.reshape(written, (-1,))
-    changed = ops.index_put(flat, [tensor(places)], source if ufunc is np.add else -source, True)
-    assign(name, written, ops.reshape(changed, written.shape))
+    source = None if ufunc.nin == 1 else ops.broadcast_to(tensors(written, values)[1], places.shape)
+    _check_written(name, ufunc, written, source)
+    if ufunc in (np.add, np.subtract) and source is not None:
+        source = source.astype(written.dtype)
+        flat = ops.index_put(flat, [tensor(places)], source if ufunc is np.add else -source, True)
+    else:
+        for order in _occurrences(places):  # no place comes twice in one of them
+            chosen = tensor(places.reshape(-1)[order])
+            taken = () if source is None else (ops.reshape(source, (-1,))[tensor(order)],)
+            result = called(name, ufunc, (flat[chosen], *taken), {})
+            flat = ops.index_put(flat, [chosen], result.astype(written.dtype))
+    assign(name, written, ops.reshape(flat, written.shape))
 
 
-def write_out(name: str, out: Any, result: Any) -> Any:
-    """Write a result to what ``out=`` gave: a Tensor takes the history, too; an array cannot hold one."""
-    if isinstance(out, Tensor):
-        return assign(name, out, result)
-    if result.requires_grad:
-        raise _bare(name, result)
-    np.copyto(out, result.array, casting="same_kind")
-    return out
+def _check_written(name: str, ufunc: np.ufunc, written: Tensor, source: Tensor | None) -> None:
+    kinds = [kind_of(x) for x in (written, source) if x is not None]
+    if any(isinstance(kind, np.dtype) and kind.kind == "V" for kind in kinds):
+        return
+    try:
+        loop = loop_of(ufunc, tuple(kinds))
+    except TypeError as error:
+        raise TypeError(f"{name} on {describe(written)}: {error}") from None
+    if len(loop) != ufunc.nin + 1 or not np.can_cast(loop[-1], written.dtype, "same_kind"):
+        raise TypeError(f"{name}: cannot cast the result from {loop[-1]} to {written.dtype} of the written Tensor")
+
+
+def _occurrences(places: Any) -> list[Any]:
+    """The positions of the first occurrences of all places, of the second ones, and so on."""
+    flat = places.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    ordered = flat[order]
+    first = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if flat.size else np.zeros(0, bool)
+    begins = np.maximum.accumulate(np.where(first, np.arange(flat.size), 0))
+    rank = np.arange(flat.size) - begins
+    return [np.sort(order[rank == number]) for number in range(rank.max(initial=-1) + 1)]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from ...core.dtypes import DType, as_dtype
-from ...core.errors import describe, operator_error
+from ...core.errors import InvalidValue, describe, operator_error
 from ...core.graph import NOTHING, Node, new_node, next_sequence
 from ...core.modes import modes, unrecorded, watchers
 from ...core.primitive import Primitive, apply, operand, select_plan
@@ -321,7 +321,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 @operator()
-def ravel(input: Tensor) -> Tensor:
+def ravel(input: Tensor, *, order: Literal["C", "F"] = "C") -> Tensor:
     """``input.flatten()``: all elements in one dimension, in row-major order.
 
     A view where the input is contiguous, else a copy.
@@ -330,13 +330,24 @@ def ravel(input: Tensor) -> Tensor:
     Shape: any to (n,), n the number of elements.
     Dtype: any, kept.
 
+    Args:
+        order: NumPy's argument, ``"F"`` for column-major order.
+
     Raises:
         TypeError: ``input`` is no Tensor, array or number.
+        ValueError: another order.
 
     >>> rg.ravel(rg.zeros(2, 3)).shape
     (6,)
+    >>> rg.tensor([[1, 2], [3, 4]]).ravel(order="F")
+    tensor([1, 3, 2, 4])
     """
-    return flatten(operand(input).contiguous())
+    x = operand(input)
+    if order not in ("C", "F"):
+        raise InvalidValue(f"order must be 'C' or 'F', got {order!r}")
+    if order == "F":
+        x = x.permute(tuple(range(x.array.ndim))[::-1])
+    return flatten(x.contiguous())
 
 
 @operator()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InvalidValue, LinAlgError, call_error
+from ...core.errors import InvalidValue, LinAlgError, call_error, conversion_behind
 
 KINDS = (TypeError, IndexError, NotImplementedError, MemoryError)
 
@@ -24,6 +24,7 @@ def failure(
 
     An argument that is not of the kind its annotation says is a TypeError, whatever it led to.
     """
+    error = conversion_behind(error)
     if not _is_about_input(error):
         return error
     reason = getattr(error, "reason", None) or str(error).removeprefix(f"{name}: ")

@@ -8,14 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from ...core.errors import describe
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply2, is_operand
 from ...core.tensor import Tensor
 from .types import Operand
 
 Method = TypeVar("Method", bound=Callable[..., Tensor])
+
+
+def left_to(other: object, name: str, x: Tensor) -> Any:
+    """``NotImplemented``, which leaves the operator to the other operand; a list or a tuple of numbers has none.
+
+    Raises:
+        TypeError: the other operand is a list or a tuple. An integer of one element repeats it, as in PyTorch.
+    """
+    repeats = "mul" in name and x.array.size == 1 and x.array.dtype.kind in "biu"
+    if type(other) not in (list, tuple) or repeats:
+        return NotImplemented
+    kind = type(other).__name__
+    raise TypeError(
+        f"{name} of {describe(x)} and a {kind}: a {kind} is no operand of a Tensor; make it one first, "
+        f"retrograd.tensor({describe(other)}), or call NumPy's function, which takes lists"
+    )
 
 
 def python_operator(name: str, primitive: Primitive) -> None:
@@ -28,7 +45,7 @@ def python_operator(name: str, primitive: Primitive) -> None:
         except TypeError:
             if is_operand(other):
                 raise
-            return NotImplemented
+            return left_to(other, name, self)
 
     def reflected(self: Tensor, other: Operand) -> Tensor:
         try:
@@ -36,7 +53,7 @@ def python_operator(name: str, primitive: Primitive) -> None:
         except TypeError:
             if is_operand(other):
                 raise
-            return NotImplemented
+            return left_to(other, name, self)
 
     def in_place(self: Tensor, other: Operand) -> Tensor:
         try:
@@ -44,7 +61,7 @@ def python_operator(name: str, primitive: Primitive) -> None:
         except TypeError:
             if is_operand(other):
                 raise
-            return NotImplemented
+            return left_to(other, name, self)
 
     setattr(Tensor, f"__{name}__", method)
     setattr(Tensor, f"__r{name}__", reflected)
@@ -61,6 +78,6 @@ def deferring(method: Method) -> Method:
         except TypeError:
             if is_operand(other):
                 raise
-            return NotImplemented
+            return left_to(other, method.__name__.strip("_").removesuffix("_operator"), self)
 
     return deferred  # type: ignore[return-value]

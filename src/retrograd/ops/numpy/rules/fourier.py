@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...._generated import fft
 from ....core.tensor import Tensor
 from ..arguments import Rules, floating, tensor
 
 
+def _given(a: Any) -> Tensor:
+    """What is transformed: float16 in float32, as in NumPy."""
+    x = floating(tensor(a))
+    return x.astype(np.float32) if x.array.dtype.char == "e" else x
+
+
 def _transform(name: str) -> Callable[..., Tensor]:
     def rule(a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Tensor:
-        return getattr(fft, name)(floating(tensor(a)), n, axis, norm)
+        return getattr(fft, name)(_given(a), n, axis, norm)
 
     return rule
 
 
 def _transform_of_axes(name: str, default: tuple[int, int] | None) -> Callable[..., Tensor]:
     def rule(a: Any, s: Any = None, axes: Any = default, norm: Any = None) -> Tensor:
-        return getattr(fft, name)(floating(tensor(a)), s, axes, norm)
+        return getattr(fft, name)(_given(a), s, axes, norm)
 
     return rule
 

@@ -10,7 +10,7 @@ from ...._generated import linalg
 from ...._generated import toplevel as ops
 from ....core.tensor import Tensor
 from ...linear.eigen import EigResult
-from ..arguments import Rules, alike, flat, floating, only, tensor
+from ..arguments import Rules, alike, flat, floating, only, tensor, tensors
 
 
 def _matrix(a: Any) -> Tensor:
@@ -18,7 +18,9 @@ def _matrix(a: Any) -> Tensor:
 
 
 def _matrices(*arrays: Any) -> tuple[Tensor, ...]:
-    return tuple(map(floating, alike(*arrays)))
+    return alike(
+        *map(floating, tensors(*arrays))
+    )  # NumPy's linear algebra takes integers as float64, whatever they meet
 
 
 def _vectors(a: Any, b: Any) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from ...._generated import functional
 from ...._generated import toplevel as ops
 from ....core.tensor import Tensor
 from ...table.arguments import dimension
-from ..arguments import Arrays, Rules, axes_of, flat, only, tensor, tensors, unwrapped
+from ..arguments import Arrays, Rules, alike, axes_of, flat, only, tensor, tensors, unwrapped
 from .selection import take
 
 # Shapes
@@ -76,19 +76,19 @@ def _in_dtype(joined: Tensor, dtype: Any, casting: Any) -> Tensor:
 
 
 def _concatenate(arrays: Arrays, /, axis: int | None = 0, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
-    parts = tensors(*arrays)
+    parts = alike(*arrays)
     if axis is None:
-        parts, axis = [ops.reshape(part, (-1,)) for part in parts], 0
+        parts, axis = tuple([ops.reshape(part, (-1,)) for part in parts]), 0
     return _in_dtype(ops.cat(parts, axis), dtype, casting)
 
 
 def _stack(arrays: Arrays, axis: int = 0, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
-    return _in_dtype(ops.stack(tensors(*arrays), axis), dtype, casting)
+    return _in_dtype(ops.stack(alike(*arrays), axis), dtype, casting)
 
 
 def _stacked(name: str) -> Callable[..., Tensor]:
     def rule(tup: Arrays, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
-        return _in_dtype(getattr(ops, name)(tensors(*tup)), dtype, casting)
+        return _in_dtype(getattr(ops, name)(alike(*tup)), dtype, casting)
 
     return rule
 
@@ -244,7 +244,11 @@ def _full_like(
     device: Any = None,
 ) -> Tensor:
     x, values = tensors(a, fill_value)
-    lengths = x.shape if shape is None else (shape,) if np.ndim(shape) == 0 else tuple(shape)
+    if shape is None:
+        full = ops.empty_like(x, dtype=dtype)  # inside vmap one for each example, as zeros_like is
+        full[...] = values.astype(full.dtype)
+        return full
+    lengths = (shape,) if np.ndim(shape) == 0 else tuple(shape)
     return ops.clone(ops.broadcast_to(values, lengths).astype(x.dtype if dtype is None else dtype))
 
 
@@ -271,7 +275,7 @@ RULES: Rules = {
     "vstack": _stacked("vstack"),
     "hstack": _stacked("hstack"),
     "dstack": _stacked("dstack"),
-    "column_stack": lambda tup: ops.column_stack(tensors(*tup)),
+    "column_stack": lambda tup: ops.column_stack(alike(*tup)),
     "append": lambda arr, values, axis=None: _concatenate((arr, values), axis=axis),
     "split": _split,
     "array_split": _array_split,

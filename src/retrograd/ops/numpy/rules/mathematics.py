@@ -10,18 +10,33 @@ import numpy as np
 from ...._generated import functional
 from ...._generated import toplevel as ops
 from ....core.devices import array_module
-from ....core.dtypes import complex_of
 from ....core.primitive import ZEROS, apply1
 from ....core.tensor import Tensor, new_tensor
 from ...table.arguments import dimension
 from ...table.elementwise import unary
-from ..arguments import Rules, alike, axes_of, flat, floating, only, tensor, tensors, unwrapped, without_derivative
+from ...table.masks import zero_rule
+from ..arguments import (
+    Rules,
+    alike,
+    axes_of,
+    doubles,
+    flat,
+    floating,
+    in_double,
+    only,
+    tensor,
+    tensors,
+    unwrapped,
+    without_derivative,
+)
+from ..promotion import summed_dtype
 
 
 def scan(name: str) -> Callable[..., Tensor]:
     def rule(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         x, dim = flat(a, axis)
-        return getattr(ops, name)(x, dim, dtype=dtype)
+        dtype = summed_dtype(x.dtype) if dtype is None else np.dtype(dtype)
+        return getattr(ops, name)(x.astype(dtype, copy=False), dim).astype(dtype, copy=False)
 
     return rule
 
@@ -51,7 +66,8 @@ def _sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *,
 
 def _sort_complex(a: Any) -> Tensor:
     x = tensor(a)
-    return _sort(x if x.dtype.kind == "c" else x.astype(complex_of(x.dtype) if x.dtype.kind == "f" else np.complex128))
+    small = x.dtype.kind in "iu" and x.dtype.itemsize <= 2
+    return _sort(x if x.dtype.kind == "c" else x.astype(np.complex64 if small else np.complex128))
 
 
 def _partition(a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Tensor:
@@ -61,7 +77,7 @@ def _partition(a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order:
 
 
 def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
-    x, *ends = tensors(a, *[end for end in (prepend, append) if end is not None])
+    x, *ends = alike(a, *[end for end in (prepend, append) if end is not None])
     place = dimension(axis, x.ndim)
     one_slice = [1 if dim == place else length for dim, length in enumerate(x.shape)]
     ends = [end if end.ndim else ops.broadcast_to(end, one_slice) for end in ends]
@@ -79,6 +95,8 @@ def _gradient(f: Any, *spacings: Any, axis: Any = None, edge_order: int = 1) -> 
         ops.gradient(x, spacing=step, dim=place, edge_order=edge_order)[0]
         for step, place in zip(steps, axes, strict=True)
     ]
+    if x.dtype.kind == "c" or not any(step.dtype.kind == "c" for step in given):
+        found = [derivative.astype(x.dtype, copy=False) for derivative in found]  # that of f in NumPy
     return found[0] if len(found) == 1 else tuple(found)
 
 
@@ -91,12 +109,12 @@ def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
 def _trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     if x is None:
         return ops.trapezoid(floating(tensor(y)), dx=dx, dim=axis)
-    values, places = map(floating, tensors(y, x))
+    values, places = map(floating, alike(y, x))
     return ops.trapezoid(values, places, dim=axis)
 
 
 def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tensor:
-    x, xp, fp = map(floating, tensors(x, xp, fp))
+    x, xp, fp = doubles(x, xp, fp)
     module = array_module(xp)
     if period is not None:
         if period == 0:
@@ -137,7 +155,10 @@ def _bincount(x: Any, weights: Any = None, minlength: int = 0) -> Tensor:
     counts = ops.bincount(places, minlength=minlength)
     if weights is None:
         return counts
-    given = floating(tensor(weights))
+    given = tensor(weights)
+    if given.dtype.kind == "c":
+        raise TypeError("np.bincount: weights must be real")
+    given = in_double(given)
     zeros = ops.zeros(counts.shape, dtype=given.dtype, device=given.device)
     return ops.index_add(zeros, 0, places.astype(np.int64), given)
 
@@ -174,31 +195,41 @@ def _real_if_close(a: Any, tol: float = 100) -> Tensor:
 
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Tensor:
     low, high = (a_min if min is None else min), (a_max if max is None else max)
-    x, *bounds = tensors(a, *[bound for bound in (low, high) if bound is not None])
+    x, *bounds = alike(a, *[bound for bound in (low, high) if bound is not None])
+    if x.dtype.kind == "c":
+        extremes: list[tuple[Any, Callable[..., Any]]] = [(low, np.maximum), (high, np.minimum)]
+        for bound, extreme in extremes:
+            x = x if bound is None else extreme(x, bounds.pop(0))
+        return x
     return ops.clamp(x, *[None if bound is None else bounds.pop(0) for bound in (low, high)])
 
 
 CBRT = unary("cbrt", np.cbrt, lambda g, ans: g / (3 * ans * ans), signals=True)
 
 
-def _where_real(function: Callable[..., Tensor], low: float = 0, high: float = np.inf) -> Callable[..., Tensor]:
+def _where_real(function: Callable[..., Any], low: float = 0, high: float = np.inf) -> Callable[..., Tensor]:
     """A function of ``np.emath``: of complex numbers where one of the real ones has no real result."""
 
     def rule(x: Any) -> Tensor:
-        y = floating(tensor(x))
+        y = tensor(x)
         if y.dtype.kind != "c" and bool(((y.array < low) | (y.array > high)).any()):
-            y = y.astype(complex_of(y.dtype))
+            y = y.astype(np.complex128 if y.dtype == np.float16 else np.promote_types(y.dtype, np.complex64))
         return function(y)
 
     return rule
 
 
-_log = _where_real(ops.log)
+_log = _where_real(np.log)
 
 
 def _logn(n: Any, x: Any) -> Tensor:
     base, y = tensors(n, x)
-    return _log(y) / _log(base)
+    quotient: Any = np.divide(_log(y), _log(base))
+    return quotient
+
+
+def _as_numpy(base: Any, exponent: Any) -> Any:
+    return np.power(base, exponent)
 
 
 def _power(x: Any, p: Any) -> Tensor:
@@ -206,8 +237,8 @@ def _power(x: Any, p: Any) -> Tensor:
     if exponent.dtype.kind in "iu" and bool((exponent.array < 0).any()):
         exponent = floating(exponent)
     if base.dtype.kind in "biu" and not bool((base.array < 0).any()):
-        return ops.pow(base, exponent)
-    return _where_real(lambda y: ops.pow(y, exponent))(base)
+        return _as_numpy(base, exponent)
+    return _where_real(lambda y: _as_numpy(y, exponent))(base)
 
 
 def _heaviside(x1: Any, x2: Any) -> Tensor:
@@ -225,7 +256,38 @@ def _modf(x: Any) -> tuple[Tensor, Tensor]:
     return ops.where(ops.isinf(y), ops.copysign(ops.zeros_like(y), y.detach()), ops.frac(y)), ops.trunc(y)
 
 
+def _is_complex(value: Any) -> bool:
+    array = value.array if isinstance(value, Tensor) else value
+    return array.dtype.kind == "c" if hasattr(array, "dtype") else isinstance(array, complex)
+
+
+def _extreme(name: str) -> Callable[..., Tensor]:
+    """``maximum`` and its kind, complex numbers included: NumPy orders these by real parts, then by imaginary ones."""
+    ordered, numpys = getattr(ops, name), getattr(np, name)
+
+    def rule(x1: Any, x2: Any) -> Tensor:
+        if not (_is_complex(x1) or _is_complex(x2)):
+            return ordered(x1, x2)
+        x, y = alike(x1, x2)
+        chosen = numpys(x.array, y.array)
+        first = (chosen == x.array) | np.isnan(x.array) & np.isnan(chosen)
+        return ops.where(new_tensor(array_module(x).asarray(first)), x, y)
+
+    return rule
+
+
+def _ldexp(x1: Any, x2: Any) -> Tensor:
+    if isinstance(x2, float) or getattr(getattr(x2, "dtype", None), "kind", "i") not in "biu":
+        raise TypeError("np.ldexp: the exponents must be integers")
+    return ops.ldexp(x1, x2)
+
+
+RINT = unary("rint", np.rint, zero_rule)
+
 UFUNC_RULES: Rules = {
+    "ldexp": _ldexp,
+    "rint": lambda x: apply1(RINT, x) if x.array.dtype.kind == "c" else ops.round(x),
+    **{name: _extreme(name) for name in ("maximum", "minimum", "fmax", "fmin")},
     "cbrt": lambda x: apply1(CBRT, x),
     "heaviside": _heaviside,
     "divmod": _divmod,
@@ -241,8 +303,8 @@ _EMATH: Rules = {
     "log": _log,
     "logn": _logn,
     "power": _power,
-    **{name: _where_real(getattr(ops, name)) for name in ("sqrt", "log2", "log10")},
-    **{f"arc{name}": _where_real(getattr(ops, f"a{name}"), -1, 1) for name in ("cos", "sin", "tanh")},
+    **{name: _where_real(getattr(np, name)) for name in ("sqrt", "log2", "log10")},
+    **{name: _where_real(getattr(np, name), -1, 1) for name in ("arccos", "arcsin", "arctanh")},
 }
 
 RULES: Rules = {

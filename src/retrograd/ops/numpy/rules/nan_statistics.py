@@ -70,7 +70,7 @@ def _nan_var(
     correction: float | None = None,
 ) -> Tensor:
     x, axis, keepdims = statistics.reduced(a, axis, keepdims)
-    x = floating(x) if dtype is None else x.astype(dtype)
+    x = floating(x) if dtype is None else statistics.converted(x, dtype)
     mean = None if mean is None else tensors(x, mean)[1]
     present = truth(where) & ~ops.isnan(x)
     total, count = statistics.variance_of(x, present, axis, keepdims, ddof if correction is None else correction, mean)

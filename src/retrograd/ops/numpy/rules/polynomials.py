@@ -11,14 +11,14 @@ from ...._generated import functional, linalg
 from ...._generated import toplevel as ops
 from ....core.errors import describe
 from ....core.tensor import Tensor
-from ..arguments import Rules, alike, axes_of, flat, floating, only, tensor, tensors
+from ..arguments import Rules, alike, axes_of, doubles, flat, floating, in_double, only, tensor, tensors
 from .linear_algebra import eigenvalues
 from .mathematics import convolve
 
 
 def _polyval(p: Any, x: Any) -> Tensor:
     """By Horner's scheme."""
-    coefficients, y = tensors(p, x)
+    coefficients, y = alike(p, x)
     return reduce(lambda total, coefficient: total * y + coefficient, coefficients, ops.zeros_like(y))
 
 
@@ -45,7 +45,7 @@ def _polymul(a1: Any, a2: Any) -> Tensor:
 
 def _polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
     """By long division, as at school."""
-    rest, divisor = [ops.atleast_1d(floating(x)) for x in alike(u, v)]
+    rest, divisor = map(ops.atleast_1d, alike(*map(floating, tensors(u, v))))
     quotient = []
     for _ in range(len(rest) - len(divisor) + 1):
         quotient.append(rest[0] / divisor[0])
@@ -72,12 +72,12 @@ def _trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
 def _polyder(p: Any, m: int = 1) -> Tensor:
     x = tensor(p)
     for _ in range(m):
-        x = x[:-1] * np.arange(len(x) - 1, 0, -1)
+        x = in_double(x)[:-1] * np.arange(len(x) - 1, 0, -1)  # int64 in NumPy, which makes them double
     return x
 
 
 def _polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
-    x, constants = map(floating, tensors(p, 0.0 if k is None else k))
+    x, constants = doubles(p, 0.0 if k is None else k)
     constants = ops.broadcast_to(constants, (m,)) if constants.ndim == 0 or len(constants) == 1 else constants
     for constant in constants:
         x = ops.cat([x / np.arange(len(x), 0, -1), ops.reshape(constant, (1,))])
@@ -114,10 +114,10 @@ def _polyfit(
 ) -> Tensor:
     only("polyfit", "full", full, False)
     only("polyfit", "cov", cov, False)
-    places, values = map(floating, tensors(x, y))
+    places, values = alike(*doubles(x, y))
     rows = linalg.vander(places, N=deg + 1).flip(-1)
     if w is not None:
-        weights = floating(tensor(w))
+        weights = doubles(w)[0]
         rows = rows * weights[:, None]
         values = values * (weights[:, None] if values.ndim == 2 else weights)
     scale = ops.sqrt((rows * rows).sum(0))
@@ -127,7 +127,7 @@ def _polyfit(
 
 
 def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
-    powers = linalg.vander(flat(x, None)[0], N=N)
+    powers = linalg.vander(in_double(flat(x, None)[0]), N=N)  # NumPy's is as wide as int64
     return powers if increasing else ops.flip(powers, (-1,))
 
 

@@ -11,11 +11,11 @@ from ....core.devices import backend_of
 from ....core.errors import InvalidValue
 from ....core.tensor import Tensor, new_tensor
 from ...table.arguments import integer
-from ..arguments import Rules, floating, tensors
+from ..arguments import Rules, alike, doubles, floating
 
 
 def _ends(*values: Any) -> tuple[Tensor, ...]:
-    return ops.broadcast_tensors(*map(floating, tensors(*values)))
+    return ops.broadcast_tensors(*map(floating, alike(*values)))
 
 
 def _places(like: Tensor, num: Any, endpoint: bool) -> Tensor:
@@ -64,7 +64,7 @@ def _logspace(
 
 
 def _geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tensor:
-    first, last = _ends(start, stop)
+    first, last = ops.broadcast_tensors(*alike(*doubles(start, stop)))
     if bool((first.array == 0).any() or (last.array == 0).any()):
         raise InvalidValue("a geometric sequence cannot include zero")
     y = first * (last / first) ** _places(first, num, endpoint)

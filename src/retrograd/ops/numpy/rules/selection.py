@@ -8,9 +8,8 @@ import numpy as np
 
 from ...._generated import toplevel as ops
 from ....core.tensor import Tensor
-from ...shape.joining import of_one_dtype
 from ...table.arguments import dimension
-from ..arguments import Arrays, Rules, flat, tensor, tensors, unwrapped
+from ..arguments import Arrays, Rules, alike, flat, tensor, tensors, unwrapped
 
 
 def truth(condition: Any) -> Tensor:
@@ -23,12 +22,12 @@ def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None and y is None:
         return ops.nonzero(tensor(condition), as_tuple=True)
     chosen = truth(condition)
-    return ops.where(chosen, *tensors(x, y, beside=chosen))
+    return ops.where(chosen, *alike(x, y, beside=chosen))
 
 
 def _select(condlist: Arrays, choicelist: Arrays, default: Any = 0) -> Any:
     conditions = [truth(condition) for condition in condlist]
-    *choices, result = tensors(*choicelist, default, beside=conditions[0] if conditions else None)
+    *choices, result = alike(*choicelist, default, beside=conditions[0] if conditions else None)
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         result = ops.where(condition, choice, result)
     return result
@@ -72,7 +71,7 @@ def _extract(condition: Any, arr: Any) -> Tensor:
 
 
 def _choose(a: Any, choices: Any, mode: str = "raise") -> Tensor:
-    given = ops.broadcast_tensors(tensor(a), *of_one_dtype(tensors(*choices)))
+    given = ops.broadcast_tensors(tensor(a), *alike(*choices))
     which, count = given[0], len(given) - 1
     if mode == "raise" and bool(((which.array < 0) | (which.array >= count)).any()):
         raise ValueError(f"an index is out of range for {count} choices")

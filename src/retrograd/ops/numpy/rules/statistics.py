@@ -9,11 +9,13 @@ import numpy as np
 
 from ...._generated import toplevel as ops
 from ....core.devices import array_module
+from ....core.dtypes import INEXACT
 from ....core.primitive import operand
 from ....core.tensor import Tensor, new_tensor
 from ...reduce.common import reduce_
 from ...reduce.extremes import AMAX, AMIN
-from ..arguments import Rules, axes_of, floating, only, tensor, tensors, unwrapped
+from ..arguments import Rules, axes_of, floating, in_double, only, tensor, tensors, unwrapped
+from ..promotion import common_dtype, summed_dtype
 from .selection import truth
 
 
@@ -34,7 +36,11 @@ def sum_(
     a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Tensor:
     x, axis, keepdims = reduced(_among(tensor(a), where, 0), axis, keepdims)
-    total = ops.sum(x, axis, keepdims, dtype=dtype)
+    if dtype is None and x.array.dtype.kind in INEXACT:
+        total = ops.sum(x, axis, keepdims)
+    else:
+        dtype = summed_dtype(x.dtype) if dtype is None else np.dtype(dtype)
+        total = ops.sum(x.astype(dtype, copy=False), axis, keepdims).astype(dtype, copy=False)
     return total if initial is None else total + tensors(total, initial)[1]
 
 
@@ -42,13 +48,14 @@ def prod(
     a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Tensor:
     x, axis, keepdims = reduced(_among(tensor(a), where, 1), axis, keepdims)
-    if dtype is not None:
-        x = x.astype(dtype)
+    dtype = summed_dtype(x.dtype) if dtype is None else np.dtype(dtype)
+    x = x.astype(dtype, copy=False)
     if x.ndim == 0 or axis is None and not keepdims:
         x = ops.prod(x)
     else:
         for place in sorted(axes_of(x, axis), reverse=True):
             x = ops.prod(x, place, keepdims)
+    x = x.astype(dtype, copy=False)
     return x if initial is None else x * tensors(x, initial)[1]
 
 
@@ -61,10 +68,12 @@ def _extreme(name: str) -> Callable[..., Tensor]:
         x = tensor(a) if initial is None else _among(tensor(a), where, initial)
         x, axis, keepdims = reduced(x, axis, keepdims)
         dims = () if axis is None else axis
+        if initial is not None and x.ndim:
+            x = ops.cat([x, ops.full_like(x, initial)], axes_of(x, axis)[0])
+        elif initial is not None:
+            x = bound(x, initial)
         if x.dtype.kind == "c":  # ordered by the real parts, then by the imaginary ones
             return reduce_(primitive, x, dims, keepdims)
-        if initial is not None:
-            x = ops.cat([x, ops.full_like(x, initial)], axes_of(x, axis)[0]) if x.ndim else bound(x, initial)
         return getattr(ops, name)(x, dims, keepdims)
 
     return rule
@@ -98,7 +107,11 @@ def _average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fal
         average = _mean(x, axis, keepdims=keepdims)
         total = ops.full_like(average, x.array.size / max(1, average.array.size))
     else:
-        x, w = map(floating, tensors(a, weights))
+        x, w = tensors(a, weights)
+        dtype = common_dtype(
+            (x.dtype, w.dtype) if x.dtype.kind in INEXACT else (x.dtype, w.dtype, np.dtype(np.float64))
+        )
+        x, w = x.astype(dtype, copy=False), w.astype(dtype, copy=False)
         w = _weights(w, x, axes_of(x, axis))
         total = sum_(w, axis, keepdims=keepdims)
         average = sum_(x * w, axis, keepdims=keepdims) / total
@@ -117,6 +130,17 @@ def variance_of(
     left = ops.sum(present, axes, keepdims) - correction
     total = ops.sum(distance * distance, axes, keepdims)
     return total, ops.where(left > 0, left, np.nan).astype(total.dtype)
+
+
+def converted(x: Tensor, dtype: Any) -> Tensor:
+    """The elements in the dtype that was asked for.
+
+    Raises:
+        TypeError: it is real, and they are complex.
+    """
+    if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+        raise TypeError(f"dtype={np.dtype(dtype)} would drop the imaginary parts; take np.real or np.abs first")
+    return x.astype(dtype)
 
 
 def root(variance: Tensor) -> Tensor:
@@ -138,7 +162,7 @@ def _deviation(name: str) -> Callable[..., Tensor]:
         correction: float | None = None,
     ) -> Tensor:
         x, axis, keepdims = reduced(a, axis, keepdims)
-        x = floating(x) if dtype is None else x.astype(dtype)
+        x = floating(x) if dtype is None else converted(x, dtype)
         ddof = ddof if correction is None else correction
         if where is True and mean is None:
             return getattr(ops, name)(x, axis, correction=ddof, keepdim=keepdims)
@@ -165,6 +189,10 @@ def quantile(percent: float, name: str = "quantile") -> Callable[..., Tensor]:
     ) -> Tensor:
         x, axis, keepdims = reduced(a, axis, keepdims)
         x = floating(x)
+        wanted = x.dtype
+        if wanted.kind == "f" and np.ndim(unwrapped(q)):  # levels in a list or an array are float64, one number is weak
+            wanted = np.quantile(np.zeros(2, wanted), np.zeros(1), method=method).dtype  # type: ignore[call-overload]
+        x = x.astype(np.float32 if wanted == np.float16 else wanted, copy=False)
         if name == "nanquantile":
             only(name, "method", method, *_OURS)
             only(name, "weights", weights, None)
@@ -179,7 +207,7 @@ def quantile(percent: float, name: str = "quantile") -> Callable[..., Tensor]:
         else:
             result = _by_place(rows, flat, method)
         kept = [1 if place in axes else length for place, length in enumerate(x.shape) if keepdims or place not in axes]
-        return ops.reshape(result, [*levels.shape, *kept])
+        return ops.reshape(result, [*levels.shape, *kept]).astype(wanted, copy=False)
 
     return rule
 
@@ -228,7 +256,11 @@ def _variables(m: Any, y: Any, rowvar: bool) -> Tensor:
     """The variables of ``m`` and then of ``y`` as rows."""
     given = [floating(x) for x in tensors(m, *[] if y is None else [y])]
     rows = [ops.atleast_2d(x if rowvar or x.ndim < 2 else ops.t(x)) for x in given]
-    return ops.cat(rows) if len(rows) > 1 else given[0] if given[0].ndim < 2 else rows[0]
+    return _joined(rows) if len(rows) > 1 else in_double(given[0] if given[0].ndim < 2 else rows[0])
+
+
+def _joined(rows: list[Tensor]) -> Tensor:
+    return ops.cat([in_double(row) for row in rows])
 
 
 def _cov(

@@ -1,0 +1,128 @@
+"""Find out which call of a program asks a Tensor for a Python number.
+
+``float(t)``, ``math.sin(t)`` and ``array[0] = t`` all reach ``Tensor.__float__`` from C code, which has no frame. The
+instruction at which the calling Python frame stands tells them apart: a store, or a call of something that has a name.
+"""
+
+from __future__ import annotations
+
+import dis
+import itertools
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+_NO_FALLTHROUGH = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE", "RAISE_VARARGS")
+_BETWEEN = ("PRECALL", "KW_NAMES", "PUSH_NULL", "POP_TOP", "EXTENDED_ARG", "NOP")  # none of these loads a callable
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks for a number.
+
+    Attributes:
+        frame: the module of the calling Python frame.
+        operation: the instruction, ``CALL`` or ``STORE_SUBSCR`` for example.
+        module: for a call, the module of what is called; empty where that is not known.
+        name: for a call, the name of what is called; empty where that is not known.
+    """
+
+    frame: str
+    operation: str
+    module: str = ""
+    name: str = ""
+
+    @property
+    def stores(self) -> bool:
+        """Whether the number is stored in an array or another container."""
+        return self.operation.startswith("STORE_")
+
+    @property
+    def library(self) -> str:
+        """``math``, ``numpy`` or ``scipy`` where a function of theirs asks, or code of theirs; else empty."""
+        for module in (self.module, "" if self.module else self.frame):
+            top = module.partition(".")[0]
+            if top in ("math", "cmath", "numpy", "scipy"):
+                return top
+        top = self.frame.partition(".")[0]
+        return top if top in ("numpy", "scipy") else ""
+
+
+def caller_of(frame: FrameType) -> Caller:
+    """What the frame is calling, or storing to, at the moment."""
+    home = str(frame.f_globals.get("__name__", ""))
+    operation, path = _instruction(frame.f_code, frame.f_lasti)
+    module, name = _called(frame, path) if path else ("", "")
+    return Caller(home, operation, module, name)
+
+
+def _called(frame: FrameType, path: tuple[str, ...]) -> tuple[str, str]:
+    """The module and name of what the dotted path means in the frame; empty where that cannot be told."""
+    first, *attributes = path
+    scopes = (frame.f_locals, frame.f_globals, frame.f_builtins)
+    value: Any = next((scope[first] for scope in scopes if first in scope), None)
+    for attribute in attributes:
+        if not isinstance(value, ModuleType):  # a method: no attribute of an object is read, which may be a property
+            kind = value if isinstance(value, type) else type(value)
+            return kind.__module__, f"{kind.__name__}.{attribute}"
+        value = getattr(value, attribute, None)
+    if value is None:
+        return "", ""
+    owner = getattr(value, "__self__", None)
+    module = getattr(value, "__module__", None) or (type(value) if owner is None else type(owner)).__module__
+    return str(module), str(getattr(value, "__name__", ""))
+
+
+@lru_cache(1024)
+def _instruction(code: CodeType, offset: int) -> tuple[str, tuple[str, ...]]:
+    """The operation at an offset and, for a call, the dotted path of the callable as the program wrote it."""
+    instructions = list(dis.get_instructions(code))
+    place = next((i for i, found in enumerate(instructions) if found.offset == offset), None)
+    if place is None:
+        return "", ()
+    operation = instructions[place].opname
+    if not operation.startswith("CALL"):
+        return operation, ()
+    depths = _depths(instructions)
+    result = depths[place] + _effect(instructions[place])  # the call leaves one value where the callable was
+    return operation, _path(instructions, depths, place, result + 1)
+
+
+def _path(instructions: list[dis.Instruction], depths: list[int], place: int, height: int) -> tuple[str, ...]:
+    """The names that load the callable: what the last instruction before its arguments leaves at ``height``."""
+    for i in reversed(range(place)):
+        found = instructions[i]
+        if found.opname in _BETWEEN or "JUMP" in found.opname or depths[i] + _effect(found) > height:
+            continue
+        if found.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            owner = _path(instructions, depths, i, depths[i])
+            return (*owner, str(found.argval)) if owner else ()
+        named = found.opname.startswith(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF"))
+        return (found.argval,) if named and isinstance(found.argval, str) else ()
+    return ()
+
+
+def _effect(instruction: dis.Instruction, jump: bool = False) -> int:
+    try:
+        return dis.stack_effect(instruction.opcode, instruction.arg, jump=jump)
+    except ValueError:
+        return 0
+
+
+def _depths(instructions: list[dis.Instruction]) -> list[int]:
+    """How many values are on the stack before each instruction, counted from where its part of the code begins."""
+    index = {found.offset: i for i, found in enumerate(instructions)}
+    depths: dict[int, int] = {}
+    for start in range(len(instructions)):  # an exception handler is reached from no instruction
+        pending = [(start, 0)] if start not in depths else []
+        while pending:
+            i, depth = pending.pop()
+            if i in depths or i >= len(instructions):
+                continue
+            depths[i], found = depth, instructions[i]
+            if found.opcode in itertools.chain(dis.hasjrel, dis.hasjabs) and found.argval in index:
+                pending.append((index[found.argval], depth + _effect(found, jump=True)))
+            if found.opname not in _NO_FALLTHROUGH:
+                pending.append((i + 1, depth + _effect(found)))
+    return [depths[i] for i in range(len(instructions))]

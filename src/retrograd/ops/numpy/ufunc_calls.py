@@ -1,0 +1,182 @@
+"""Calls of NumPy's and SciPy's ufuncs on Tensors: which operator one is, in which dtypes, and where its result goes.
+
+A ufunc is looked up in ``registry.UFUNCS``, SciPy's by name in the table of ``scipy_special``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import Wrapping, is_array
+from ...core.dtypes import INEXACT, DType
+from ...core.errors import call_error, describe
+from ...core.tensor import Tensor
+from ..table.registry import OPERATORS, UFUNCS, assign
+from . import scipy_special
+from .arguments import tensor, wrapped
+from .promotion import common_dtype, kind_of, loop_of, without_gradient
+from .rules import linear_algebra, mathematics
+
+# Ufuncs whose operator has another name.
+UFUNC_NAMES = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "conjugate": "conj",
+    "degrees": "rad2deg",
+    "divide": "div",
+    "equal": "eq",
+    "fabs": "abs",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "invert": "bitwise_not",
+    "left_shift": "bitwise_left_shift",
+    "less": "lt",
+    "less_equal": "le",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "power": "pow",
+    "radians": "deg2rad",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+    "subtract": "sub",
+}
+
+# What differs from the operators of PyTorch's names, and what these lack. A NumPy of another version may lack some.
+UFUNCS.update(
+    (getattr(np, name), rule)
+    for name, rule in {**mathematics.UFUNC_RULES, **linear_algebra.UFUNC_RULES}.items()
+    if hasattr(np, name)
+)
+
+
+def ufunc_name(ufunc: np.ufunc) -> str:
+    """The name that users know, ``np.exp``; the bare name of a ufunc that is neither NumPy's nor SciPy's."""
+    name = ufunc.__name__
+    if getattr(np, name, None) is ufunc:
+        return f"np.{name}"
+    return f"scipy.special.{name.lstrip('_')}" if scipy_special.is_scipys(ufunc) else name
+
+
+def ufunc_rule(ufunc: np.ufunc) -> Callable[..., Any] | None:
+    """What a ufunc means on Tensors, or None where it has no rule."""
+    function = UFUNCS.get(ufunc)
+    if function is None:
+        name = ufunc_name(ufunc)
+        if name.startswith("np."):
+            entry = OPERATORS.get(UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__))
+            function = None if entry is None else entry.function
+        elif name.startswith("scipy."):
+            return scipy_special.RULES.get(ufunc.__name__)  # not entered: SciPy's dtypes are those of its loops
+        if function is not None:
+            UFUNCS[ufunc] = function
+    return function
+
+
+def no_rule(name: str) -> TypeError:
+    return TypeError(f"{name} has no rule for Tensors; use a function of retrograd, or tensor.detach().numpy()")
+
+
+def called(name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call of a ufunc, in the dtypes of the loop that NumPy chooses for it."""
+    dtype = kwargs.pop("dtype", None)
+    axis = {key: kwargs.pop(key) for key in ("axis",) if key in kwargs and ufunc.signature is not None}
+    if kwargs:
+        raise TypeError(f"{name} on Tensors: unexpected arguments {', '.join(kwargs)}")
+    if without_gradient(inputs):
+        options = axis if dtype is None else {**axis, "dtype": dtype}
+        return wrapped(numpys(name, ufunc, [weak(x) for x in inputs], options))
+    if dtype is not None:
+        inputs = tuple([x.astype(dtype, copy=False) if isinstance(x, Tensor) or is_array(x) else x for x in inputs])
+    function = ufunc_rule(ufunc)
+    if function is None:
+        raise no_rule(name)
+    kinds = tuple([kind_of(x) for x in inputs])
+    if any(isinstance(kind, np.dtype) and kind.kind == "V" for kind in kinds):
+        return function(*inputs, **axis)
+    if scipy_special.is_scipys(ufunc):  # whose loops come in an order in which numbers would count as float64
+        known = [kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in INEXACT]
+        real = np.zeros(0, common_dtype(known)).real.dtype if known else float
+        kinds = tuple([real if kind is float else kind for kind in kinds])
+    try:
+        loop = loop_of(ufunc, kinds)
+    except TypeError as error:
+        raise TypeError(f"{name} of {', '.join(map(describe, inputs))}: {error}") from None
+    plain = not any(isinstance(x.array, Wrapping) for x in inputs if isinstance(x, Tensor))
+    if plain and ufunc.nout == 1 and loop[-1].kind not in INEXACT:
+        return wrapped(numpys(name, ufunc, [weak(x) for x in inputs], axis))  # truth and integers have no gradient
+    inputs = tuple([_in_dtype(x, wanted) for x, wanted in zip(inputs, loop, strict=False)])
+    result = function(*inputs, **axis)
+    if isinstance(result, tuple) or result.array.dtype is loop[-1]:
+        return result
+    return result.astype(loop[-1], copy=False)
+
+
+def _in_dtype(value: Any, dtype: DType) -> Any:
+    """An operand in the dtype of a loop; numbers take it by themselves."""
+    if isinstance(value, Tensor):
+        return value if value.array.dtype is dtype else value.astype(dtype, copy=False)
+    if is_array(value):
+        return value.astype(dtype, copy=False)
+    number = weak(value)
+    return int(number) if isinstance(number, bool) and dtype.kind != "b" else number
+
+
+def weak(value: Any) -> Any:
+    """The array inside a Tensor; one of NumPy's scalars as a Python number, which takes the dtype of the arrays."""
+    if isinstance(value, Tensor):
+        return value.array
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def numpys(name: str, function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
+    """What NumPy computes on the arrays.
+
+    Warnings stay: an integer has no infinity that tells of a division by zero.
+    """
+    try:
+        return function(*arguments, **options)
+    except Warning:
+        raise
+    except Exception as error:
+        kind = next((kind for kind in (TypeError, IndexError, OverflowError) if isinstance(error, kind)), RuntimeError)
+        raise call_error(kind, name, tuple(arguments), options, str(error)) from error
+
+
+def writable(name: str, target: Any, sources: Any) -> Tensor:
+    """What is written to, a Tensor or an array, as a Tensor.
+
+    Raises:
+        TypeError: it is an array, which cannot hold the history of the sources.
+    """
+    if not isinstance(target, Tensor):
+        needing = [x for x in sources if isinstance(x, Tensor) and x.requires_grad]
+        if needing:
+            raise _bare(name, needing[0])
+    return tensor(target)
+
+
+def _bare(name: str, source: Tensor) -> TypeError:
+    return TypeError(
+        f"{name}: the result {describe(source)} requires grad and cannot be written to a bare array (out=, or an "
+        "in-place operator such as array += tensor); write array = array + tensor, or use tensor.detach()"
+    )
+
+
+def write_out(name: str, out: Any, result: Any) -> Any:
+    """Write a result to what ``out=`` gave: a Tensor takes the history, too; an array cannot hold one."""
+    if isinstance(out, Tensor):
+        return assign(name, out, result)
+    if result.requires_grad:
+        raise _bare(name, result)
+    np.copyto(out, result.array, casting="same_kind")
+    return out
