@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.devices import Device, is_cuda_available
 from ..core.modes import no_grad
+from ..core.observers import scaling
 from ..core.tensor import Tensor
 from .autocast import autocast as autocast
 from .autocast import custom_bwd as custom_bwd
@@ -94,7 +95,9 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            return outputs * self._scale
+            with scaling(outputs) as scaled:
+                scaled.append(outputs * self._scale)
+            return scaled[0]
         if isinstance(outputs, (list, tuple)):
             return type(outputs)(self.scale(output) for output in outputs)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
@@ -120,7 +123,8 @@ class GradScaler:
                 for parameter in group["params"]:
                     if parameter.grad is None:
                         continue
-                    parameter.grad.mul_(1.0 / self._scale)
+                    with scaling(parameter.grad):
+                        parameter.grad.mul_(1.0 / self._scale)
                     found = found or not bool(np.isfinite(parameter.grad.array).all())
         self._found_inf[id(optimizer)] = found
         self._stages[id(optimizer)] = OptState.UNSCALED
