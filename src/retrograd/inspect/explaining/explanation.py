@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -23,7 +24,7 @@ from .absence import reasons_of_none
 from .flow import Flow, Watched
 from .labels import call_of, distinct, line_of
 from .parts import NoExamples, examples, number_of_examples, terms
-from .paths import Path, largest_paths, told_apart
+from .paths import Path, flows_along, largest_paths, told_apart
 from .reasons import reasons_of_zero
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 Grouping = Literal["use", "line", "module", "term", "example"]
 SHOWN = 6  # parts in a line of text
-FEW = 64  # examples that the text is worth a walk each
+FEW = 64  # examples that the text tells of
+WALKED = 50_000  # operators that the text is worth walking past for its parts
 
 
 def explain(
@@ -266,19 +268,52 @@ class Explanation:
         lines = [f"gradient{of} for {self._name}: {what}", *[f"  {reason}" for reason in self.reasons]]
         if not any(map(self._figure, self.by("use").values())):
             return "\n".join(lines)
+        assert self._flow is not None
         kinds: list[Grouping] = ["term", "use", "line", "module"]
         for kind in kinds:
+            if kind == "term" and (many := self._many(list(terms(self._flow, self._names)))):
+                lines.append(f"  by term: {many}")
+                continue
             parts = self.by(kind)
             if len(parts) > 1 or kind == "line" and "no line known" not in parts:
                 lines.append(f"  by {kind}: {self._told(parts)}")
         try:
-            if self._flow is not None and number_of_examples(self._flow, self._batch) <= FEW:
+            count = number_of_examples(self._flow, self._batch)
+            if count <= FEW and count * len(self._flow.order) > WALKED:
+                lines.append(f"  by example: {self._many(list(examples(self._flow, self._batch)), 'example ')}")
+            elif count <= FEW:
                 lines.append(f"  by example: {self._told(self.by('example'), 'example ')}")
         except NoExamples:
             pass
         if self._index is not None and self._finite(self.total) and len(self.paths) > 1:
             lines += ["  paths:", *[f"    {path}" for path in told_apart(self.paths[:SHOWN])]]
         return "\n".join(lines)
+
+    def _many(self, parts: list[tuple[Any, list[tuple[Any, Any]]]], prefix: str = "") -> str:
+        """The text of parts that are too many for a walk each, of which one forward walk finds the figures; else ""."""
+        assert self._flow is not None
+        if len(parts) * len(self._flow.order) <= WALKED or len(parts) < 2:
+            return ""
+        figures = flows_along(self._flow, _as_walks_see(self.total), self._index, [roots for _, roots in parts])
+        if figures is None or not self._finite(self.total):
+            return f"{len(parts)} parts, which by() finds one by one"
+        named = {label: figure for (label, _), figure in zip(parts, figures, strict=True)}
+        flowing, rest = math.fsum(map(abs, figures)), self._figure(self.total)
+        off = abs(math.fsum(figures) - rest)
+        known = 64 * max(precision(self.total.dtype), self._flow.precision) * flowing
+        checked = "the gradient" if off <= known else f"the gradient but for {off:.2g}, which is no rounding"
+        return f"{self._listed(named, prefix)}; sum {math.fsum(figures):+.4g}, {checked}{_cancelled(flowing, rest)}"
+
+    def _listed(self, figures: dict[Any, float], prefix: str) -> str:
+        """The largest figures with their labels, and what the others add up to."""
+        ranked = sorted(figures, key=lambda label: -abs(figures[label]))
+        shown = max(1, min(SHOWN, sum(map(bool, figures.values()))))
+        shown += len(ranked) == shown + 1  # one alone is named
+        texts = [f"{figures[x]:+.4g} from {prefix if isinstance(x, int) else ''}{x}" for x in ranked[:shown]]
+        others = ranked[shown:]
+        if others:
+            texts.append(f"{sum(figures[label] for label in others):+.4g} from {len(others)} others")
+        return ", ".join(texts)
 
     def _told(self, parts: dict[Any, Any], prefix: str = "") -> str:
         """``+812.4 from model.py:31, -811.9 from model.py:44``, what they add up to, and how much cancels."""
@@ -288,13 +323,6 @@ class Explanation:
                 "not finite: " + ", ".join(bad[:SHOWN]) + (f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else "")
             )
         figures = {label: self._figure(g) for label, g in parts.items()}
-        ranked = sorted(figures, key=lambda label: -abs(figures[label]))
-        shown = max(1, min(SHOWN, sum(map(bool, figures.values()))))
-        shown += len(ranked) == shown + 1  # one alone is named
-        texts = [f"{figures[x]:+.4g} from {prefix if isinstance(x, int) else ''}{x}" for x in ranked[:shown]]
-        others = ranked[shown:]
-        if others:
-            texts.append(f"{sum(figures[label] for label in others):+.4g} from {len(others)} others")
         off = abs(sum(parts.values()) - self.total).max() if self.total.size else 0
         # What cancels has its rounding, too, and an example's part is the sum of what its uses give.
         added = [*parts.values(), *self.by("use").values()]
@@ -302,10 +330,8 @@ class Explanation:
         rounding = max(precision(self.total.dtype), self._flow.precision if self._flow is not None else 0.0)
         known = size * len(parts) * rounding * 64
         checked = "the gradient" if off <= known else f"the gradient but for {off:.2g}, which is no rounding"
-        flowing = sum(map(abs, figures.values()))
-        rest = abs(self._figure(self.total))
-        cancelled = f"; {100 * (1 - rest / flowing):.4g}% of it cancels" if flowing and rest < 0.5 * flowing else ""
-        return f"{', '.join(texts)}; sum {self._figure(sum(parts.values())):+.4g}, {checked}{cancelled}"
+        cancelled = _cancelled(sum(map(abs, figures.values())), self._figure(self.total))
+        return f"{self._listed(figures, prefix)}; sum {self._figure(sum(parts.values())):+.4g}, {checked}{cancelled}"
 
     def _finite(self, g: Any) -> bool:
         """Whether the element, or all of an array, is finite."""
@@ -321,6 +347,11 @@ class Explanation:
         if norm == 0:
             return float(xp.sqrt((abs(g.astype(wide.dtype)) ** 2).sum()))
         return float((wide.conj() * g).sum().real) / norm + 0.0
+
+
+def _cancelled(flowing: float, rest: float) -> str:
+    """How much of what flows cancels, where that is more than half."""
+    return f"; {100 * (1 - abs(rest) / flowing):.4g}% of it cancels" if flowing and abs(rest) < 0.5 * flowing else ""
 
 
 def _module_of(node: Node) -> str:
