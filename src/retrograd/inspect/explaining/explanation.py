@@ -14,7 +14,7 @@ from ...core.backward import as_array, root_cotangents
 from ...core.devices import array_module, is_array
 from ...core.dtypes import precision
 from ...core.errors import describe
-from ...core.graph import Node, edge_of
+from ...core.graph import Node, edge_of, reachable
 from ...core.quiet import silent
 from ...core.tensor import Tensor
 from ..names import leaf_names
@@ -65,7 +65,8 @@ def explain(
     Raises:
         TypeError: loss or tensor is no Tensor.
         IndexError: the index is none of the Tensor.
-        RuntimeError: the loss has no graph and no trace saw how it was made, or the graph was freed.
+        RuntimeError: the loss has no graph and no trace saw how it was made; or the graph was freed, and no trace saw
+            it. Of a graph that was freed under a trace the text tells what the trace knows, without the parts.
 
     >>> w = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> loss = (w * 5).sum() - (w * w).sum()
@@ -94,7 +95,14 @@ def explain(
             )
         return Explanation(loss, tensor, index, None, marked, leaf_names([tensor], known, params))
     roots = root_cotangents("explain", [loss], [gradient])
-    order = check_graph("explain", [edge for edge, _ in roots])
+    order, _ = reachable([edge for edge, _ in roots])
+    if any(node.saved is None for node in order):
+        seen = [recorder for recorder in recorders if any(recorder.record_of(node) for node in order)]
+        if not seen or gradient is not None:
+            check_graph("explain", [edge for edge, _ in roots])
+        from .afterwards import Afterwards
+
+        return Afterwards(loss, tensor, index, order, seen, leaf_names([tensor, *leaves_below(order)], known, params))
     names = leaf_names([tensor, *leaves_below(order)], known, params)
     return Explanation(loss, tensor, index, Flow(roots, edge_of(tensor)), marked, names)
 
@@ -127,6 +135,7 @@ class Explanation:
         flow: Flow | None,
         batch: Sequence[Any] | None,
         names: dict[int, str],
+        told: bool = True,
     ) -> None:
         self._tensor = tensor
         self._loss = loss
@@ -137,6 +146,9 @@ class Explanation:
         self._parts: dict[str, dict[Any, Any]] = {}
         self._uses = Watched(edge_of(tensor))
         self.total: Any = None
+        self.reasons: list[str] = []
+        if not told:  # a subclass finds both
+            return
         if flow is not None and flow.reached:
             g = flow.walk(flow.roots, self._uses)
             self.total = None if g is None else _as_users_see(g)
@@ -245,6 +257,8 @@ class Explanation:
 
     # As text
 
+    _gradient = "gradient"  # how the text calls ``total``
+
     def __repr__(self) -> str:
         return str(self)
 
@@ -265,9 +279,14 @@ class Explanation:
         figure = self._figure(self.total)
         what = f"norm {figure:.4g}" if self._index is None and self.total.size > 1 else f"{figure:.6g}"
         what = what if self._finite(self.total) else "not finite"
-        lines = [f"gradient{of} for {self._name}: {what}", *[f"  {reason}" for reason in self.reasons]]
+        lines = [f"{self._gradient}{of} for {self._name}: {what}", *[f"  {reason}" for reason in self.reasons]]
+        return "\n".join([*lines, *self._parts_told()])
+
+    def _parts_told(self) -> list[str]:
+        """The lines about its parts."""
+        lines: list[str] = []
         if not any(map(self._figure, self.by("use").values())):
-            return "\n".join(lines)
+            return lines
         assert self._flow is not None
         kinds: list[Grouping] = ["term", "use", "line", "module"]
         for kind in kinds:
@@ -287,7 +306,7 @@ class Explanation:
             pass
         if self._index is not None and self._finite(self.total) and len(self.paths) > 1:
             lines += ["  paths:", *[f"    {path}" for path in told_apart(self.paths[:SHOWN])]]
-        return "\n".join(lines)
+        return lines
 
     def _many(self, parts: list[tuple[Any, list[tuple[Any, Any]]]], prefix: str = "") -> str:
         """The text of parts that are too many for a walk each, of which one forward walk finds the figures; else ""."""
