@@ -393,9 +393,7 @@ def test_after_backward_under_a_trace_it_tells_what_the_trace_saw():
         loss.backward()
     dead = str(explain(loss, model[0].weight))
     assert "for 0.weight, float32(4, 3): norm 0" in dead and dead.startswith(".grad after backward()")
-    assert (
-        "relu at test_explain_why.py" in dead and "but zeros towards it; it gave 20 numbers" in dead
-    )
+    assert "relu at test_explain_why.py" in dead and "but zeros towards it; it gave 20 numbers" in dead
     alive = explain(loss, model[2].bias)
     np.testing.assert_array_equal(alive.total, [5.0])
     assert "zero:" not in str(alive) and "freed" in str(alive) and alive.paths == []

@@ -29,6 +29,8 @@ Grouping = Literal["line", "module", "operator"]
 class Records:
     """Records of a trace, in the order in which the operators ran."""
 
+    other = 0.0  # of a line in a profile: seconds beside operators
+
     def __init__(self, records: list[Record], departures: list[Departure], missing: str = "") -> None:
         self.records = records
         self.told = departures
