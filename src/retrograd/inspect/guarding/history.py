@@ -16,6 +16,7 @@ from ...core.graph import edge_of
 from ...core.modes import enable_grad, no_grad
 from ...core.primitive import Primitive, apply
 from ...core.quiet import silent
+from ...core.storage import byte_span
 from ...core.tensor import Tensor, new_tensor
 from ..memory import owner_of
 from ..record import Departure, Input, Record
@@ -95,6 +96,20 @@ class Past(NamedTuple):
     def values(self, places: list[Any]) -> list[Any]:
         """Per input the elements at these places, as NumPy arrays; numbers as they are, None for what is not known."""
         return [_elements(x, place) for x, place in zip(self.inputs, places, strict=True)]
+
+
+def as_read(x: Any, written: Any, before: Any) -> Any:
+    """An input of an operator that has written to an array: where it lies in the same memory, as it was before."""
+    if not is_array(x) or owner_of(x) is not owner_of(written):
+        return x
+    if x is written:
+        return before
+    if not isinstance(written, np.ndarray) or not written.flags.c_contiguous:
+        return LOST
+    offset = byte_span(x)[0] - byte_span(written)[0]
+    if offset < 0 or byte_span(x)[1] > byte_span(written)[1] or min(x.strides, default=0) < 0:
+        return LOST
+    return np.ndarray(x.shape, x.dtype, before, offset, x.strides)
 
 
 def _elements(x: Any, places: Any) -> Any:

@@ -28,7 +28,7 @@ from ...core.tensor import Tensor
 from ..record import Record
 from ..recorder import Recorder, is_layered
 from .flow import Flow
-from .history import MOVING, History, Past, tensor_inputs
+from .history import MOVING, History, Past, as_read, tensor_inputs
 from .steps import Step, tell_step
 from .story import named, tell_backward, tell_data, tell_forward, tell_layered, tell_root
 
@@ -200,7 +200,7 @@ class _Watch(Recorder):
             return
         arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
         if before is not None and primitive is not None and outputs and inputs and outputs[0] is inputs[0]:
-            arrays[0] = before
+            arrays = [before if place == 0 else as_read(x, outputs[0].array, before) for place, x in enumerate(arrays)]
         if primitive is not None and not isinstance(primitive, Primitive):
             return
         given = tuple([output.array for output in outputs])

@@ -57,9 +57,8 @@ def _file(file: str, of_lines: dict[int, list[float]], whole: float, width: int)
             size(kept) if kept else "",
             percent(share) if number in of_lines else "",
         )
-        lines.append(
-            f"{cells[0]:>10}  {cells[1]:>10}  {cells[2]:>10}  {cells[3]:>9}  {cells[4]:>5}  {number:>4}  {code}".rstrip()
-        )
+        figures = f"{cells[0]:>10}  {cells[1]:>10}  {cells[2]:>10}  {cells[3]:>9}  {cells[4]:>5}"
+        lines.append(f"{figures}  {number:>4}  {code}".rstrip())
     return lines
 
 
