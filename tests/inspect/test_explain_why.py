@@ -435,3 +435,15 @@ def test_many_parts_have_the_figures_that_a_walk_each_would_find(monkeypatch):
     one_by_one = str(explain(loss, w))
     monkeypatch.setattr("retrograd.inspect.explaining.explanation.WALKED", 0)
     assert str(explain(loss, w)) == one_by_one and "by term" in one_by_one and "by example" in one_by_one
+
+
+def test_gradients_that_cancel_on_the_way_are_told_with_the_place():
+    w = rg.randn(4, requires_grad=True)
+    with trace():
+        x = w.tanh()  # here
+        y = x - x
+        loss = y.sum()
+    text = str(explain(loss, w))
+    assert re.search(rf"it is zero: what 2 uses of tanh at {HERE} send back \(sub at {HERE}\) adds up to zero", text), (
+        text
+    )

@@ -247,13 +247,12 @@ def test_all_of_the_time_is_accounted_for_by_the_lines_that_took_it():
     assert sys.getswitchinterval() == interval
     lines = p.by("line")
     assert math.fsum(group.seconds + group.other for group in lines.values()) == pytest.approx(p.wall)
-    assert 0.75 * seconds < p.wall <= seconds, "the measuring alone is left out"
+    assert 0.5 * seconds < p.wall <= seconds, "the measuring alone is left out"
     other = {text: lines[f"{HERE}:{line_of(text)}"].other for text in ("sleeps", "steps", "rests", "back")}
-    assert 0.11 < other["sleeps"] < 0.2 and 0.07 < other["steps"] < 0.2 and 0.05 < other["rests"] < 0.12
-    counts = [group.other for name, group in lines.items() if name in (
-        f"{HERE}:{line_of('counts')}", f"{HERE}:{line_of('counts') - 1}")]  # fmt: skip
-    assert sum(counts) > 0.03, "a loop in Python that calls nothing"
-    assert 0 < other["back"] < 0.1
+    assert other["sleeps"] > 0.1 and other["steps"] > 0.07 and other["rests"] > 0.05 and other["back"] > 0
+    loop = [lines[name].other for name in (f"{HERE}:{line_of('counts') - i}" for i in (0, 1)) if name in lines]
+    assert sum(loop) > 0.01, "a loop in Python that calls nothing"
+    assert sum(other.values()) + sum(loop) > 0.8 * p.other
     text = str(p)
     assert "outside of operators" in text.splitlines()[0] and re.search(r"\d ms .*# sleeps", text)
     assert "outside of operators, " in str(p.by("operator"))

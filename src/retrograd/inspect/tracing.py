@@ -29,7 +29,7 @@ Grouping = Literal["line", "module", "operator"]
 class Records:
     """Records of a trace, in the order in which the operators ran."""
 
-    other = 0.0  # of a line in a profile: seconds beside operators
+    _other = 0.0
 
     def __init__(self, records: list[Record], departures: list[Departure], missing: str = "") -> None:
         self.records = records
@@ -68,6 +68,11 @@ class Records:
     def seconds(self) -> float:
         """Seconds forward and backward."""
         return self.forward + self.backward
+
+    @property
+    def other(self) -> float:
+        """Of a line in a profile the seconds that it took beside operators, else 0."""
+        return self._other
 
     @property
     def kept(self) -> int:

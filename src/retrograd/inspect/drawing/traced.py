@@ -23,8 +23,10 @@ def traced_picture(trace: Records, call: str) -> Picture:
     Raises:
         RuntimeError: nothing ran under the trace.
     """
-    read = _read_later(trace)
-    records = [record for record in trace if not record.within and (record.phase == "forward" or record.index in read)]
+    gradients = _read_later(trace)
+    records = [
+        record for record in trace if not record.within and (record.phase == "forward" or record.index in gradients)
+    ]
     if not records:
         raise RuntimeError(f"{call}: the trace is empty: no operator ran inside `with inspect.trace() as t:`")
     picture = Picture()

@@ -31,7 +31,7 @@ class Afterwards(Explanation):
         loss: Tensor,
         tensor: Tensor,
         index: Any,
-        order: Sequence[Node],
+        order: list[Node],
         traces: Iterable[Recorder],
         names: dict[int, str],
     ) -> None:

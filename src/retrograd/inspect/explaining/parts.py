@@ -122,7 +122,7 @@ def _guessed(flow: Flow) -> int:
         if edge in seen or type(edge) is not Node or edge not in flow.useful:
             continue
         seen.add(edge)
-        lengths = []
+        lengths: list[int] = []
         unreduced: Any = edge
         while type(unreduced) is Node and (length := _first(unreduced)) is not None and len(lengths) < LENGTHS:
             lengths.append(length)

@@ -85,7 +85,7 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
         if what == "line":
             for stack, seconds in self.outside.items():
                 group = groups.setdefault(str(stack[-1]) if stack else "no line", Records([], []))
-                group.other += seconds
+                group._other += seconds
         found = Groups(sorted(groups.items(), key=lambda item: -item[1].seconds - item[1].other))
         found.outside = 0.0 if what == "line" else self.other
         return found

@@ -61,8 +61,9 @@ class Outside:
         _running.add(thread)
         sys.setswitchinterval(min(_SWITCH, *_usual))
         threading.Thread(target=self._sample, args=(thread, lock), daemon=True).start()
+        ends: list[Callable[[], Any]] = [perf_counter, partial(spent.get, "seconds", 0.0)]
         return (
-            partial(self._ends.extend, map(call, (perf_counter, partial(spent.get, "seconds", 0.0)))),
+            partial(self._ends.extend, map(call, ends)),
             lock.release,
             partial(_running.discard, thread),
             partial(sys.setswitchinterval, _usual[0]),
