@@ -200,3 +200,62 @@ def test_an_optimizer_without_eps_steps_when_it_has_one():
         assert "eps above 0, such as 1e-8" in advice_of(lambda kind=kind: train(kind, 0.0))
         with inspect.guard():
             train(kind, 1e-8)
+
+
+class Around(nn.Module):
+    """A layer with what may help around it."""
+
+    def __init__(self, activation, std=None, residual=False, norm=False):
+        super().__init__()
+        self.layer, self.activation, self.residual = nn.Linear(16, 16), activation, residual
+        self.norm = nn.LayerNorm(16) if norm else nn.Identity()
+        if std is not None:
+            nn.init.normal_(self.layer.weight, 0, std)
+
+    def forward(self, x):
+        y = self.norm(self.activation(self.layer(x)))
+        return x + y if self.residual else y
+
+
+def walk(bounds, *args, depth=16, **options):
+    rg.manual_seed(0)
+    model = nn.Sequential(*[Around(*args, **options) for _ in range(depth)])
+    x, weights = rg.randn(8, 16), rg.randn(8, 16)
+    with inspect.guard(**bounds):
+        (model(x) * weights).sum().backward()
+
+
+def test_what_is_advised_for_gradients_that_vanish_helps():
+    bounds = {"vanishing": 1e-6}
+    advice = advice_of(lambda: walk(bounds, rg.sigmoid))
+    for what, options in {
+        "residual connections": {"residual": True},
+        "normalization": {"norm": True},
+        "larger initial weights": {"std": 1.0},
+    }.items():
+        assert what in advice
+        walk(bounds, rg.sigmoid, **options)
+    assert "relu with kaiming_normal_ weights" in advice
+    walk(bounds, rg.relu, std=(2 / 16) ** 0.5)
+
+
+def test_what_is_advised_for_gradients_that_explode_helps():
+    bounds = {"exploding": 1e5}
+    advice = advice_of(lambda: walk(bounds, rg.relu, std=1.5))
+    assert "smaller initial weights" in advice and "normalization between layers" in advice
+    walk(bounds, rg.relu, std=0.3)
+    walk(bounds, rg.relu, std=1.5, norm=True)
+
+
+def test_what_is_advised_for_dead_units_helps():
+    def program(activation, bias):
+        rg.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), activation, nn.Linear(8, 1))
+        nn.init.constant_(model[0].bias, bias)
+        with inspect.guard(vanishing=1e-4):
+            model(rg.randn(5, 4)).sum().backward()
+
+    advice = advice_of(lambda: program(nn.ReLU(), -50.0))
+    assert "smaller biases, or leaky_relu" in advice
+    program(nn.ReLU(), 0.0)
+    program(nn.LeakyReLU(), -50.0)
