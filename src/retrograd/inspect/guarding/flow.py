@@ -140,8 +140,8 @@ class Flow:
             together = f"{len(alike)} of them together, to" if len(alike) > 1 else "to"
             lines.append(f"  It fell most at {named}, {record.site}: {together} {fell} of what came.")
             helps = (
-                "residual connections, normalization, larger initial weights, or relu with kaiming_normal_ weights where "
-                "sigmoid and tanh saturate"
+                "residual connections, normalization, larger initial weights, or relu with kaiming_normal_ weights "
+                "where sigmoid and tanh saturate"
             )
         return "\n".join([*lines, self.chart(), f"what helps: {helps}"])
 
