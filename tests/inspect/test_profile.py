@@ -7,6 +7,7 @@ import json
 import math
 import re
 import sys
+import threading
 import time
 import weakref
 from pathlib import Path
@@ -277,3 +278,17 @@ def test_a_profile_that_sees_no_operator_has_the_time_all_the_same():
     with inspect.profile() as p:
         time.sleep(0.02)  # alone
     assert p.wall == p.other > 0.015 and "# alone" in str(p)
+
+
+def test_a_profile_that_is_left_by_an_exception_leaves_nothing_behind():
+    interval, threads = sys.getswitchinterval(), threading.active_count()
+    with pytest.raises(KeyError), inspect.profile() as p:
+        assert sys.getswitchinterval() < interval
+        time.sleep(0.01)
+        raise KeyError("left")
+    assert sys.getswitchinterval() == interval and not watchers and p.wall > 0.005
+    for _ in range(200):
+        if threading.active_count() == threads:
+            break
+        time.sleep(0.01)
+    assert threading.active_count() == threads

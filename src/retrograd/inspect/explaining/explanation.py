@@ -15,6 +15,7 @@ from ...core.errors import describe
 from ...core.graph import Node, edge_of
 from ...core.quiet import silent
 from ...core.tensor import Tensor
+from ...nn.parameter import Parameter
 from ..tracing import recorders, site_of
 from .absence import reasons_of_none
 from .flow import Flow, Watched
@@ -211,6 +212,8 @@ class Explanation:
                 lines.append(f"  by {kind}: {self._told(parts)}")
         try:
             count = number_of_examples(self._flow, self._batch)
+            if self._batch is None and isinstance(self._tensor, Parameter) and self._tensor.shape[:1] == (count,):
+                count = FEW + 1  # the axis may be the parameter's own, and no batch's
             if count <= FEW and count * len(self._flow.order) > WALKED:
                 lines.append(f"  by example: {self._many(list(examples(self._flow, self._batch)), 'example ')}")
             elif count <= FEW:
