@@ -115,11 +115,11 @@ def test_leaves_of_a_trace_with_one_name_are_told_apart_and_one_leaf_is_drawn_on
             x = x * w + shared
     picture = inspect.draw(t, repeats=False).picture
     assert [(v.label, v.kind) for v in picture.vertices if v.kind in ("input", "parameter")] == [
-        ("x", "input"), ("w", "parameter"), ("w", "parameter"), ("w", "parameter"),
+        ("x", "input"), *[(f"weights[{i}]", "parameter") for i in range(3)],
     ]  # fmt: skip
     assert [edge.input for edge in picture.edges if picture.vertices[edge.source].label == "x"] == [0, 1, 1, 1]
     names = [v.label for v in inspect.draw(x, repeats=False).picture.vertices if v.kind == "input"]
-    assert names == ["w", "w", "w"]
+    assert names == ["weights[0]", "weights[1]", "weights[2]"]
 
 
 def test_gradients_are_shown_after_a_walk_and_what_is_wrong_with_them():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import warnings
 
 import numpy as np
@@ -381,3 +382,68 @@ def test_a_trace_without_a_name_tells_what_left_the_graph():
         p = (rg.randn(5, 3) @ w.T).argmax(1).float()
         loss = (p.requires_grad_() * 2).sum()
     assert "argmax at test_explain_why.py:" in str(explain(loss, w)) and "int64" in str(explain(loss, w))
+
+
+def test_after_backward_under_a_trace_it_tells_what_the_trace_saw():
+    model, other = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)), nn.Linear(2, 2)
+    nn.init.constant_(model[0].bias, -100.0)
+    with trace():
+        h = model[0](rg.randn(5, 3))
+        loss = model[2](model[1](h)).sum()
+        loss.backward()
+    dead = str(explain(loss, model[0].weight))
+    assert "for 0.weight, float32(4, 3): norm 0" in dead and dead.startswith(".grad after backward()")
+    assert "relu at test_explain_why.py" in dead and "but zeros towards it; it gave 20 numbers" in dead
+    alive = explain(loss, model[2].bias)
+    np.testing.assert_array_equal(alive.total, [5.0])
+    assert "zero:" not in str(alive) and "freed" in str(alive) and alive.paths == []
+    assert "linear at test_explain_why.py" in str(explain(loss, h)) and "retain_grad()" in str(explain(loss, h))
+    assert "no operator that the trace saw leads" in str(explain(loss, other.weight))
+    with pytest.raises(RuntimeError, match=r"parts of the gradient are gone: backward\(\) has freed"):
+        alive.by("use")
+
+
+@pytest.mark.parametrize("kind", ["chain", "terms", "uses", "stack"])
+def test_the_text_is_linear_in_the_graph(kind):
+    def seconds(count):
+        w = rg.randn(3, requires_grad=True)
+        x = w
+        if kind == "chain":
+            for _ in range(count):
+                x = x.tanh()
+        elif kind == "uses":
+            for _ in range(count):
+                x = x + w
+        elif kind == "terms":
+            x = sum((w * 2).sum().square() for _ in range(count // 4))
+        else:
+            x = rg.stack([(w * 2).sum() for _ in range(count // 2)]).mean()
+        loss = x.sum()
+        began = time.process_time()
+        str(explain(loss, w))
+        return time.process_time() - began
+
+    seconds(100)
+    assert seconds(8000) < 8  # half a minute before, and four times as much with each doubling
+
+
+def test_many_parts_have_the_figures_that_a_walk_each_would_find(monkeypatch):
+    w, h, loss = rg.randn(4, 4, requires_grad=True), rg.zeros(8, 4), 0.0
+    for x in rg.randn(6, 8, 4):
+        h = rg.tanh(x + h @ w)
+        loss = loss + h.square().sum()
+    one_by_one = str(explain(loss, w))
+    monkeypatch.setattr("retrograd.inspect.explaining.explanation.WALKED", 0)
+    assert str(explain(loss, w)) == one_by_one and "by term" in one_by_one and "by example" in one_by_one
+
+
+def test_gradients_that_cancel_on_the_way_are_told_with_the_place():
+    w = rg.randn(4, requires_grad=True)
+    with trace():
+        x = w.tanh()  # here
+        y = x - x
+        loss = y.sum()
+    text = str(explain(loss, w))
+    assert re.search(rf"it is zero: what 2 uses of tanh at {HERE} send back \(sub at {HERE}\) adds up to zero", text), (
+        text
+    )

@@ -254,7 +254,7 @@ def test_what_was_written_over_since_is_not_told_as_what_was_read():
     x = rg.tensor([5.0, 1.0])
     with pytest.raises(GuardError) as caught, inspect.guard():
         y = x - 3  # read
-        x.add_(10)
+        x.array += 10  # by no operator, which would have been seen
         y.log()
     story = str(caught.value)
     assert f"it came from sub at {HERE}:{line_of('read')}: it gave -2.0; what it read has been written over" in story

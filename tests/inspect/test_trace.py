@@ -547,3 +547,24 @@ def test_a_trace_is_compared_with_traces_alone():
         rg.ones(2).exp()
     with pytest.raises(TypeError, match="trace.diff: wanted another trace, got int"):
         t.diff(3)
+
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(3, 4), nn.Linear(4, 2)
+
+
+def test_modules_that_are_called_one_by_one_have_their_names():
+    pair, layers = Pair(), [nn.Linear(2, 2), nn.Linear(2, 2)]
+    with inspect.trace() as t:
+        h = pair.decoder(pair.encoder(rg.ones(1, 3)))
+        for layer in layers:
+            h = layer(h)
+    assert [record.module for record in t if record.module] == ["encoder", "decoder", "layers[0]", "layers[1]"]
+    names = [record.inputs[1].name for record in t if record.module]
+    assert names == ["encoder.weight", "decoder.weight", "layers[0].weight", "layers[1].weight"]
+    first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    with inspect.trace() as t:
+        second(first(rg.ones(1, 2)))
+    assert [record.module for record in t if record.module] == ["first", "second"]

@@ -7,6 +7,7 @@ import pytest
 import retrograd as rg
 from retrograd import inspect, nn
 from retrograd.inspect.drawing.layout.scene import columns
+from retrograd.nn import functional as F
 from retrograd.scalar import Value
 from tests.inspect.graphs import GRAPHS
 
@@ -31,12 +32,66 @@ def test_a_shared_result_is_printed_once_below_all_that_read_it(capsys):
         "add (2,)",
         "├─ sin (2,)",
         "│  → #1",
-        "├─ mul (2,)",
-        "│  ├─ → #1",
-        "│  cos (2,)",
-        "│  → #1",
+        "└─ mul (2,)",
+        "   ├─ cos (2,)",
+        "   │  → #1",
+        "   └─ → #1",
         "#1 exp (2,)  ← x (2,)",
     ]
+
+
+def test_each_input_stands_below_what_reads_it_in_the_order_of_inputs(capsys):
+    a, b = rg.ones(2, 2, requires_grad=True), rg.ones(2, 2, requires_grad=True)
+    long = a.exp().tanh().sin().cos()
+    assert printed(capsys, long @ b.sin() - b, params={"a": a, "b": b}) == [
+        "output (2, 2)",
+        "sub (2, 2)  ← b (2, 2)",
+        "mm (2, 2)",
+        "├─ → #1",
+        "└─ sin (2, 2)  ← b (2, 2)",
+        "#1 cos (2, 2)",
+        "sin (2, 2)",
+        "tanh (2, 2)",
+        "exp (2, 2)  ← a (2, 2)",
+    ]
+    assert printed(capsys, b - a.exp(), params={"a": a, "b": b})[1:] == [
+        "sub (2, 2)  ← b (2, 2), ↓", "exp (2, 2)  ← a (2, 2)",
+    ]  # fmt: skip
+
+
+def test_what_ran_beside_is_no_input_of_the_line_above(capsys):
+    x = rg.ones(2)
+    with inspect.trace() as t:
+        x.exp()
+        x.sin()
+    assert [line.partition("  ")[0] for line in printed(capsys, t)] == ["sin (2,)", "also ran: exp (2,)"]
+
+
+def test_a_gradient_that_a_penalty_is_made_of_is_drawn_with_the_rest(capsys):
+    x, w = rg.ones(2, requires_grad=True), rg.ones(2, requires_grad=True)
+    with inspect.trace() as t:
+        y = (x * w).sin().sum()
+        (g,) = rg.autograd.grad(y, x, create_graph=True)
+        (y + g.square().sum()).backward()
+    picture = inspect.draw(t, repeats=False).picture
+    near = {vertex.key: {vertex.key} for vertex in picture.vertices}
+    for edge in picture.edges:
+        joined = near[edge.source] | near[edge.target]
+        near |= dict.fromkeys(joined, joined)
+    assert len(set(map(frozenset, near.values()))) == 1, "the picture falls apart"
+    text = printed(capsys, t)
+    assert any("cos" in line for line in text) and not any("also ran" in line for line in text)
+
+
+def test_integers_that_an_operator_reads_are_leaves(capsys):
+    table, index = nn.Embedding(5, 3), rg.tensor([1, 2, 0])
+    with inspect.trace() as t:
+        F.cross_entropy(table(index) + table.weight[index], table.weight.argmax(1)[index])
+    text = "\n".join(line.partition("  test_tree")[0] for line in printed(capsys, t))
+    assert "embedding (3, 3)  ← weight (5, 3), index (3,)" in text
+    assert "getitem (3, 3)  ← weight (5, 3), index (3,)" in text
+    assert "getitem (3,)  ← ↓, index (3,)" in text or "getitem (3,)  ← index (3,)" in text
+    assert "argmax (5,)" in text and "also ran" not in text
 
 
 @pytest.mark.parametrize("traced", [False, True])
@@ -53,9 +108,9 @@ def test_writes_in_place_are_marked_and_what_is_written_through_a_view_is_what_i
         "sum ()",
         "overwrite (4,)",
         "├─ → #1",
-        "├─ mul_ (2,)",
-        "│  getitem (2,)",
-        "│  → #1",
+        "└─ mul_ (2,)",
+        "   getitem (2,)",
+        "   → #1",
         "#1 add_ (4,)",
         "mul (4,)  ← x (4,)",
     ]

@@ -236,7 +236,7 @@ SICK = {
     "Adam's, too": (mlp, partial(optim.Adam, lr=0.3), {}, "update ratio of 0.weight", "lower the learning rate (0.3)"),
     "learning rate too small": (mlp, partial(optim.SGD, lr=1e-7), {}, "largest update ratio", "raise the learning"),
     "dead relus": (partial(with_bias, -50.0), sgd, {}, "dead units: 100% of the units of 1", "check the biases"),
-    "sigmoids, twenty deep": (partial(stack, nn.Sigmoid, 20), sgd, {}, "vanishing gradients", "use relu or gelu"),
+    "sigmoids, twenty deep": (partial(stack, nn.Sigmoid, 20), sgd, {}, "vanishing gradients", "normalise between"),
     "weights * 100, tanh": (lambda: multiplied(mlp(nn.Tanh), 100), sgd, {}, "saturated", "scale the initial weights"),
     "weights * 100, relu": (lambda: multiplied(mlp(), 100), sgd, {}, "activations of 2 have", "scale the initial"),
     "deep and wide": (
@@ -266,9 +266,15 @@ SICK = {
         lambda: nn.Linear(20, 1), partial(sgd, lr=1.0), {"batch": sums, "loss": F.mse_loss}, "the loss diverges",
         "lower the learning rate (1)",
     ),
+    "weight decay too large": (
+        mlp, partial(sgd, weight_decay=5.0), {}, "have shrunk to", "lower the weight decay (5)"
+    ),
+    "AdamW's weight decay": (
+        mlp, partial(optim.AdamW, lr=1e-2, weight_decay=30.0), {}, "have shrunk to", "lower the weight decay (30)"
+    ),
     "unbounded below": (
         lambda: nn.Linear(20, 5), partial(optim.Adam, lr=0.1), {"loss": lambda x, y: -x.square().mean(), "steps": 150},
-        "weights of weight grow without bound", "weight decay",
+        "weights of weight have grown to", "weight decay",
     ),
 }  # fmt: skip
 
@@ -283,6 +289,122 @@ def test_a_sick_run_is_told_why_and_what_helps(name):
     keys = [(alarm.reason, alarm.name, alarm.step // 20) for alarm in w.alarms]
     assert len(set(keys)) == len(keys)
     assert all(alarm.reason in RULES and "\n" not in alarm for alarm in w.alarms)
+
+
+def kaiming(model):
+    for p in model.parameters():
+        if p.ndim > 1:
+            nn.init.kaiming_normal_(p, nonlinearity="relu")
+    return model
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(20, 20)
+
+    def forward(self, x):
+        return x + F.sigmoid(self.layer(x))
+
+
+def residual():
+    return nn.Sequential(*[Residual() for _ in range(20)], nn.Linear(20, 5))
+
+
+def _with_bias(model):
+    nn.init.constant_(model[0].bias, -50.0)
+    return model
+
+
+# The same runs with what the alarm advises, by which it goes away.
+MENDED = {
+    "learning rate too large": (mlp, sgd, {}),
+    "Adam's, too": (mlp, partial(optim.Adam, lr=3e-3), {}),
+    "learning rate too small": (mlp, partial(optim.SGD, lr=1e-2), {}),
+    "dead relus, biases": (mlp, sgd, {}),
+    "dead relus, leaky_relu": (lambda: _with_bias(mlp(nn.LeakyReLU)), partial(optim.SGD, lr=1e-3), {}),
+    "dead relus, gelu": (lambda: _with_bias(mlp(nn.GELU)), sgd, {}),
+    "sigmoids, twenty deep, relu": (
+        lambda: kaiming(stack(nn.ReLU, 20)), partial(optim.SGD, lr=1e-3), {"before_step": clip},
+    ),
+    "sigmoids, twenty deep, gelu": (
+        lambda: kaiming(stack(nn.GELU, 20)), partial(optim.SGD, lr=1e-3), {"before_step": clip},
+    ),
+    "sigmoids, twenty deep, normalised": (
+        partial(stack, lambda: nn.Sequential(nn.LayerNorm(20), nn.Sigmoid(), nn.LayerNorm(20)), 20), sgd, {},
+    ),
+    "sigmoids, twenty deep, residual": (residual, partial(optim.SGD, lr=1e-2), {}),
+    "sigmoids, twenty deep, fewer layers": (partial(stack, nn.Sigmoid, 2), sgd, {}),
+    "weights * 100, tanh": (partial(mlp, nn.Tanh), sgd, {}),
+    "weights * 100, relu": (mlp, sgd, {}),
+    "recurrence without clipping": (
+        lambda: multiplied(Recurrent(nn.RNN, nonlinearity="relu"), 2.5, False), partial(optim.SGD, lr=1.0), text,
+    ),
+    "unused layer": (
+        partial(Unused, lambda layer, x: layer(x)), sgd, {},
+    ),
+    "zero_grad forgotten": (mlp, partial(sgd, lr=0.01), {}),
+    "clipped to nearly nothing": (mlp, sgd, {"before_step": partial(clip, norm=10.0)}),
+    "diverging": (lambda: nn.Linear(20, 1), partial(sgd, lr=0.01), {"batch": sums, "loss": F.mse_loss}),
+    "weight decay too large": (mlp, partial(sgd, weight_decay=5e-4), {}),
+    "AdamW's weight decay": (mlp, partial(optim.AdamW, lr=1e-2, weight_decay=0.1), {}),
+    "unbounded below": (
+        lambda: nn.Linear(20, 5), partial(optim.Adam, lr=1e-3),
+        {"loss": lambda x, y: -x.square().mean(), "steps": 150},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MENDED)
+def test_what_an_alarm_advises_makes_it_go_away(name):
+    make, optimizer, settings = MENDED[name]
+    sick = name if name in SICK else max((x for x in SICK if name.startswith(x)), key=len)
+    model = make()
+    w = run(model, optimizer(model.parameters()), **settings)
+    reason = SICK[sick][3].partition(" of ")[0]
+    assert not any(reason in alarm for alarm in w.alarms), w.alarms
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_group_that_is_to_blame_is_named_wherever_it_stands(place):
+    model = mlp()
+    rates = [3.0 if place == i else 1e-3 for i in range(3)]
+    groups = [{"params": model[2 * i].parameters(), "lr": rate} for i, rate in enumerate(rates)]
+    w = run(model, optim.Adam(groups), steps=12)
+    told = [alarm for alarm in w.alarms if "lower the learning rate" in alarm]
+    assert told and all("lower the learning rate (3" in alarm and "0.001" not in alarm for alarm in told), w.alarms
+    assert all(f"{2 * place}.weight" in alarm for alarm in told), w.alarms
+
+
+def line(number):
+    x = rg.linspace(-1, 1, 20).reshape(-1, 1)
+    return x, x
+
+
+@pytest.mark.parametrize(
+    "optimizer", [partial(optim.AdamW, lr=0.01), partial(optim.RMSprop, lr=0.01), partial(optim.Adagrad, lr=0.3)]
+)
+def test_a_run_that_has_converged_has_no_alarm(optimizer):
+    rg.manual_seed(1)
+    model = nn.Linear(1, 1)
+    w = run(model, optimizer(model.parameters()), steps=450, batch=line, loss=F.mse_loss)
+    assert w.records[-1].loss < 1e-5 and w.alarms == []
+
+
+def test_a_gradient_that_has_become_zero_is_not_called_always_zero():
+    model = nn.Sequential(nn.Linear(20, 8), nn.Linear(8, 5))
+    model.scale = 1.0
+    optimizer = optim.SGD(model.parameters(), lr=1e-3)
+    with inspect.watch(model, optimizer, every=1) as w:
+        for number in range(60):
+            x, labels = clusters(number)
+            optimizer.zero_grad()
+            h = model[0](x) if number < 10 else model[0](x) * 0
+            F.cross_entropy(model[1](h), labels).backward()
+            optimizer.step()
+    assert any("the gradient of 0.weight is zero since step 10" in alarm for alarm in w.alarms), w.alarms
+    assert not any("always" in alarm for alarm in w.alarms)
 
 
 def test_an_alarm_is_raised_once_while_it_lasts_and_again_after_it_had_cleared():

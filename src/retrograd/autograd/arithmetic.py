@@ -15,7 +15,7 @@ class Finding(NamedTuple):
     """Why a result is not finite.
 
     ``culprit`` is the number of the input that is to blame and ``place`` where in its values, ``bad`` says of values
-    whether they are of the kind that is to blame.
+    whether they are of the kind that is to blame. ``overflow`` is whether smaller numbers would have done no harm.
     """
 
     sentence: str
@@ -23,6 +23,7 @@ class Finding(NamedTuple):
     place: int = 0
     bad: Predicate = lambda x: ~np.isfinite(x)
     advice: str = ""
+    overflow: bool = False
 
 
 def shown(value: Any) -> str:
@@ -35,7 +36,13 @@ def shown(value: Any) -> str:
 
 def largest(dtype: Any) -> str:
     """The largest number of a floating dtype."""
-    return "65504" if dtype == np.float16 else str(np.finfo(dtype).max)
+    return "65504" if dtype == np.float16 else str(_largest_number(dtype))
+
+
+def _largest_number(dtype: Any) -> Any:
+    if np.dtype(dtype).kind == "V":  # bfloat16, of which NumPy's finfo knows nothing
+        return np.array(0x7F7F, np.uint16).view(dtype)[()]
+    return np.finfo(dtype).max
 
 
 def grown(dtype: Any) -> Predicate:
@@ -44,11 +51,30 @@ def grown(dtype: Any) -> Predicate:
     return lambda x: np.abs(x) > limit
 
 
-_LOG_ADVICE = "keep what goes into log above 0: x.clamp(min=1e-8), or log_softmax and logsigmoid for logits"
-_UNIT_ADVICE = "clamp the argument into the open interval: x.clamp(-1 + 1e-6, 1 - 1e-6)"
-_DIVISOR_ADVICE = "add a small number to the divisor, or replace its zeros before the division: x / where(y == 0, 1, y)"
-_SQRT_ADVICE = "add a small number inside: sqrt(x + 1e-12), or clamp x from below"
-_LOGIT_ADVICE = "give it eps, which clamps: logit(x, eps=1e-6)"
+# What helps, with numbers that depend on the dtype: what is smaller is lost in float16, or its square overflows.
+_LOG_ADVICE = "keep what goes into log above 0: x.clamp(min={log}), or log_softmax and logsigmoid for logits"
+_LOG1P_ADVICE = "keep what goes into log1p above -1: x.clamp(min=-1 + {unit})"
+_UNIT_ADVICE = "clamp the argument into the open interval: x.clamp(-1 + {unit}, 1 - {unit})"
+_ACOSH_ADVICE = "clamp the argument: x.clamp(min=1 + {unit})"
+_DIVISOR_ADVICE = "replace the zeros of the divisor before the division: x / where(y == 0, 1, y)"
+_NEAR_ADVICE = "keep the divisor away from 0: x / where(abs(y) < {near}, 1, y)"
+_RECIPROCAL_ADVICE = "replace what is nearly 0 before the division: 1 / where(abs(x) < {near}, 1, x)"
+_NEGATIVE_ADVICE = "clamp the argument from below: x.clamp(min={near}); or look where it became negative"
+_SQRT_ADVICE = "add a small number inside, sqrt(x + {root}), or clamp x from below"
+_RSQRT_ADVICE = "add a small number inside: rsqrt(x + {inverse})"
+_LOGIT_ADVICE = "give it eps, which clamps: logit(x, eps={unit})"
+
+_NUMBERS = {"log": "1e-8", "unit": "1e-6", "near": "1e-6", "root": "1e-12", "inverse": "1e-12", "mask": "-1e9"}
+_NUMBERS_OF = {
+    "float16": {"log": "1e-4", "unit": "1e-3", "near": "1e-2", "root": "1e-4", "inverse": "1e-2", "mask": "-1e4"},
+    "bfloat16": {**_NUMBERS, "unit": "1e-2"},
+}
+
+
+def _advised(advice: str, dtype: Any) -> str:
+    """An advice with the numbers for a dtype."""
+    return advice.format_map(_NUMBERS_OF.get(str(dtype), _NUMBERS))
+
 
 # By operator: which arguments are wrong, what is to be said of them, what helps.
 _DOMAINS: dict[str, list[tuple[Predicate, str, str]]] = {
@@ -57,17 +83,17 @@ _DOMAINS: dict[str, list[tuple[Predicate, str, str]]] = {
         (lambda x: x == 0, "the logarithm of 0 is -inf", _LOG_ADVICE),
     ],
     "log1p": [
-        (lambda x: x < -1, "log1p of a number below -1 is NaN", _LOG_ADVICE),
-        (lambda x: x == -1, "log1p of -1 is -inf", _LOG_ADVICE),
+        (lambda x: x < -1, "log1p of a number below -1 is NaN", _LOG1P_ADVICE),
+        (lambda x: x == -1, "log1p of -1 is -inf", _LOG1P_ADVICE),
     ],
-    "sqrt": [(lambda x: x < 0, "the square root of a negative number is NaN", _SQRT_ADVICE)],
+    "sqrt": [(lambda x: x < 0, "the square root of a negative number is NaN", _NEGATIVE_ADVICE)],
     "rsqrt": [
-        (lambda x: x < 0, "the square root of a negative number is NaN", _SQRT_ADVICE),
-        (lambda x: x == 0, "1 / sqrt(0) is a division by 0", _SQRT_ADVICE),
+        (lambda x: x < 0, "the square root of a negative number is NaN", _NEGATIVE_ADVICE),
+        (lambda x: x == 0, "1 / sqrt(0) is a division by 0", _RSQRT_ADVICE),
     ],
-    "reciprocal": [(lambda x: x == 0, "1 / 0 is inf", _DIVISOR_ADVICE)],
+    "reciprocal": [(lambda x: x == 0, "1 / 0 is inf", _RECIPROCAL_ADVICE)],
     "acos": [(lambda x: np.abs(x) > 1, "acos is defined from -1 to 1", _UNIT_ADVICE)],
-    "acosh": [(lambda x: x < 1, "acosh is defined from 1 on", "clamp the argument: x.clamp(min=1 + 1e-6)")],
+    "acosh": [(lambda x: x < 1, "acosh is defined from 1 on", _ACOSH_ADVICE)],
     "atanh": [
         (lambda x: np.abs(x) > 1, "atanh is defined between -1 and 1", _UNIT_ADVICE),
         (lambda x: np.abs(x) == 1, "atanh of -1 and 1 is infinite", _UNIT_ADVICE),
@@ -78,11 +104,7 @@ _DOMAINS: dict[str, list[tuple[Predicate, str, str]]] = {
     ],
     "logit": [
         (lambda x: (x < 0) | (x > 1), "logit is defined between 0 and 1", _LOGIT_ADVICE),
-        (
-            lambda x: (x == 0) | (x == 1),
-            "logit of 0 and 1 is infinite",
-            "give it eps, which clamps: logit(x, eps=1e-6)",
-        ),
+        (lambda x: (x == 0) | (x == 1), "logit of 0 and 1 is infinite", _LOGIT_ADVICE),
     ],
     "lgamma": [(lambda x: (x <= 0) & (x == np.floor(x)), "lgamma has poles at 0, -1, -2, ...", "")],
     "digamma": [(lambda x: (x <= 0) & (x == np.floor(x)), "digamma has poles at 0, -1, -2, ...", "")],
@@ -91,7 +113,10 @@ for _same, _as in (("log2", "log"), ("log10", "log"), ("asin", "acos")):
     _DOMAINS[_same] = [(bad, text.replace("acos", _same), advice) for bad, text, advice in _DOMAINS[_as]]
 _DOMAINS["xlogy"] = _DOMAINS["log"]
 
-_EXPONENTIALS = {"exp": 1.0, "expm1": 1.0, "sinh": 1.0, "cosh": 1.0, "exp2": float(np.log(2))}
+# Per operator the factor of the exponent, and of the result.
+_EXPONENTIALS = {
+    "exp": (1.0, 1.0), "expm1": (1.0, 1.0), "sinh": (1.0, 0.5), "cosh": (1.0, 0.5), "exp2": (np.log(2), 1.0)
+}  # fmt: skip
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
 _SPREADS = {"std", "var"}
 _NORMALIZATIONS = {"layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"}
@@ -101,6 +126,13 @@ _ROWS = {"softmax", "log_softmax", "logsumexp", "scaled_dot_product_attention", 
 def rule_forward(name: str, values: list[Array | None], out: Any, dtype: Any, params: dict[str, Any]) -> Finding:
     """Why an operator gave ``out`` (NaN or infinite) of the given values of its inputs."""
     known = [(number, x) for number, x in enumerate(values) if x is not None and x.size and x.dtype.kind in "fciub"]
+    finding = _forward(name, known, values, out, dtype, params)
+    return finding._replace(advice=_advised(finding.advice, dtype))
+
+
+def _forward(
+    name: str, known: list[tuple[int, Array]], values: list[Array | None], out: Any, dtype: Any, params: dict[str, Any]
+) -> Finding:
     expression = written(name, values, params)
     pairs = [x for _, x in known]
     if name in _SYMBOLS and len(values) == 2 and len(known) == 2 and all(x.size == 1 for x in pairs):
@@ -114,10 +146,14 @@ def rule_forward(name: str, values: list[Array | None], out: Any, dtype: Any, pa
         return _overflow(f"{shown(x[0])} does not fit in {dtype}", number, 0, dtype)
     finite = all(bool(np.isfinite(x).all()) for x in pairs)
     if name in _EXPONENTIALS and finite:
-        limit = float(np.log(float(np.finfo(dtype).max))) / _EXPONENTIALS[name]
+        exponent, factor = _EXPONENTIALS[name]
+        limit = float(np.log(float(_largest_number(dtype))) - np.log(factor)) / exponent
         most = f"{dtype}, whose largest number is {largest(dtype)}"
         text = f"{expression} overflows {most}: {name} does from {limit:.4g} on"
-        advice = "subtract the maximum first, as softmax and logsumexp do, or clamp the argument"
+        low = f"{-int(limit - 0.5)}, " if factor < 1 else "max="
+        advice = f"clamp the argument: x.clamp({low}{int(limit - 0.5)})"
+        if name == "exp":
+            advice = f"subtract the maximum first, as softmax and logsumexp do, or {advice}"
         return Finding(text, known[0][0], 0, lambda x: np.abs(x) >= limit, advice)
     if not known or name in _SPREADS | {"mean", "cross_entropy", "nll_loss"} and not any(x.size for x in pairs):
         if name in ("cross_entropy", "nll_loss"):
@@ -143,16 +179,19 @@ def _binary(name: str, x: Any, y: Any, out: Any, dtype: Any, expression: str) ->
     if name == "pow" and finite:
         if x == 0 and y < 0:
             return Finding(
-                f"{expression}: 0 to a negative power is a division by 0", 0, 0, lambda v: v == 0, _DIVISOR_ADVICE
-            )
+                f"{expression}: 0 to a negative power is a division by 0", 0, 0, lambda v: v == 0,
+                "replace the zeros of the base: where(x == 0, 1, x) ** p",
+            )  # fmt: skip
         if x < 0 and y != np.floor(y):
             text = f"{expression}: a negative number to a power that is no integer is NaN"
-            return Finding(text, 0, 0, lambda v: v < 0, "take abs() or clamp(min=0) first, and put the sign back")
+            return Finding(text, 0, 0, lambda v: v < 0, "keep the base above 0: x.clamp(min={near}) ** p")
     if finite:
-        if name == "div" and abs(y) < 1:
+        near = float(_advised("{near}", dtype))
+        if name == "div" and abs(y) < near:
             text = f"{expression} overflows {dtype}, whose largest number is {largest(dtype)}: the divisor is nearly 0"
-            return Finding(text, 1, 0, lambda v: np.abs(v) < 1e-6, _DIVISOR_ADVICE)
-        return _overflow(f"{expression} overflows {dtype}", int(abs(y) > abs(x)), 0, dtype)
+            return Finding(text, 1, 0, lambda v: np.abs(v) < near, _NEAR_ADVICE)
+        blamed = 0 if name in ("div", "pow") else int(abs(y) > abs(x))
+        return _overflow(f"{expression} overflows {dtype}", blamed, 0, dtype)
     infinite = 1 if not np.isfinite(y) else 0
     why = {
         "add": "inf - inf is NaN", "sub": "inf - inf is NaN", "mul": "0 * inf is NaN", "div": "inf / inf is NaN",
@@ -160,7 +199,10 @@ def _binary(name: str, x: Any, y: Any, out: Any, dtype: Any, expression: str) ->
     }[name]  # fmt: skip
     advice = ""
     if name == "mul":
-        advice = "a mask that multiplies does not remove inf: choose with where(mask, x, 0) instead"
+        advice = (
+            "a mask that multiplies does not remove inf: choose with where(mask, x, 0) instead, and if a gradient is "
+            "wanted, put a harmless value in front of what makes the inf, too"
+        )
     return Finding(f"{expression}: {why}", infinite, 0, np.isinf, advice)
 
 
@@ -178,7 +220,7 @@ def _spread(name: str, known: list[tuple[int, Array]], params: dict[str, Any]) -
         return None
     elements = f"{x.size} element{'s' if x.size > 1 else ''}"
     text = f"the {name} of {elements} divides by n - {correction} = {x.size - correction}"
-    return Finding(text, None, 0, advice=f"use {name}(unbiased=False), or leave such batches out")
+    return Finding(text, None, 0, advice=f"use {name}(correction=0), or leave such batches out")
 
 
 def _of_finite(name: str, known: list[tuple[int, Array]], out: Any, dtype: Any, expression: str) -> Finding:
@@ -189,11 +231,16 @@ def _of_finite(name: str, known: list[tuple[int, Array]], out: Any, dtype: Any, 
             f"{name} divides by the standard deviation, which is 0: all that it reads there is {shown(known[0][1][0])}",
             known[0][0], 0, lambda x: np.ones(x.shape, bool), "give it an eps above 0",
         )  # fmt: skip
+    if name == "reciprocal":
+        text = f"1 / {shown(known[0][1][0])} overflows {dtype}, whose largest number is {largest(dtype)}"
+        near = float(_advised("{near}", dtype))
+        return Finding(text, known[0][0], 0, lambda x: np.abs(x) < near, _RECIPROCAL_ADVICE)
     if np.isinf(out) or grown(dtype)(np.asarray(top)):
         count = max(x.size for _, x in known)
         of = f" of {count} values" if count > 1 else ""
         what = expression if count == 1 else name
-        return _overflow(f"{what}{of} overflows {dtype} (the largest is {top:.6g})", number, place, dtype)
+        note = f" (the largest is {top:.6g})" if count > 1 else ""
+        return _overflow(f"{what}{of} overflows {dtype}{note}", number, place, dtype)
     if name in ("fmod", "remainder", "floor_divide"):
         text = f"{expression}: the remainder of a division by 0 is NaN"
         return Finding(text, 1, 0, lambda x: x == 0, _DIVISOR_ADVICE)
@@ -212,7 +259,7 @@ def _of_infinite(name: str, known: list[tuple[int, Array]], expression: str) -> 
     if name in _ROWS:
         if (x == -np.inf).all() or name == "scaled_dot_product_attention":
             text = f"{name} of a row that is -inf throughout: every exp is 0, and 0 / 0 is NaN"
-            advice = "let each row keep an element that is not masked, or use masked_fill with -1e9 instead of -inf"
+            advice = "let each row keep an element that is not masked, or use masked_fill with {mask} instead of -inf"
             return Finding(text, number, place, np.isinf, advice)
         return Finding(f"{name} subtracts the row's maximum, and inf - inf is NaN", number, place, np.isinf)
     if (x == np.inf).any() and (x == -np.inf).any():
@@ -234,7 +281,9 @@ def written(name: str, values: list[Array | None], params: dict[str, Any]) -> st
         if x.size == 1:
             parts.append(shown(x[0]))
         elif x.dtype.kind in "fiu":
-            parts.append(f"{x.size} values from {shown(np.nanmin(x))} to {shown(np.nanmax(x))}")
+            numbers = x[x == x]
+            ends = f"from {shown(numbers.min())} to {shown(numbers.max())}" if numbers.size else "that are NaN"
+            parts.append(f"{x.size} values {ends}")
         else:
             parts.append(f"{x.size} values")
     if name in _SYMBOLS and len(parts) == 2:
@@ -246,30 +295,30 @@ def written(name: str, values: list[Array | None], params: dict[str, Any]) -> st
 
 _BACKWARD: dict[str, tuple[str, Predicate, str]] = {
     "sqrt": ("1 / (2 sqrt(x)), is infinite at x = 0", lambda x: x == 0, _SQRT_ADVICE),
-    "rsqrt": ("-1 / (2 x sqrt(x)), is infinite at x = 0", lambda x: x == 0, _SQRT_ADVICE),
+    "rsqrt": ("-1 / (2 x sqrt(x)), is infinite at x = 0", lambda x: x == 0, _RSQRT_ADVICE),
     "log": ("1 / x, is infinite at x = 0", lambda x: x == 0, _LOG_ADVICE),
     "acos": ("-1 / sqrt(1 - x^2), is infinite at x = -1 and 1", lambda x: np.abs(x) >= 1, _UNIT_ADVICE),
     "asin": ("1 / sqrt(1 - x^2), is infinite at x = -1 and 1", lambda x: np.abs(x) >= 1, _UNIT_ADVICE),
-    "acosh": ("1 / sqrt(x^2 - 1), is infinite at x = 1", lambda x: x <= 1, "clamp the argument: x.clamp(min=1 + 1e-6)"),
+    "acosh": ("1 / sqrt(x^2 - 1), is infinite at x = 1", lambda x: x <= 1, _ACOSH_ADVICE),
     "atan2": (
         "(x, -y) / (x^2 + y^2), is 0 / 0 at (0, 0)", lambda x: x == 0,
-        "move the point away from the origin where both are 0: atan2(y, x + 1e-12)",
+        "move the point away from the origin where both are 0: atan2(y, x + {inverse})",
     ),
-    "hypot": ("x / hypot(x, y), is 0 / 0 at (0, 0)", lambda x: x == 0, "add a small number: sqrt(x^2 + y^2 + 1e-12)"),
+    "hypot": ("x / hypot(x, y), is 0 / 0 at (0, 0)", lambda x: x == 0, "add a small number: sqrt(x*x + y*y + {root})"),
     "norm": (
         "x / |x|, is 0 / 0 where all elements are 0", lambda x: x == 0,
-        "add a small number inside: sqrt((x * x).sum() + 1e-12)",
+        "add a small number inside: sqrt((x * x).sum() + {root})",
     ),
     "std": (
         "(x - mean) / std, is 0 / 0 where all elements are equal", lambda x: np.ones(x.shape, bool),
-        "take var(), whose derivative is finite, and sqrt(var + 1e-12)",
+        "take var(), whose derivative is finite, and sqrt(var + {root})",
     ),
     "pow": (
         "p x^(p - 1), is infinite at x = 0 for p below 1",
-        lambda x: x <= 0, "add a small number to the base, or clamp it from below",
+        lambda x: x <= 0, "keep the base above 0: x.clamp(min={near}) ** p",
     ),
-    "reciprocal": ("-1 / x^2, overflows near x = 0", lambda x: np.abs(x) < 1e-6, _DIVISOR_ADVICE),
-    "div": ("1 / y, and -x / y^2 for the divisor, overflow near y = 0", lambda x: np.abs(x) < 1e-6, _DIVISOR_ADVICE),
+    "reciprocal": ("-1 / x^2, overflows near x = 0", lambda x: x == 0, _RECIPROCAL_ADVICE),
+    "div": ("1 / y, and -x / y^2 for the divisor, overflow near y = 0", lambda x: x == 0, _NEAR_ADVICE),
     "linalg.eigh": (
         "it divides by differences of eigenvalues, and two are equal", lambda x: np.ones(x.shape, bool),
         "add a small random diagonal, or use functions of the matrix whose derivative does not need eigenvectors",
@@ -285,9 +334,17 @@ _BACKWARD["log2"] = _BACKWARD["log10"] = _BACKWARD["log"]
 
 def rule_backward(name: str, values: list[Array | None], number: int, g: Any, out: Any, dtype: Any) -> Finding:
     """Why the derivative for input ``number`` is ``out`` where ``g`` came in; None for a number that is not known."""
+    finding = _backward(name, values, number, g, out, dtype)
+    return finding._replace(advice=_advised(finding.advice, dtype))
+
+
+def _backward(name: str, values: list[Array | None], number: int, g: Any, out: Any, dtype: Any) -> Finding:
     masked = g is not None and g == 0
     if name in _BACKWARD:
         text, bad, advice = _BACKWARD[name]
+        if name in ("div", "reciprocal"):
+            near = float(_advised("{near}", dtype))
+            bad = lambda x: np.abs(x) < near  # noqa: E731
         culprits = [i for i, x in enumerate(values) if x is not None and x.size and bool(bad(x).any())]
         if name == "div":
             culprits = [i for i in culprits if i == 1]
@@ -313,5 +370,6 @@ def rule_backward(name: str, values: list[Array | None], number: int, g: Any, ou
     if np.isinf(out):
         top = _largest_of(known)
         text = f"the derivative of {expression}{incoming} overflows {dtype}, whose largest number is {largest(dtype)}"
-        return Finding(text, None if top is None else top[1], 0 if top is None else top[2], grown(dtype))
+        _, culprit, place = top or (0.0, None, 0)
+        return Finding(text, culprit, place, grown(dtype), overflow=True)
     return Finding(f"the derivative of {expression}{incoming} is {shown(out)}", known[0][0] if known else None)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from ..core.devices import Device, is_cuda_available
-from ..core.modes import no_grad
+from ..core.modes import no_grad, watchers
+from ..core.observers import scaling
 from ..core.tensor import Tensor
 from .autocast import autocast as autocast
 from .autocast import custom_bwd as custom_bwd
@@ -19,6 +21,15 @@ from .autocast import get_autocast_dtype as get_autocast_dtype
 from .autocast import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from .autocast import is_autocast_available as is_autocast_available
 from .autocast import is_autocast_enabled as is_autocast_enabled
+
+
+def _scaled(x: Tensor, multiply: Callable[[float], Tensor], factor: float) -> Tensor:
+    """Multiply, and tell observers that this and the walk from it may overflow."""
+    if not watchers:
+        return multiply(factor)
+    with scaling(x) as results:
+        results.append(multiply(factor))
+    return results[0]
 
 
 class OptState(Enum):
@@ -94,7 +105,7 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            return outputs * self._scale
+            return _scaled(outputs, outputs.__mul__, self._scale)
         if isinstance(outputs, (list, tuple)):
             return type(outputs)(self.scale(output) for output in outputs)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
@@ -120,7 +131,7 @@ class GradScaler:
                 for parameter in group["params"]:
                     if parameter.grad is None:
                         continue
-                    parameter.grad.mul_(1.0 / self._scale)
+                    _scaled(parameter.grad, parameter.grad.mul_, 1.0 / self._scale)
                     found = found or not bool(np.isfinite(parameter.grad.array).all())
         self._found_inf[id(optimizer)] = found
         self._stages[id(optimizer)] = OptState.UNSCALED

@@ -6,6 +6,8 @@ empty set per operator and nothing more.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from operator import call
 from typing import TYPE_CHECKING, Any
@@ -90,6 +92,20 @@ class Observer:
     def finished(self, leaf: Tensor, g: Any) -> None:
         """The gradient of a leaf is complete, its hooks have run."""
 
+    # Training
+
+    def stepping(self, optimizer: Any) -> None:
+        """An optimizer is about to write new values to its parameters, by no operator."""
+
+    def stepped(self, optimizer: Any) -> None:
+        """It has written them, or its step was left by an exception."""
+
+    def scaling(self, x: Tensor) -> None:
+        """A GradScaler is about to multiply a loss or a gradient; it expects that this may overflow."""
+
+    def scaled(self, result: Tensor) -> None:
+        """It has; the walk that begins at this result may overflow, too."""
+
 
 class observing(Mode):
     """Let an observer watch this thread."""
@@ -111,6 +127,31 @@ def tell_departed(x: Tensor, how: str, result: Tensor | None = None) -> None:
     """Tell this thread's observers that values leave the graph."""
     for observer in modes.observers:
         observer.departed(x, how, result)
+
+
+def observed_step(step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run the step of an optimizer, its first argument, and tell this thread's observers when it begins and ends."""
+    observers, optimizer = modes.observers, args[0]
+    for observer in observers:
+        observer.stepping(optimizer)
+    try:
+        return step(*args, **kwargs)
+    finally:
+        for observer in observers:
+            observer.stepped(optimizer)
+
+
+@contextmanager
+def scaling(x: Tensor) -> Iterator[list[Tensor]]:
+    """Tell this thread's observers that a GradScaler multiplies ``x``; the block puts the result into the list."""
+    results: list[Tensor] = []
+    for observer in modes.observers:
+        observer.scaling(x)
+    try:
+        yield results
+    finally:
+        for observer in modes.observers:
+            observer.scaled(results[0] if results else x)
 
 
 def attach(observer: Observer) -> None:

@@ -70,8 +70,13 @@ def user_site(depth: int = 1) -> Site:
 
 def user_stack(base: int, limit: int = 64) -> tuple[Site, ...]:
     """The lines of the program that run now, from the frame of that identity inward to the innermost."""
+    return stack_of(sys._getframe(1), base, limit)
+
+
+def stack_of(innermost: FrameType, base: int, limit: int = 64) -> tuple[Site, ...]:
+    """The lines of the program from the frame of the identity ``base`` inward to this frame."""
     sites: list[Site] = []
-    frame = user_frame(sys._getframe(1))
+    frame = user_frame(innermost)
     while frame is not None and len(sites) < limit:
         sites.append(_site_of(frame))
         if id(frame) == base:

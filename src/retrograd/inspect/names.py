@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dis import get_instructions
+from functools import lru_cache
 from inspect import CO_OPTIMIZED
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 from weakref import ref
 
@@ -21,7 +23,9 @@ class Names:
     """Paths of modules relative to the outermost module that was called, and names of leaves.
 
     The outermost has its class's name, and its parameters none before them. Of a second model that has paths in common
-    with the first, all begin with what the program calls it (``discriminator.0``), or else with its class's name.
+    with the first, all begin with what the program calls it (``discriminator.0``), or else with its class's name. A
+    module that is called by itself, but is a part of a module that the program has (``model.encoder(x)``), has its path
+    in that one.
     """
 
     def __init__(self) -> None:
@@ -29,8 +33,8 @@ class Names:
         self._entered: list[str] = []
         self._modules: dict[int, tuple[ref[Any], str]] = {}
         self._taken: dict[str, ref[Any]] = {}
-        self._tensors: dict[int, tuple[ref[Tensor], str]] = {}
-        self._numbers: dict[int, tuple[ref[Tensor], int]] = {}
+        self._tensors: dict[int, tuple[ref[Any], str]] = {}
+        self._numbers: dict[int, tuple[ref[Any], int]] = {}
         self._count = 0
 
     def enter(self, module: Any) -> None:
@@ -49,8 +53,8 @@ class Names:
         """The call has ended."""
         self.path = self._entered.pop() if self._entered else ""
 
-    def number(self, x: Tensor) -> int:
-        """A number for a Tensor, from 1, that no other one has or had."""
+    def number(self, x: Any) -> int:
+        """A number for a Tensor or an array, from 1, that no other one has or had."""
         found = self._numbers.get(id(x))
         if found is None or found[0]() is not x:
             self._count += 1
@@ -62,8 +66,8 @@ class Names:
         found = self._tensors.get(id(x))
         return found[1] if found is not None and found[0]() is x else ""
 
-    def of(self, x: Tensor) -> str:
-        """The name of a leaf, "" where none is known."""
+    def of(self, x: Any) -> str:
+        """The name of a leaf, a Tensor or an array; "" where none is known."""
         found = self._tensors.get(id(x))
         if found is not None and found[0]() is x:
             return found[1]
@@ -75,10 +79,11 @@ class Names:
         found = self._modules.get(id(module))
         return found[1] if found is not None and found[0]() is module else None
 
-    def _add(self, root: Any) -> None:
-        """Name a module that is called from outside of all others, and everything in it."""
+    def _add(self, called: Any) -> None:
+        """Name a module that is called from outside of all others, and everything in it or in what it is a part of."""
+        root, alone = _holder(user_frame(sys._getframe(1)), called)
         modules = dict(root.named_modules())
-        clash = any(self._is_taken(path) for path in [type(root).__name__, *modules])
+        clash = len(modules) == 1 and not alone or any(self._is_taken(path) for path in [type(root).__name__, *modules])
         label = name = clash and variable_name(sys._getframe(1), root).removeprefix("self.") or type(root).__name__
         number = 1
         while self._is_taken(label):
@@ -86,15 +91,38 @@ class Names:
             label = f"{name}_{number}"
         prefix = f"{label}." if clash else ""
         for path, module in modules.items():
+            if self._known(module) is not None:
+                continue  # called by itself before it became a part of this one
             name = prefix + path if path else label
             self._modules[id(module)] = ref(module), name
             self._taken[name] = ref(module)
         for entries in (root.named_parameters(), root.named_buffers()):
             for path, x in entries:
-                self._tensors[id(x)] = ref(x), prefix + path
+                if not self.known(x):
+                    self._tensors[id(x)] = ref(x), prefix + path
 
     def _is_taken(self, path: str) -> bool:
         return path in self._taken and self._taken[path]() is not None
+
+
+def _holder(frame: FrameType | None, module: Any) -> tuple[Any, bool]:
+    """The largest module among the program's variables, and attributes of ``self``, that has this one as a part; and
+    whether no other one there has parameters."""
+    found, most, alone = module, 0, True
+    for _ in range(_CALLERS):
+        if frame is None:
+            break
+        variables = _variables(frame)
+        for value in [*variables.values(), *getattr(variables.get("self"), "__dict__", {}).values()]:
+            if value is module or not callable(getattr(value, "named_modules", None)) or isinstance(value, type):
+                continue
+            inside = [part for _, part in value.named_modules()]
+            if not any(part is module for part in inside):
+                alone = alone and next(value.parameters(), None) is None
+            elif len(inside) > most:
+                found, most = value, len(inside)
+        frame = _within_program(frame)
+    return found, alone
 
 
 def variable_name(frame: FrameType | None, x: Any) -> str:
@@ -104,7 +132,7 @@ def variable_name(frame: FrameType | None, x: Any) -> str:
     for _ in range(_CALLERS):
         if frame is None:
             break
-        name = _among(_variables(frame), x) or name
+        name = _among(_variables(frame), x, _loop_variables(frame.f_code)) or name
         frame = _within_program(frame)
     return name
 
@@ -129,25 +157,46 @@ def _within_program(frame: FrameType) -> FrameType | None:
     return None if frame.f_code.co_name == "<module>" else user_frame(frame.f_back)
 
 
-def _among(variables: dict[str, Any], x: Any) -> str:
+@lru_cache(maxsize=1000)
+def _loop_variables(code: CodeType) -> frozenset[str]:
+    """The variables that a loop of a function sets: they name whatever comes, so that they name it badly."""
+    names: list[str] = []
+    wanted = 0  # so many names follow
+    for instruction in get_instructions(code):
+        if instruction.opname == "FOR_ITER":
+            wanted = 1
+        elif instruction.opname == "UNPACK_SEQUENCE" and wanted:
+            wanted += int(instruction.arg or 0) - 1
+        elif instruction.opname.startswith("STORE_") and wanted:
+            names += instruction.argval if isinstance(instruction.argval, tuple) else [str(instruction.argval)]
+            wanted -= 1
+        elif wanted and instruction.opname not in ("CACHE", "SWAP", "EXTENDED_ARG"):
+            wanted = 0
+    return frozenset(names)
+
+
+def _among(variables: dict[str, Any], x: Any, loops: frozenset[str] = frozenset()) -> str:
     array = getattr(x, "array", x)
+    found = ""
     for name, value in variables.items():
-        if value is x or value is array:
-            return name
+        if value is x or value is array or isinstance(value, Tensor) and value.array is array:
+            if name not in loops:
+                return name
+            found = found or name
     for name, value in variables.items():
         if isinstance(value, (list, tuple)) and len(value) <= _ITEMS:
             for index, item in enumerate(value):
-                if item is x or item is array:
+                if item is x or item is array or isinstance(item, Tensor) and item.array is array:
                     return f"{name}[{index}]"
         elif isinstance(value, dict) and len(value) <= _ITEMS and not name.startswith("__"):
             for key, item in value.items():
-                if item is x or item is array:
+                if item is x or item is array or isinstance(item, Tensor) and item.array is array:
                     return f"{name}[{key!r}]"
         elif name == "self":
             for key, item in getattr(value, "__dict__", {}).items():
-                if item is x or item is array:
+                if item is x or item is array or isinstance(item, Tensor) and item.array is array:
                     return f"self.{key}"
-    return ""
+    return found
 
 
 def leaf_names(leaves: Iterable[Tensor], known: Iterable[Names], root: Any = None) -> dict[int, str]:

@@ -20,6 +20,8 @@ from ..core.observers import Observer
 from ..core.plan import Recordable
 from ..core.sites import Site, user_frame, user_site
 from ..core.tensor import Tensor
+from ..ops.indexing.indexing import Index
+from ..ops.nn.losses.classes import Classes
 from .memory import Kept
 from .names import Names
 from .record import Departure, Input, Record
@@ -68,6 +70,7 @@ class Recorder(Observer):
         self.kept = Kept()
         self._of_node: dict[int, Record] = {}
         self._of_tensor: dict[int, tuple[ref[Tensor], Record | Departure]] = {}
+        self._of_array: dict[int, tuple[ref[Any], Record]] = {}  # of integers and masks, which operators read bare
         self._running: list[Running] = []
         self._scopes: list[tuple[Any, int, float]] = []  # operators: name, records at its beginning, time of it
         self._walks: list[int] = []  # how much was running when each of the nested walks began
@@ -104,6 +107,8 @@ class Recorder(Observer):
     def calling(self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
         start = perf_counter()
         record = None if is_layered(inputs) else self._new_record(primitive.name, inputs)
+        if record is not None:
+            record.inputs += tuple([x for value in params.values() for x in self._indices(value)])
         running = Running(record)
         self._running.append(running)
         self._begin(running, start)
@@ -227,6 +232,22 @@ class Recorder(Observer):
             return [Input(None, "", value.shape, value.dtype, False)]
         return [Input(None, repr(value), (), None, False)] if isinstance(value, (int, float, complex)) else []
 
+    def _indices(self, value: Any) -> list[Input]:
+        """The integers and masks among an operator's parameters, which are data as its inputs are."""
+        if isinstance(value, Index):
+            value = value.key if value.along is None else value.key[value.along]
+        elif isinstance(value, Classes):
+            value = value.index
+        if isinstance(value, tuple):
+            return [x for part in value for x in self._indices(part)]
+        array = value.array if isinstance(value, Tensor) else value
+        if not is_array(array) or isinstance(array, Batched) or array.dtype.kind not in "iub":
+            return []
+        found = self._of_array.get(id(array))
+        source = found[1] if found is not None and found[0]() is array else None
+        name = "" if source is not None and not source.creates else self.names.of(array)
+        return [Input(source, name, array.shape, array.dtype, False, self.names.number(array))]
+
     def input_of(self, x: Tensor) -> Input:
         source = self.source(x)
         made = isinstance(source, Record) and not source.creates
@@ -244,6 +265,8 @@ class Recorder(Observer):
                 if base is not None:  # that was written, too
                     self._of_tensor[id(base)] = ref(base), record
             self._of_tensor[id(output)] = ref(output), record
+            if type(output.array) is np.ndarray and output.array.dtype.kind in "iub":
+                self._of_array[id(output.array)] = ref(output.array), record
         if not outputs:
             return
         array = outputs[0].array

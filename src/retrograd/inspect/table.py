@@ -91,31 +91,39 @@ def _fit(widths: list[int], shown: Sequence[int], width: int, least: Sequence[tu
 class Groups(dict[str, "Records"]):
     """Records by what they have in common. Its ``str`` is a table of what each group took and kept."""
 
+    outside = 0.0  # seconds in which no operator ran, where the groups have no part of these
+
     def __str__(self) -> str:
-        return groups_table(self)
+        return groups_table(self, outside=self.outside)
 
 
-def groups_table(groups: Mapping[str, Records], width: int | None = None) -> str:
-    """One row a group."""
+def groups_table(groups: Mapping[str, Records], width: int | None = None, outside: float = 0.0) -> str:
+    """One row a group, and one for the time outside of all, if there is any."""
     if not groups:
         return "no operator ran"
     width = columns_of_terminal(160) if width is None else width
-    whole = sum(group.seconds for group in groups.values())
-    headings = ("forward", "backward", "share", "kept", "operators")
+    beside = any(group.other for group in groups.values())
+    whole = sum(group.seconds + group.other for group in groups.values()) + outside
+    headings = ("forward", "backward", *(("other",) if beside else ()), "share", "kept", "operators")
     rows = [
         (
             duration(x.forward),
             duration(x.backward),
-            percent(x.seconds / whole if whole else 0),
+            *((duration(x.other),) if beside else ()),
+            percent((x.seconds + x.other) / whole if whole else 0),
             size(x.kept),
             str(len(x)),
         )
         for x in groups.values()
     ]
+    labels = list(groups)
+    if outside:
+        rows.append(("", "", percent(outside / whole), "", ""))
+        labels.append(f"outside of operators, {duration(outside)}")
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     figures = ["  ".join(map(str.rjust, row, widths)) for row in (headings, *rows)]
     return "\n".join(
-        cut(f"{text}  {label}".rstrip(), width) for text, label in zip(figures, ("", *groups), strict=True)
+        cut(f"{text}  {label}".rstrip(), width) for text, label in zip(figures, ("", *labels), strict=True)
     )
 
 

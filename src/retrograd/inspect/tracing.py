@@ -29,6 +29,8 @@ Grouping = Literal["line", "module", "operator"]
 class Records:
     """Records of a trace, in the order in which the operators ran."""
 
+    _other = 0.0
+
     def __init__(self, records: list[Record], departures: list[Departure], missing: str = "") -> None:
         self.records = records
         self.told = departures
@@ -66,6 +68,11 @@ class Records:
     def seconds(self) -> float:
         """Seconds forward and backward."""
         return self.forward + self.backward
+
+    @property
+    def other(self) -> float:
+        """Of a line in a profile the seconds that it took beside operators, else 0."""
+        return self._other
 
     @property
     def kept(self) -> int:

@@ -19,6 +19,7 @@ from ..core.errors import describe
 from ..core.fallback import legacy_names
 from ..core.hooks import RemovableHandle
 from ..core.modes import enable_grad, modes, watchers
+from ..core.observers import observed_step
 from ..core.quiet import silent
 from ..core.storage import is_saved, overlaps_itself, storage_of, unshare
 from ..core.tensor import Tensor, new_tensor, to_array
@@ -36,9 +37,8 @@ BLOCK = 1 << 15
 class UpdateForm(NamedTuple):
     """What ``_update`` computes, for compiled code that does the same, operation by operation.
 
-    ``static`` begins with the form's name and says what stands in the formula at all; ``numbers`` may differ from step
-    to step; ``state`` names the entries of a parameter's state.
-    """
+    ``static``: the form's name, then what the formula consists of; ``numbers``: those that may differ from step to
+    step; ``state``: the names of the entries of a parameter's state."""
 
     static: tuple[Any, ...]
     numbers: tuple[float, ...]
@@ -116,7 +116,7 @@ def with_hooks(step: Step) -> Step:
                     if not (isinstance(changed, tuple) and len(changed) == 2):
                         raise RuntimeError(f"a step pre-hook must return None or (args, kwargs), got {changed}")
                     args, kwargs = changed
-            result = step(*args, **kwargs)
+            result = observed_step(step, args, kwargs) if watchers else step(*args, **kwargs)
             self._stepped = True
             for hook in [*self._step_post_hooks.values(), *_post_hooks_of_all.values()]:
                 hook(self, args, kwargs)

@@ -1,4 +1,7 @@
-"""A picture of a trace: of all operators that ran forward, also of those that no graph was recorded for."""
+"""A picture of a trace: of all operators that ran forward, also of those that no graph was recorded for.
+
+What ran within a walk is drawn where it is read afterwards, as a gradient is that a penalty is made of.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ def traced_picture(trace: Records, call: str) -> Picture:
     Raises:
         RuntimeError: nothing ran under the trace.
     """
-    records = [record for record in trace if record.phase == "forward" and not record.within]
+    gradients = _read_later(trace)
+    records = [
+        record for record in trace if not record.within and (record.phase == "forward" or record.index in gradients)
+    ]
     if not records:
         raise RuntimeError(f"{call}: the trace is empty: no operator ran inside `with inspect.trace() as t:`")
     picture = Picture()
@@ -70,6 +76,18 @@ def traced_picture(trace: Records, call: str) -> Picture:
         vertex.details = [pair for pair in giver.details if pair[0] in ("shape", "dtype", "values")]
         picture.edges.append(Edge(giver.key, 0, vertex.key, 0))
     return picture
+
+
+def _read_later(trace: Records) -> set[int]:
+    """The records of walks, by number, that operators outside of walks depend on."""
+    pending = [x.source for record in trace if record.phase == "forward" for x in record.inputs]
+    found: set[int] = set()
+    while pending:
+        record = _source(pending.pop())
+        if record is not None and record.phase != "forward" and record.index not in found:
+            found.add(record.index)
+            pending += [x.source for x in record.inputs]
+    return found
 
 
 def _left_behind(end: Record, records: list[Record], unread: Container[int]) -> bool:

@@ -14,6 +14,9 @@ from .picture import LEAVES, Picture, Vertex
 # Repetitions are looked for in pieces of up to so many lines.
 LONGEST = 80
 
+# A branch of more results than these is printed apart, so that a chain of any length is not indented at each step.
+LONG = 3
+
 # In a line: the number of a shared result, and that of a module in a path (``layers.3.norm``, ``3.weight``, ``3``).
 _NUMBER = re.compile(r"#\d+|(?<=[A-Za-z_]\.)\d+(?![\w(])|(?<= )\d+(?=\.[A-Za-z_])|(?<=\)  )\d+(?=  |$)")
 
@@ -21,10 +24,11 @@ _NUMBER = re.compile(r"#\d+|(?<=[A-Za-z_]\.)\d+(?![\w(])|(?<= )\d+(?=\.[A-Za-z_]
 def tree(output: Any, *, params: Any = None, width: int | None = None) -> None:
     """Print how a result was computed: per line an operator with its shape, and the leaves it reads.
 
-    What an operator reads stands below it: one way back goes on without indentation, the others before it as branches.
-    A result that is read more than once has a number: it is printed once, below all that read it, and ``→ #3`` stands
-    where it is read. Of a trace, what no output was made of stands below all others. Lines that only repeat those
-    before them, as those of equal blocks do, are counted.
+    What an operator reads stands below it: a single result without indentation, several as branches, in the order of
+    the operator's inputs. ``→ #3`` stands for the result that is printed further down as ``#3``: for one that is read
+    more than once, and for a long branch. Leaves stand behind ``←``, where ``↓`` is a result below.
+    Of a trace, what no output was made of stands below all others. Lines that only repeat those before them, as those
+    of equal blocks do, are counted.
 
     Args:
         output: a Tensor, a sequence or mapping of Tensors, a trace, or a ``scalar.Value``.
@@ -42,8 +46,8 @@ def tree(output: Any, *, params: Any = None, width: int | None = None) -> None:
     sum ()
     mul (2,)
     ├─ → #1
-    ├─ sin (2,)
-    │  → #1
+    └─ sin (2,)
+       → #1
     #1 exp (2,)  ← x (2,)
     """
     from .draw import picture_for
@@ -55,12 +59,12 @@ def tree(output: Any, *, params: Any = None, width: int | None = None) -> None:
 def tree_text(picture: Picture, width: int = 120) -> str:
     """The lines of a tree of a picture in which no repetition is folded, cut to so many columns."""
     reads: list[list[int]] = [[] for _ in picture.vertices]
-    leaves: list[list[Vertex]] = [[] for _ in picture.vertices]
+    inputs: list[list[Vertex]] = [[] for _ in picture.vertices]
     count = [0] * len(picture.vertices)
     for edge in sorted(picture.edges, key=lambda edge: (edge.target, edge.input)):
-        if picture.vertices[edge.source].kind in LEAVES:
-            leaves[edge.target].append(picture.vertices[edge.source])
-        else:
+        source = picture.vertices[edge.source]
+        inputs[edge.target].append(source)
+        if source.kind not in LEAVES:
             reads[edge.target].append(edge.source)
             count[edge.source] += 1
     live = _live(picture, reads)
@@ -72,23 +76,28 @@ def tree_text(picture: Picture, width: int = 120) -> str:
 
     lines: list[str] = []
     # What is still to be printed: a vertex, or a reference to one; what stands before its line, and before those below.
-    stack = [(key, False, "" if key in live else "also ran: ", "") for key in reversed(below[-1])]
+    ends = [key for key in below[-1] if picture.vertices[key].kind == "output"] or below[-1][:1]
+    top = {*ends, *[key for key in below[-1] if count[key] and key in live]}
+    stack = [(key, False, "" if key in top else "also ran: ", "") for key in reversed(below[-1])]
+    apart = {key for key in range(len(count)) if count[key] > 1}  # what is printed by itself, with a number
     while stack:
         key, reference, first, rest = stack.pop()
         if reference:
             lines.append(f"{first}→ {number(key)}")
             continue
-        shared = number(key) + " " if count[key] > 1 else ""
-        lines.append(first + shared + _line(picture.vertices[key], leaves[key]))
-        children = sorted(below[key], key=lambda child: (count[child] > 1, size[child], child))
-        branches = [(child, True) for child in reads[key] if count[child] > 1]
-        if len(branches) == 1 and not children:  # all that is read is printed elsewhere
-            stack.append((branches[0][0], True, rest, rest))
+        own = number(key) + " " if key in apart else ""
+        lines.append(first + own + _line(picture.vertices[key], inputs[key]))
+        children = sorted(below[key], key=lambda child: (size[child], child))
+        if len(reads[key]) > 1 and children and children[-1] not in apart and size[children[-1]] > LONG:
+            apart.add(children[-1])  # the longest goes on without indentation
+        stack += [(child, False, rest, rest) for child in reversed(children) if child in apart]
+        read = [(child, child in apart) for child in reads[key]]
+        if len(read) == 1:
+            stack.append((*read[0], rest, rest))
             continue
-        if children:  # one that is shared, else the largest, goes on without indentation below all others
-            stack.append((children[-1], False, rest, rest))
-            branches += [(child, False) for child in children[:-1]]
-        stack += [(child, refers, rest + "├─ ", rest + "│  ") for child, refers in reversed(branches)]
+        for place, (child, refers) in reversed(list(enumerate(read))):
+            last = place == len(read) - 1
+            stack.append((child, refers, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  ")))
     return "\n".join(_cut(line, width) for line in _counted(lines))
 
 
@@ -138,11 +147,16 @@ def _dominated(picture: Picture, reads: list[list[int]], live: set[int]) -> tupl
     return below, size
 
 
-def _line(vertex: Vertex, leaves: list[Vertex]) -> str:
+def _line(vertex: Vertex, inputs: list[Vertex]) -> str:
     details = dict(vertex.details)
     parts = [_told(vertex)]
-    if leaves:
-        parts.append("← " + ", ".join(_told(leaf) + _alarm(leaf) for leaf in leaves))
+    is_leaf = [x.kind in LEAVES for x in inputs]
+    if any(is_leaf):
+        # Results below that come first need no arrow: what follows them are the other inputs.
+        start = is_leaf.index(True)
+        start = 0 if not all(is_leaf[start:]) else start
+        told = [_told(x) + _alarm(x) if leaf else "↓" for x, leaf in zip(inputs[start:], is_leaf[start:], strict=True)]
+        parts.append("← " + ", ".join(told))
     parts += [text for name in ("module", "line") if (text := details.get(name))]
     return "  ".join(parts) + _alarm(vertex)
 

@@ -2,111 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from ...core.backward import as_array, root_cotangents
-from ...core.devices import array_module, is_array
+from ...core.backward import as_array
+from ...core.devices import array_module
 from ...core.dtypes import precision
 from ...core.errors import describe
 from ...core.graph import Node, edge_of
 from ...core.quiet import silent
 from ...core.tensor import Tensor
-from ..names import leaf_names
-from ..stepping.stepper import check_graph, leaves_below, refuse_batched
+from ...nn.parameter import Parameter
 from ..tracing import recorders, site_of
 from .absence import reasons_of_none
 from .flow import Flow, Watched
 from .labels import call_of, distinct, line_of
 from .parts import NoExamples, examples, number_of_examples, terms
-from .paths import Path, largest_paths, told_apart
+from .paths import Path, flows_along, largest_paths, told_apart
 from .reasons import reasons_of_zero
 
 if TYPE_CHECKING:
-    from ...nn import Module
+    pass
 
 Grouping = Literal["use", "line", "module", "term", "example"]
 SHOWN = 6  # parts in a line of text
-FEW = 64  # examples that the text is worth a walk each
-
-
-def explain(
-    loss: Tensor,
-    tensor: Tensor,
-    index: Any = None,
-    *,
-    gradient: Tensor | None = None,
-    batch: Tensor | Sequence[Tensor] | None = None,
-    params: Module | None = None,
-) -> Explanation:
-    """Where the gradient of ``loss`` with respect to ``tensor`` comes from, or why it is zero or missing.
-
-    Nothing is written: no ``.grad`` is filled and the graph is kept. Lines and modules are known where
-    ``inspect.trace()`` was around the forward.
-
-    Args:
-        loss: what is differentiated.
-        tensor: a parameter, another leaf, or an intermediate Tensor.
-        index: the element to explain; by default the Tensor as a whole.
-        gradient: the cotangent, of the loss's shape; may be left out for a single element.
-        batch: an input (or several) whose axis 0 counts the examples; by default the inputs that share a first axis
-            with the loss's unreduced terms.
-        params: a module whose parameters are called by their names.
-
-    Returns:
-        An ``Explanation``; its text is short.
-
-    Raises:
-        TypeError: loss or tensor is no Tensor.
-        IndexError: the index is none of the Tensor.
-        RuntimeError: the loss has no graph and no trace saw how it was made, or the graph was freed.
-
-    >>> w = rg.tensor([1.0, 2.0], requires_grad=True)
-    >>> loss = (w * 5).sum() - (w * w).sum()
-    >>> e = rg.inspect.explain(loss, w)
-    >>> e.total
-    array([3., 1.], dtype=float32)
-    >>> e.by("term")
-    {'sum': array([5., 5.], dtype=float32), '-sum': array([-2., -4.], dtype=float32)}
-    """
-    for name, value in (("loss", loss), ("tensor", tensor)):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"explain: {name} must be a Tensor, not {type(value).__name__}")
-        refuse_batched("explain", value)
-    marked = None if batch is None else list(batch) if isinstance(batch, (list, tuple)) else [batch]
-    for x in marked or ():
-        if not is_array(getattr(x, "array", x)):
-            raise TypeError(f"explain: batch must be a Tensor or several, not {type(x).__name__}")
-    if index is not None:
-        index = _checked_index(tensor, index)
-    known = [recorder.names for recorder in recorders]
-    if not loss._requires:
-        if not any(recorder.source(loss) or recorder.source(tensor) for recorder in recorders):
-            raise RuntimeError(
-                f"explain: the loss, {describe(loss)}, has no graph: it does not require grad, and no recorded "
-                "operator made it; under inspect.trace() explain can say where it was lost"
-            )
-        return Explanation(loss, tensor, index, None, marked, leaf_names([tensor], known, params))
-    roots = root_cotangents("explain", [loss], [gradient])
-    order = check_graph("explain", [edge for edge, _ in roots])
-    names = leaf_names([tensor, *leaves_below(order)], known, params)
-    return Explanation(loss, tensor, index, Flow(roots, edge_of(tensor)), marked, names)
-
-
-def _checked_index(tensor: Tensor, index: Any) -> Any:
-    place = index if isinstance(index, tuple) else (index,)
-    if len(place) != tensor.ndim:
-        raise IndexError(f"explain: index {index!r} is no element of {describe(tensor)}")
-    for number, length in zip(place, tensor.shape, strict=True):
-        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-            raise TypeError(f"explain: index must be of whole numbers, got {index!r}")
-        if not -length <= number < length:
-            raise IndexError(f"explain: index {index!r} is out of range for {describe(tensor)}")
-    return tuple([int(number) % length for number, length in zip(place, tensor.shape, strict=True)])
+FEW = 64  # examples that the text tells of
+WALKED = 50_000  # operators that the text is worth walking past for its parts
 
 
 class Explanation:
@@ -125,6 +49,7 @@ class Explanation:
         flow: Flow | None,
         batch: Sequence[Any] | None,
         names: dict[int, str],
+        told: bool = True,
     ) -> None:
         self._tensor = tensor
         self._loss = loss
@@ -135,6 +60,9 @@ class Explanation:
         self._parts: dict[str, dict[Any, Any]] = {}
         self._uses = Watched(edge_of(tensor))
         self.total: Any = None
+        self.reasons: list[str] = []
+        if not told:  # a subclass finds both
+            return
         if flow is not None and flow.reached:
             g = flow.walk(flow.roots, self._uses)
             self.total = None if g is None else _as_users_see(g)
@@ -243,6 +171,8 @@ class Explanation:
 
     # As text
 
+    _gradient = "gradient"  # how the text calls ``total``
+
     def __repr__(self) -> str:
         return str(self)
 
@@ -263,22 +193,62 @@ class Explanation:
         figure = self._figure(self.total)
         what = f"norm {figure:.4g}" if self._index is None and self.total.size > 1 else f"{figure:.6g}"
         what = what if self._finite(self.total) else "not finite"
-        lines = [f"gradient{of} for {self._name}: {what}", *[f"  {reason}" for reason in self.reasons]]
+        lines = [f"{self._gradient}{of} for {self._name}: {what}", *[f"  {reason}" for reason in self.reasons]]
+        return "\n".join([*lines, *self._parts_told()])
+
+    def _parts_told(self) -> list[str]:
+        """The lines about its parts."""
+        lines: list[str] = []
         if not any(map(self._figure, self.by("use").values())):
-            return "\n".join(lines)
+            return lines
+        assert self._flow is not None
         kinds: list[Grouping] = ["term", "use", "line", "module"]
         for kind in kinds:
+            if kind == "term" and (many := self._many(list(terms(self._flow, self._names)))):
+                lines.append(f"  by term: {many}")
+                continue
             parts = self.by(kind)
             if len(parts) > 1 or kind == "line" and "no line known" not in parts:
                 lines.append(f"  by {kind}: {self._told(parts)}")
         try:
-            if self._flow is not None and number_of_examples(self._flow, self._batch) <= FEW:
+            count = number_of_examples(self._flow, self._batch)
+            if self._batch is None and isinstance(self._tensor, Parameter) and self._tensor.shape[:1] == (count,):
+                count = FEW + 1  # the axis may be the parameter's own, and no batch's
+            if count <= FEW and count * len(self._flow.order) > WALKED:
+                lines.append(f"  by example: {self._many(list(examples(self._flow, self._batch)), 'example ')}")
+            elif count <= FEW:
                 lines.append(f"  by example: {self._told(self.by('example'), 'example ')}")
         except NoExamples:
             pass
         if self._index is not None and self._finite(self.total) and len(self.paths) > 1:
             lines += ["  paths:", *[f"    {path}" for path in told_apart(self.paths[:SHOWN])]]
-        return "\n".join(lines)
+        return lines
+
+    def _many(self, parts: list[tuple[Any, list[tuple[Any, Any]]]], prefix: str = "") -> str:
+        """The text of parts that are too many for a walk each, of which one forward walk finds the figures; else ""."""
+        assert self._flow is not None
+        if len(parts) * len(self._flow.order) <= WALKED or len(parts) < 2:
+            return ""
+        figures = flows_along(self._flow, _as_walks_see(self.total), self._index, [roots for _, roots in parts])
+        if figures is None or not self._finite(self.total):
+            return f"{len(parts)} parts, which by() finds one by one"
+        named = {label: figure for (label, _), figure in zip(parts, figures, strict=True)}
+        flowing, rest = math.fsum(map(abs, figures)), self._figure(self.total)
+        off = abs(math.fsum(figures) - rest)
+        known = 64 * max(precision(self.total.dtype), self._flow.precision) * flowing
+        checked = "the gradient" if off <= known else f"the gradient but for {off:.2g}, which is no rounding"
+        return f"{self._listed(named, prefix)}; sum {math.fsum(figures):+.4g}, {checked}{_cancelled(flowing, rest)}"
+
+    def _listed(self, figures: dict[Any, float], prefix: str) -> str:
+        """The largest figures with their labels, and what the others add up to."""
+        ranked = sorted(figures, key=lambda label: -abs(figures[label]))
+        shown = max(1, min(SHOWN, sum(map(bool, figures.values()))))
+        shown += len(ranked) == shown + 1  # one alone is named
+        texts = [f"{figures[x]:+.4g} from {prefix if isinstance(x, int) else ''}{x}" for x in ranked[:shown]]
+        others = ranked[shown:]
+        if others:
+            texts.append(f"{sum(figures[label] for label in others):+.4g} from {len(others)} others")
+        return ", ".join(texts)
 
     def _told(self, parts: dict[Any, Any], prefix: str = "") -> str:
         """``+812.4 from model.py:31, -811.9 from model.py:44``, what they add up to, and how much cancels."""
@@ -288,13 +258,6 @@ class Explanation:
                 "not finite: " + ", ".join(bad[:SHOWN]) + (f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else "")
             )
         figures = {label: self._figure(g) for label, g in parts.items()}
-        ranked = sorted(figures, key=lambda label: -abs(figures[label]))
-        shown = max(1, min(SHOWN, sum(map(bool, figures.values()))))
-        shown += len(ranked) == shown + 1  # one alone is named
-        texts = [f"{figures[x]:+.4g} from {prefix if isinstance(x, int) else ''}{x}" for x in ranked[:shown]]
-        others = ranked[shown:]
-        if others:
-            texts.append(f"{sum(figures[label] for label in others):+.4g} from {len(others)} others")
         off = abs(sum(parts.values()) - self.total).max() if self.total.size else 0
         # What cancels has its rounding, too, and an example's part is the sum of what its uses give.
         added = [*parts.values(), *self.by("use").values()]
@@ -302,10 +265,8 @@ class Explanation:
         rounding = max(precision(self.total.dtype), self._flow.precision if self._flow is not None else 0.0)
         known = size * len(parts) * rounding * 64
         checked = "the gradient" if off <= known else f"the gradient but for {off:.2g}, which is no rounding"
-        flowing = sum(map(abs, figures.values()))
-        rest = abs(self._figure(self.total))
-        cancelled = f"; {100 * (1 - rest / flowing):.4g}% of it cancels" if flowing and rest < 0.5 * flowing else ""
-        return f"{', '.join(texts)}; sum {self._figure(sum(parts.values())):+.4g}, {checked}{cancelled}"
+        cancelled = _cancelled(sum(map(abs, figures.values())), self._figure(self.total))
+        return f"{self._listed(figures, prefix)}; sum {self._figure(sum(parts.values())):+.4g}, {checked}{cancelled}"
 
     def _finite(self, g: Any) -> bool:
         """Whether the element, or all of an array, is finite."""
@@ -321,6 +282,11 @@ class Explanation:
         if norm == 0:
             return float(xp.sqrt((abs(g.astype(wide.dtype)) ** 2).sum()))
         return float((wide.conj() * g).sum().real) / norm + 0.0
+
+
+def _cancelled(flowing: float, rest: float) -> str:
+    """How much of what flows cancels, where that is more than half."""
+    return f"; {100 * (1 - abs(rest) / flowing):.4g}% of it cancels" if flowing and abs(rest) < 0.5 * flowing else ""
 
 
 def _module_of(node: Node) -> str:

@@ -161,6 +161,7 @@ class Watched(Observer):
         uses: per node that reads it, what that sends to it.
         deaths: the nodes at which something comes in and nothing but zeros goes out, with what comes in.
         faint: the nodes at which next to nothing goes out: less than rounding makes of what comes in.
+        cancelled: pairs of a node for whose output gradients add up to zero, and the nodes that send them.
     """
 
     def __init__(self, edge: Any) -> None:
@@ -168,15 +169,23 @@ class Watched(Observer):
         self.uses: dict[Node, Any] = {}
         self.deaths: list[tuple[Node, Any]] = []
         self.faint: list[Node] = []
+        self.cancelled: list[tuple[Node, list[Node]]] = []
+        self._senders: dict[Any, list[Node]] = {}  # per node still to come, those that have sent it something
         self._comes: Any = None
         self._goes = 0.0
 
     def entered(self, node: Node, g: Any) -> None:
         self._comes = g if _largest(g) else None
         self._goes = 0.0
+        senders = self._senders.pop(node, [])
+        if self._comes is None and len(senders) > 1:
+            self.cancelled.append((node, senders))
 
     def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
-        self._goes = max(self._goes, _largest(g))
+        largest = _largest(g)
+        self._goes = max(self._goes, largest)
+        if largest and node.parents[index] is not self.edge:
+            self._senders.setdefault(node.parents[index], []).append(node)
         if node.parents[index] is self.edge:
             copy = as_array(g).copy()
             self.uses[node] = self.uses[node] + copy if node in self.uses else copy

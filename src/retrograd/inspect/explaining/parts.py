@@ -60,6 +60,9 @@ def _is_negative(g: Any) -> bool:
     return is_array(g) and g.dtype.kind == "f" and g.size > 0 and bool((g <= 0).all()) and bool((g < 0).any())
 
 
+LENGTHS = 16  # of a first axis that are tried as the batch's, those next to the loss
+
+
 class NoExamples(ValueError):
     """No axis of examples was found."""
 
@@ -113,18 +116,23 @@ def _guessed(flow: Flow) -> int:
     """
     pending = deque((root, root) for root, _ in flow.roots)
     seen = set()
+    readers: dict[int, set[Node]] = {}
     while pending:
         reader, edge = pending.popleft()
         if edge in seen or type(edge) is not Node or edge not in flow.useful:
             continue
         seen.add(edge)
-        lengths = []
+        lengths: list[int] = []
         unreduced: Any = edge
-        while type(unreduced) is Node and (length := _first(unreduced)) is not None:
+        while type(unreduced) is Node and (length := _first(unreduced)) is not None and len(lengths) < LENGTHS:
             lengths.append(length)
             unreduced = unreduced.parents[0] if unreduced.operator in _RESHAPES | _PICKS else None
         for length in reversed(lengths):
-            if reader in _readers(flow, length, ()):
+            if length not in readers:
+                if len(readers) == LENGTHS:
+                    break
+                readers[length] = _readers(flow, length, ())
+            if reader in readers[length]:
                 return length
         pending += [(edge, parent) for parent in edge.parents]
     raise NoExamples("no input shares its first axis with the loss's unreduced terms; mark one with batch=")

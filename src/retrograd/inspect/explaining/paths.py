@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
@@ -67,6 +68,32 @@ def largest_paths(flow: Flow, total: Any, index: Any) -> list[Path]:
         tangents = _tangents(flow, direction)
         with recording(False), silent():
             return _search(flow, direction, tangents)
+
+
+def flows_along(flow: Flow, total: Any, index: Any, parts: Sequence[Sequence[tuple[Any, Any]]]) -> list[float] | None:
+    """What flows through each part, in the element or along the gradient; a part is pairs of an edge and a cotangent.
+
+    One forward walk finds how everything changes along the direction. None where it cannot pass some operator.
+    """
+    direction = _direction(total, index)
+    if direction is None:
+        return None
+    with flow.unfreed():
+        tangents = _tangents(flow, direction)
+    if not tangents:
+        return None
+    with silent():
+        return [math.fsum(_flowing(edge, g, direction if edge is flow.edge else tangents.get(edge))
+                          for edge, g in part) for part in parts]  # fmt: skip
+
+
+def _flowing(edge: Any, g: Any, t: Any) -> float:
+    """The real part of a cotangent times a tangent; of several outputs the sum."""
+    if t is None:
+        return 0.0
+    if isinstance(t, tuple):
+        return math.fsum(_flowing(edge, x, y) for x, y in zip(g, t, strict=True) if x is not None)
+    return float(_product(g, t).real)
 
 
 def _direction(total: Any, index: Any) -> Any:

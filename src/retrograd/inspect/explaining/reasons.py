@@ -59,6 +59,9 @@ def _of_whole(flow: Flow, total: Any, watched: Watched, names: dict[int, str]) -
     if alive:
         return [f"it is zero: what {counted(len(alive), 'use')} of it give ({', '.join(alive[:TOLD])}) adds up to zero"]
     ends = [_ended(flow, node, g, None, names) for node, g in watched.deaths]
+    for node, senders in watched.cancelled:
+        ways = ", ".join(dict.fromkeys(call_of(sender) for sender in senders[:TOLD]))
+        ends.append(f"what {counted(len(senders), 'use')} of {call_of(node)} send back ({ways}) adds up to zero")
     unique = list(dict.fromkeys(ends))
     reasons = [f"it is zero: {text}" for text in unique[:TOLD]]
     if len(unique) > TOLD:

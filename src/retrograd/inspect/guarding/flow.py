@@ -112,7 +112,8 @@ class Flow:
             f"{_named(worst)}, {worst.site}{at_leaf}: more than {self.exploding:g} times as much.\n"
             f"  It rose most at {_named(steepest.record)}, {steepest.record.site}: {number(steepest.factor)} times.\n"
             f"{self.chart()}\n"
-            "what helps: smaller initial weights, normalization, nn.utils.clip_grad_norm_, a lower learning rate"
+            "what helps: smaller initial weights, or normalization between layers; if training has made the weights "
+            "large, a lower learning rate or nn.utils.clip_grad_norm_"
         )
 
     def _vanished(self, start: float, below: dict[str, float]) -> str:
@@ -139,7 +140,8 @@ class Flow:
             together = f"{len(alike)} of them together, to" if len(alike) > 1 else "to"
             lines.append(f"  It fell most at {named}, {record.site}: {together} {fell} of what came.")
             helps = (
-                "residual connections, normalization, larger initial weights, or relu where sigmoid and tanh saturate"
+                "residual connections, normalization, larger initial weights, or relu with kaiming_normal_ weights "
+                "where sigmoid and tanh saturate"
             )
         return "\n".join([*lines, self.chart(), f"what helps: {helps}"])
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from types import MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...autograd.arithmetic import Predicate, shown, written
 from ...autograd.influence import Index, element, influences, unobserved
-from ...core.devices import backend_of, is_array
-from ...core.modes import no_grad
+from ...core.backward import differentiate
+from ...core.devices import array_module, backend_of, is_array
+from ...core.graph import edge_of
+from ...core.modes import enable_grad, no_grad
 from ...core.primitive import Primitive, apply
 from ...core.quiet import silent
+from ...core.storage import byte_span
 from ...core.tensor import Tensor, new_tensor
+from ..memory import owner_of
 from ..record import Departure, Input, Record
 
 _MOST_BYTES = 1 << 28
@@ -30,6 +35,13 @@ stack take take_along_dim threshold topk transpose tril triu unbind unflatten un
 MOVING = frozenset(_MOVING.split())
 
 
+class _Lost:
+    """Stands for an array that was written to and of which no copy was made."""
+
+
+LOST = _Lost()
+
+
 class Past(NamedTuple):
     """A call: its inputs as arrays and numbers, where each came from, its parameters, and the arrays that it gave."""
 
@@ -39,6 +51,10 @@ class Past(NamedTuple):
     params: dict[str, Any]
     outputs: tuple[Any, ...]
 
+    def arrays(self) -> list[Any]:
+        """The arrays among inputs and outputs."""
+        return [x for x in (*self.inputs, *self.outputs) if is_array(x)]
+
     def places(self, index: Index, output: int = 0) -> list[Any]:
         """Per input the places of the elements that an element of the output is made of."""
         if self.primitive is None:
@@ -46,13 +62,35 @@ class Past(NamedTuple):
         tensors = tuple([new_tensor(x) if is_array(x) else x for x in self.inputs])
         return influences(self.primitive, tensors, self.params, index, output)
 
-    def is_overwritten(self, index: Index, value: Any) -> bool:
-        """Whether inputs of an elementwise operator have been written to since: they no longer make that value."""
-        if self.primitive is None or not self.primitive.elementwise or self.params:
+    def passes_nothing(self, number: int, index: Index) -> bool:
+        """Whether the derivative of all that it gives is exactly 0 for one element of an input."""
+        if self.primitive is None or any(isinstance(x, _Lost) for x in self.inputs):
             return False
+        tensors = [new_tensor(x) if is_array(x) else x for x in self.inputs]
+        tensors[number]._requires = True
+        try:
+            with unobserved(), enable_grad(), silent():
+                result = apply(self.primitive, tuple(tensors), self.params)
+                ones = new_tensor(array_module(result.array).ones_like(result.array))
+                found = differentiate("guard", [result], [ones], [tensors[number]], False, False)
+        except Exception:  # no one output, or an operator that cannot be run again
+            return False
+        g = found.get(edge_of(tensors[number]))
+        return g is not None and not element(getattr(g, "array", g), index)
+
+    def is_overwritten(self, index: Index, value: Any, output: int = 0) -> bool:
+        """Whether inputs have been written to since, by no operator: they no longer make that value."""
+        if self.primitive is None or isinstance(self.primitive.forward, MethodType):  # unknown, or a custom Function
+            return False
+        if any(isinstance(x, _Lost) for x in self.inputs):
+            return True
         tensors = tuple([new_tensor(x) if is_array(x) else x for x in self.inputs])
-        with unobserved(), no_grad(), silent():
-            again = element(apply(self.primitive, tensors, {}).array, index)
+        try:
+            with unobserved(), no_grad(), silent():
+                result = apply(self.primitive, tensors, self.params)
+                again = element((result[output] if isinstance(result, tuple) else result).array, index)
+        except Exception:  # what it read has changed so much that it fails
+            return True
         return bool(again.dtype.kind in "fc" and not np.isclose(again, value, 1e-3, equal_nan=True))
 
     def values(self, places: list[Any]) -> list[Any]:
@@ -60,32 +98,89 @@ class Past(NamedTuple):
         return [_elements(x, place) for x, place in zip(self.inputs, places, strict=True)]
 
 
+def as_read(x: Any, written: Any, before: Any) -> Any:
+    """An input of an operator that has written to an array: where it lies in the same memory, as it was before."""
+    if not is_array(x) or owner_of(x) is not owner_of(written):
+        return x
+    if x is written:
+        return before
+    if not isinstance(written, np.ndarray) or not written.flags.c_contiguous:
+        return LOST
+    offset = byte_span(x)[0] - byte_span(written)[0]
+    if offset < 0 or byte_span(x)[1] > byte_span(written)[1] or min(x.strides, default=0) < 0:
+        return LOST
+    return np.ndarray(x.shape, x.dtype, before, offset, x.strides)
+
+
 def _elements(x: Any, places: Any) -> Any:
     if isinstance(x, (bool, int, float, complex)):
         return np.asarray([x])
     if not is_array(x) or places is None:
         return None
-    return backend_of(x).to_numpy(x.reshape(-1)[backend_of(x).asarray(places)])
+    values = backend_of(x).to_numpy(x.reshape(-1)[backend_of(x).asarray(places)])
+    return values.astype(np.float32) if values.dtype.kind == "V" else values
 
 
 class History:
-    """The calls of late, as many as fit in memory that is set aside."""
+    """The calls of late, as many as fit in memory that is set aside.
+
+    It holds the arrays of the calls themselves. Before an operator or an optimizer writes to one of them in place, it
+    is replaced by a copy (``preserve``).
+    """
 
     def __init__(self) -> None:
         self._calls: OrderedDict[int, tuple[Past, int]] = OrderedDict()
+        self._readers: dict[int, set[int]] = {}  # by the identity of the owner of memory: the calls that hold it
         self._bytes = 0
 
     def add(self, record: Record, past: Past, nbytes: int) -> None:
         """Keep what a record's operator read."""
         self._calls[record.index] = past, nbytes
+        for array in past.arrays():
+            self._readers.setdefault(id(owner_of(array)), set()).add(record.index)
         self._bytes += nbytes
         while self._bytes > _MOST_BYTES and len(self._calls) > 1:
             self.forget(next(iter(self._calls)))
 
     def forget(self, index: int) -> None:
         """Let a call go."""
-        _, nbytes = self._calls.pop(index, (None, 0))
+        past, nbytes = self._calls.pop(index, (None, 0))
         self._bytes -= nbytes
+        for array in () if past is None else past.arrays():
+            key = id(owner_of(array))
+            readers = self._readers.get(key)
+            if readers is not None:
+                readers.discard(index)
+                if not readers:
+                    del self._readers[key]
+
+    def preserve(self, array: Any, copy: Any = None) -> None:
+        """The memory of the array is about to be written: the calls that hold it get copies.
+
+        ``copy`` is one of the array itself, where there is one already. What is larger than the history may be is lost.
+        """
+        owner = owner_of(array)
+        copies: dict[int, Any] = {} if copy is None else {id(array): copy}
+        held: list[Any] = []  # until all are replaced, so that no identity is given away again
+        added = 0
+
+        def replaced(x: Any) -> Any:
+            nonlocal added
+            if not is_array(x) or owner_of(x) is not owner:
+                return x
+            if id(x) not in copies:
+                held.append(x)
+                added += x.nbytes
+                copies[id(x)] = x.copy() if self._bytes + added <= _MOST_BYTES else LOST
+            return copies[id(x)]
+
+        for index in self._readers.pop(id(owner), ()):
+            past, nbytes = self._calls[index]
+            held.append(past)
+            inputs, outputs = (tuple(map(replaced, values)) for values in (past.inputs, past.outputs))
+            self._calls[index] = past._replace(inputs=inputs, outputs=outputs), nbytes + added
+            self._bytes += added
+            added = 0
 
     def of(self, record: Record) -> Past | None:
         """What a record's operator read, where that is still kept."""
@@ -132,7 +227,7 @@ def way_back(history: History, start: Input, array: Any, place: int, bad: Predic
         if past is None or steps > _STEPS or is_array(array) and shape != array.shape:
             links.append(Link(source, f"{source.operator} gave {shown(value)}", False))
             return Way(links, None, index, value)
-        if past.is_overwritten(index, value):
+        if past.is_overwritten(index, value, output):
             links.append(Link(source, f"it gave {shown(value)}; what it read has been written over since", False))
             return Way(links, None, index, value)
         places = past.places(index, output)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 Index = tuple[int, ...]
 _DROPPING = {"where", "masked_fill", "mul", "masked_select", "getitem", "clamp", "clamp_min", "clamp_max", "nan_to_num"}
 _MOST_LINKS = 6
+# What an operator may be given in the place of a masked element, where that is not 1.
+_HARMLESS = {"acosh": "2.0"} | dict.fromkeys(("acos", "asin", "atanh", "erfinv", "logit"), "0.5")
+_GREW = "  its largest element at the last walks, and this one now:"
+_GROWN_ADVICE = "the parameter grew in training: lower the learning rate, or clip gradients"
 
 
 def tell_forward(
@@ -29,10 +33,12 @@ def tell_forward(
     kind = "NaN" if value != value else shown(value)
     lines = [f"{record.site}: {named(record)} gave {kind}{_where(index, bad, out)}", f"    {record.code}"]
     lines.append(f"  {finding.sentence}")
+    back: list[str] = []
     if finding.culprit is not None:
         lines += _inputs_at(record, past, places, finding)
-        lines += _back(watch, past, places, finding)
-    return _finished(lines, _advice(record, finding))
+        back = _back(watch, past, places, finding)
+    advice = _GROWN_ADVICE if any(line.startswith(_GREW) for line in back) else _advice(record, finding)
+    return _finished([*lines, *back], advice)
 
 
 def _inputs_at(record: Record, past: Past, places: list[Any], finding: Finding) -> list[str]:
@@ -98,12 +104,12 @@ def handed_on(way: Way) -> list[str]:
 
 def _grown(watch: _Watch, leaf: Input, value: Any) -> list[str]:
     """How the elements of a parameter grew over the walks, up to what one of them is now."""
-    sizes = [*watch.sizes.get(leaf.name, []), abs(value)]
+    sizes = [*watch.sizes.get(leaf.leaf, []), abs(value)]
     if len(sizes) < 2 or not sizes[-1] > 10 * sizes[0]:
         return []
     text = ", ".join(f"{size:.3g}" for size in sizes[-6:])
-    grew = f"  its largest element at the last walks, and this one now: {text}"
-    return [grew, "  it grew step by step: lower the learning rate, or clip gradients"]
+    grew = f"{_GREW} {text}"
+    return [grew]
 
 
 def tell_data(
@@ -124,8 +130,13 @@ def tell_data(
         what = f"input {number}{_at(unravelled(place, x.shape))} is {value}"
     lines = [f"{record.site}: {what}, and {named(record)} computed with it", f"    {record.code}"]
     array, leaf_bad = _leaf_array(past, number, way)
+    earlier = watch.sizes.get(way.leaf.leaf, []) if way.leaf is not None else []
+    changed = bool(earlier) and bool(np.isfinite(earlier[-1]))
     if leaf_bad:
-        lines.append(f"  {leaf_bad} of {array.size} elements of it are not finite: it was so before any operator ran")
+        since = "no operator under this guard made it so"
+        if changed:
+            since = "it was finite at the last walk, and has been changed since by no operator"
+        lines.append(f"  {leaf_bad} of {array.size} elements of it are not finite: {since}")
     if record.dtype is not None and not isinstance(record.dtype, tuple) and record.dtype.kind in "iu":
         lines.append(f"  {record.operator} makes an arbitrary integer of it")
     else:
@@ -135,6 +146,10 @@ def tell_data(
     lines += handed_on(way)
     if way.leaf is not None:
         lines += _grown(watch, way.leaf, way.value)
+    if changed:
+        return _finished(lines, "look at what writes to its array between the walk and this line")
+    if way.leaf is not None and way.leaf.requires_grad:
+        return _finished(lines, "look at what it was made of or loaded from: isfinite(x).all() before training")
     return _finished(lines, "look at what was loaded: isfinite(x).all(); nan_to_num, or leave such examples out")
 
 
@@ -197,6 +212,7 @@ def tell_backward(
     place_in = int(np.ravel_multi_index(index, g.shape)) if g.ndim else 0
     places: list[Any] = [None] * len(node.parents)
     came = None
+    out_index: Index = ()
     if elementwise and is_array(given):
         out_index = _matching(given, g.shape, index)
         if past is not None:
@@ -212,6 +228,7 @@ def tell_backward(
         values = [] if note else saved_values(node, index, g.shape)
     out = element(g, index)
     finding = rule_backward(node.operator, values, number, came, out, g.dtype)
+    watch.overflows = finding.overflow
     kind = "NaN" if out != out else shown(out)
     site = record.site if record is not None else getattr(node.site, "site", node.site)
     whole = f"{site}: " if site is not None else ""
@@ -231,9 +248,9 @@ def tell_backward(
         if finding.culprit is not None and places[finding.culprit] is not None:
             lines += _inputs_at(record, past, places, finding)
             lines += _back(watch, past, places, finding)
-        mask = _mask(watch, record) if came is not None and came == 0 else None
+        mask = _mask(watch, record, out_index) if came is not None and came == 0 and elementwise else None
     if mask is not None:
-        safe = f"where(mask, {node.operator}(where(mask, x, 1.0)), 0.0)"
+        safe = _safe_call(node.operator)
         lines.append(
             f"  {named(mask)} at {mask.site} drops this element: a NaN under a mask. That zeroes the gradient that "
             "comes in, but 0 * inf is NaN, so a mask behind the operator does not help"
@@ -258,15 +275,26 @@ def _read_with(past: Past, name: str, number: int, place: int, index: Index) -> 
     return places
 
 
-def _mask(watch: _Watch, record: Record) -> Record | None:
-    """The operator that dropped an element of the record's output, as far as one can tell."""
-    reached = {id(record)}
+def _mask(watch: _Watch, record: Record, index: Index) -> Record | None:
+    """The operator that dropped an element of the record's output: its derivative there is 0.
+
+    The element is followed through elementwise operators, which keep its index.
+    """
     for later in watch.records:
-        if later.index > record.index and any(id(x.source) in reached for x in later.inputs):
-            if later.operator in _DROPPING:
-                return later
-            reached.add(id(later))
+        past = watch.history.of(later) if later.index > record.index else None
+        number = None if past is None else _reads(past, record)
+        if past is None or number is None:
+            continue
+        if later.operator in _DROPPING and past.passes_nothing(number, index):
+            return later
+        if past.primitive is not None and past.primitive.elementwise and later.shape == record.shape:
+            record = later
     return None
+
+
+def _reads(past: Past, record: Record) -> int | None:
+    """Which input of a call is the output of the record."""
+    return next((i for i, x in enumerate(past.sources) if x is not None and x.source is record), None)
 
 
 def _matching(given: Any, shape: tuple[int, ...], index: Index) -> Index:
@@ -314,12 +342,20 @@ def _leaf(leaf: Input, index: Index) -> str:
 
 def _advice(record: Record, finding: Finding) -> str:
     if "where(" in record.code and finding.advice and record.operator not in MOVING:
-        name = record.operator
         return (
-            f"a where() behind the operator drops the value, but not the NaN in its gradient: put a harmless value in "
-            f"front, where(mask, {name}(where(mask, x, 1.0)), 0.0)"
+            "a where() behind the operator drops the value, but not the NaN in its gradient: put a harmless value in "
+            f"front, {_safe_call(record.operator)}"
         )
     return finding.advice
+
+
+def _safe_call(operator: str) -> str:
+    """The call of an operator between two masks, of which the inner one gives it a value that has a finite slope."""
+    if operator == "div":
+        return "where(mask, x / where(mask, y, 1.0), 0.0)"
+    if operator == "pow":
+        return "where(mask, where(mask, x, 1.0) ** p, 0.0)"
+    return f"where(mask, {operator}(where(mask, x, {_HARMLESS.get(operator, '1.0')})), 0.0)"
 
 
 def _finished(lines: list[str], advice: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from numbers import Real
 from types import MethodType
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ...autograd.influence import element, first_index, unobserved
 from ...core.backward import as_array
 from ...core.batched import Batched
 from ...core.devices import all_examples, array_module, is_array
+from ...core.dtypes import INEXACT
 from ...core.errors import GuardError
 from ...core.graph import Node
 from ...core.modes import Mode, modes
@@ -27,7 +28,8 @@ from ...core.tensor import Tensor
 from ..record import Record
 from ..recorder import Recorder, is_layered
 from .flow import Flow
-from .history import MOVING, History, Past, tensor_inputs
+from .history import MOVING, History, Past, as_read, tensor_inputs
+from .steps import Step, tell_step
 from .story import named, tell_backward, tell_data, tell_forward, tell_layered, tell_root
 
 _MOST_RECORDS = 50_000
@@ -126,19 +128,31 @@ class _Watch(Recorder):
         self._below: WeakKeyDictionary[Node, Record] = (
             WeakKeyDictionary()
         )  # what a call inside vmap did for all examples
-        self.sizes: dict[str, list[float]] = {}  # of parameters, at each walk: the largest element
+        self.sizes: dict[int, list[float]] = {}  # of parameters, by number, at each walk: the largest element
+        self.overflows = False  # whether what was told last is an overflow, which smaller numbers would not have had
+        self._step: Step | None = None  # that an optimizer makes now
+        self._scaling = False  # whether a GradScaler multiplies now
+        self._scaled: WeakSet[Node] = WeakSet()  # what it made of losses
+        self._scaled_walk = False
+        self._intended = ""  # the story of an overflow that a GradScaler expects, and makes the optimizer skip
+        self._muted = False  # whether gradients hold that overflow, so that what is computed with them is no news
 
     def look(self, record: Record, array: Any, gradient: bool) -> None:
         if gradient:
             self.flow.add(record, array)
 
     def tell(self, story: str) -> None:
-        """Stop the program, once."""
+        """Stop the program, once; but for an overflow under a GradScaler, which may skip the step."""
+        if self._scaled_walk and self.overflows:
+            self._intended = self._intended or story
+            self._muted = True
+            return
         self.story = story
         raise GuardError(story)
 
     def _tell_of(self, story: Callable[..., str], record: Record | None, *args: Any) -> None:
         """Tell a story; one that fails must not hide what it is about."""
+        self.overflows = False
         try:
             with unobserved():
                 text = story(record, *args)
@@ -167,8 +181,11 @@ class _Watch(Recorder):
                 self._below[node] = source
 
     def writing(self, x: Tensor) -> None:
-        if x.array.dtype.kind in "fc" and not is_layered((x,)):
+        if x.array.dtype.kind in INEXACT and not is_layered((x,)):
             self._before = x.array.copy()
+            self.history.preserve(x.array, self._before)
+        elif not is_layered((x,)):
+            self.history.preserve(x.array)
 
     def ran(
         self,
@@ -183,7 +200,7 @@ class _Watch(Recorder):
             return
         arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
         if before is not None and primitive is not None and outputs and inputs and outputs[0] is inputs[0]:
-            arrays[0] = before
+            arrays = [before if place == 0 else as_read(x, outputs[0].array, before) for place, x in enumerate(arrays)]
         if primitive is not None and not isinstance(primitive, Primitive):
             return
         given = tuple([output.array for output in outputs])
@@ -202,7 +219,7 @@ class _Watch(Recorder):
         with silent():
             for number, output in enumerate(outputs):
                 array = output.array
-                if array.dtype.kind in "fc" and not finite(array):
+                if array.dtype.kind in INEXACT and not finite(array):
                     self._judge(record, past, number, array)
                 elif record.operator == "cast" and array.dtype.kind in "iu" and not _all_finite(past.inputs[:1]):
                     self._judge_cast(record, past)
@@ -211,8 +228,10 @@ class _Watch(Recorder):
         """An output is not finite: is that new, and by accident?"""
         xp = array_module(out)
         nan = xp.isnan(out)
-        arrays = [x for x in past.inputs if is_array(x) and x.dtype.kind in "fc"]
+        arrays = [x for x in past.inputs if is_array(x) and x.dtype.kind in INEXACT]
         bad = [x for x in arrays if not finite(x)]
+        if self._scaling or bad and self._muted:
+            return
         on_purpose = any(_is_not_finite(x) for x in (*past.inputs, *past.params.values()))
         elementwise = past.primitive is not None and past.primitive.elementwise
         if not any(is_array(x) for x in past.inputs) or record.operator in MOVING and (bad or on_purpose):
@@ -254,27 +273,60 @@ class _Watch(Recorder):
         places = past.places(index, output)
         values = past.values(places)
         culprits = [
-            i for i, x in enumerate(values) if x is not None and x.dtype.kind in "fc" and not np.isfinite(x).all()
+            i for i, x in enumerate(values) if x is not None and x.dtype.kind in INEXACT and not np.isfinite(x).all()
         ]
         if not culprits:  # the operator's inputs are not known by places: the first of them that has NaN
-            culprits = [i for i, x in enumerate(past.inputs) if is_array(x) and x.dtype.kind in "fc" and not finite(x)]
+            culprits = [
+                i for i, x in enumerate(past.inputs) if is_array(x) and x.dtype.kind in INEXACT and not finite(x)
+            ]
             places = [None if x is None else np.arange(x.size) if is_array(x) else None for x in past.inputs]
             values = past.values(places)
         number = culprits[0]
         at = int(np.argmax(~np.isfinite(values[number])))
         return tell_data(self, record, past, number, int(places[number][at]), out, bad, index)
 
+    # Optimizers and GradScalers
+
+    def stepping(self, optimizer: Any) -> None:
+        if self.story:
+            return
+        self._step = step = Step(optimizer)
+        for p, before in step.copies():
+            self.history.preserve(p.array, before)
+        intended, self._intended, self._muted = self._intended, "", False
+        if intended and not step.has_finite_gradients:
+            self._scaled_walk = False
+            self.tell(intended)
+
+    def stepped(self, optimizer: Any) -> None:
+        step, self._step = self._step, None
+        if step is None or self.story or not self.looks_forward:
+            return
+        found = step.first_spoiled()
+        if found is not None:
+            self._tell_of(lambda _: tell_step(self, step, found, user_site(4)), None)
+
+    def scaling(self, x: Tensor) -> None:
+        self._scaling = True
+
+    def scaled(self, result: Tensor) -> None:
+        self._scaling = False
+        if isinstance(result._node, Node):
+            self._scaled.add(result._node)
+
     # Backward
 
     def began(self) -> None:
         super().began()
         if len(self._walks) == 1:
+            self._scaled_walk = self._muted = False
             self._walk_site = user_site(2)
             self._incoming.clear()
             self.flow.begin()
 
     def entered(self, node: Node, g: Any) -> None:
         super().entered(node, g)
+        self._scaled_walk = self._scaled_walk or node in self._scaled
         given = g if isinstance(g, (tuple, list)) else (g,)
         arrays = [as_array(getattr(x, "array", x)) for x in given if x is not None]
         arrays = [] if is_layered(tuple(arrays)) else arrays
@@ -290,10 +342,10 @@ class _Watch(Recorder):
             self._incoming.pop()
 
     def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
-        if self.story or not self.looks_backward and not self.flow.watches:
+        if self.story or not self.looks_backward and not self.flow.watches or self._muted:
             return
         array = as_array(getattr(g, "array", g))
-        if array.dtype.kind not in "fc":
+        if array.dtype.kind not in INEXACT:
             return
         layered = is_layered((array,))
         if layered and not self.looks_backward:
@@ -323,11 +375,13 @@ class _Watch(Recorder):
         if is_layered((array, leaf)):
             return
         name = self.names.of(leaf)
+        if self._intended and leaf.grad is not None and not finite(leaf.grad.array):
+            self._muted = True  # of an earlier walk, to which this one adds
         with silent():
             if self.flow.watches:
                 self.flow.add_leaf(name or "a leaf", array)
-            if name and leaf.array.size:
-                sizes = self.sizes.setdefault(name, [])
+            if leaf.array.size:
+                sizes = self.sizes.setdefault(self.names.number(leaf), [])
                 sizes.append(float(abs(leaf.array).max()))
                 del sizes[:-20]
 
@@ -341,7 +395,7 @@ class _Watch(Recorder):
             count = self._ends.pop(0)
             self._forget(count)
             self._ends = [end - count for end in self._ends]
-        if not self.story:
+        if not self.story and not self._muted:
             found = self.flow.judge()
             if found:
                 self.tell(found)
@@ -374,7 +428,7 @@ def _any(masks: list[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _all_finite(values: tuple[Any, ...]) -> bool:
-    return all(finite(x) for x in values if is_array(x) and x.dtype.kind in "fc")
+    return all(finite(x) for x in values if is_array(x) and x.dtype.kind in INEXACT)
 
 
 def _is_not_finite(value: Any) -> bool:

@@ -74,6 +74,10 @@ def speedscope(p: profile) -> str:
             kept.append(
                 ([*stack, number((record.operator, record.module), _operator(record.operator, record))], record.kept)
             )
+    for lines, spent in p.outside.items():
+        if lines:
+            stack = [number(site, _frame(site)) for site in lines]
+            seconds.append(([*stack, number("outside", {"name": "outside of operators"})], spent))
     profiles = [_sampled("time", "seconds", seconds), _sampled("bytes kept for the walk", "bytes", kept)]
     return json.dumps(
         {

@@ -7,7 +7,7 @@ let figure = "s", root = DATA.tree, rows = [];
 
 function prepare(node, parent) {
   node.parent = parent;
-  node.s = node.f + node.b;
+  node.s = node.f + node.b + node.o;
   for (const child of node.c) prepare(child, node);
 }
 prepare(DATA.tree, null);
@@ -74,8 +74,8 @@ function tell(node) {
   const share = ((100 * node[figure]) / whole).toFixed(1);
   const figures = told.appendChild(document.createElement("div"));
   figures.textContent =
-    `${share} % of ${{ s: "time", f: "time forward", b: "time backward", k: "bytes kept" }[figure]}: ` +
-    `${seconds(node.f)} forward, ${seconds(node.b)} backward, ${bytes(node.k)} kept, ${node.x} operators`;
+    `${share} % of ${{ s: "time", f: "time forward", b: "time backward", o: "time outside of operators", k: "bytes kept" }[figure]}: ` +
+    `${seconds(node.f)} forward, ${seconds(node.b)} backward, ${seconds(node.o)} outside of operators, ${bytes(node.k)} kept, ${node.x} operators`;
   if (node.d && node.t === "frame") told.appendChild(document.createElement("code")).textContent = node.d;
 }
 
@@ -148,8 +148,8 @@ function fill(id, cells) {
   }
 }
 
-fill("lines", DATA.lines.map(([line, code, f, b, k, count]) => [
-  [line, "left mono"], [f ? seconds(f) : "", ""], [b ? seconds(b) : "", ""], [k ? bytes(k) : "", ""], [count, ""], [code, "code"],
+fill("lines", DATA.lines.map(([line, code, f, b, o, k, count]) => [
+  [line, "left mono"], [f ? seconds(f) : "", ""], [b ? seconds(b) : "", ""], [o ? seconds(o) : "", ""], [k ? bytes(k) : "", ""], [count || "", ""], [code, "code"],
 ]));
 $("most").textContent = `Arrays at their most, ${bytes(DATA.most)}`;
 fill("peak", DATA.peak.map(([operator, line, kind, count, times]) => [

@@ -1,4 +1,4 @@
-"""The program's files with the time and memory of each line beside it."""
+"""The program's files with the time and memory of each line beside it; the shares are of the whole time."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ if TYPE_CHECKING:
 
 _AROUND = 2
 _PARTS = 12
-_MARGIN = 48  # columns of the figures beside a line's text
+_MARGIN = 60  # columns of the figures beside a line's text
 
 
 def listing(p: profile) -> str:
     """All files, then what the peak of memory was made of."""
-    if not p.records:
+    if not p.records and not p.outside:
         return "no operator ran"
     width = columns_of_terminal(_MARGIN + 96)
-    times = f"{duration(p.forward)} forward, {duration(p.backward)} backward"
-    lines = [f"{len(p.records)} operators: {times}, {size(p.kept)} kept"]
+    times = f"{duration(p.forward)} forward, {duration(p.backward)} backward, {duration(p.other)} outside of operators"
+    lines = [cut(f"{duration(p.wall)}: {times}; {len(p.records)} operators, {size(p.kept)} kept", width)]
     spent: dict[str, dict[int, list[float]]] = {}
     for record in p.records:
-        figures = spent.setdefault(record.file, {}).setdefault(record.line, [0.0, 0.0, 0.0])
+        figures = spent.setdefault(record.file, {}).setdefault(record.line, [0.0, 0.0, 0.0, 0.0])
         figures[0] += record.forward
         figures[1] += record.backward
-        figures[2] += 0 if record.briefly else record.kept
-    for file, of_lines in sorted(spent.items(), key=lambda item: -sum(x[0] + x[1] for x in item[1].values())):
-        lines += ["", file, f"{'forward':>10}  {'backward':>10}  {'kept':>9}  {'share':>5}"]
-        lines += _file(file, of_lines, p.seconds, width)
+        figures[3] += 0 if record.briefly else record.kept
+    for stack, seconds in p.outside.items():
+        if stack:
+            spent.setdefault(stack[-1].file, {}).setdefault(stack[-1].line, [0.0, 0.0, 0.0, 0.0])[2] += seconds
+    for file, of_lines in sorted(spent.items(), key=lambda item: -sum(sum(x[:3]) for x in item[1].values())):
+        lines += ["", file, f"{'forward':>10}  {'backward':>10}  {'other':>10}  {'kept':>9}  {'share':>5}"]
+        lines += _file(file, of_lines, p.wall, width)
     return "\n".join([*lines, "", *[cut(line, width) for line in _peak(p)]])
 
 
@@ -42,23 +45,27 @@ def _file(file: str, of_lines: dict[int, list[float]], whole: float, width: int)
         if number not in of_lines and not 1 <= number <= count:
             continue
         if last and number > last + 1:
-            lines.append(f"{'':>42}...")
+            lines.append(f"{'':>54}...")
         last = number
         code = cut(linecache.getline(file, number).rstrip(), width - _MARGIN)
-        forward, backward, kept = of_lines.get(number, (0.0, 0.0, 0.0))
-        share = (forward + backward) / whole if whole else 0.0
+        forward, backward, other, kept = of_lines.get(number, (0.0, 0.0, 0.0, 0.0))
+        share = (forward + backward + other) / whole if whole else 0.0
         cells = (
             duration(forward) if forward else "",
             duration(backward) if backward else "",
+            duration(other) if other else "",
             size(kept) if kept else "",
             percent(share) if number in of_lines else "",
         )
-        lines.append(f"{cells[0]:>10}  {cells[1]:>10}  {cells[2]:>9}  {cells[3]:>5}  {number:>4}  {code}".rstrip())
+        figures = f"{cells[0]:>10}  {cells[1]:>10}  {cells[2]:>10}  {cells[3]:>9}  {cells[4]:>5}"
+        lines.append(f"{figures}  {number:>4}  {code}".rstrip())
     return lines
 
 
 def _peak(p: profile) -> list[str]:
     parts = p.peak
+    if not parts:
+        return []
     lines = [f"at most {size(p.most)} of arrays at once, which were:"]
     for part in parts[:_PARTS]:
         count = f" x{part.pieces}" if part.pieces > 1 else ""

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from functools import partial
+from operator import call
 from pathlib import Path
 from typing import Any
 
 from ...core.modes import Mode, modes
 from ...core.sites import user_frame
+from ..recorder import own
 from ..table import Groups
 from ..tracing import Grouping, Records
 from . import export, listing, page
 from .live import Part
+from .outside import Stack
 from .profiler import Profiler, Span
 
 
 class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one for its C code
     """Measure a program: seconds forward and backward and the bytes kept between, by operator, line and module.
 
-    What the measuring itself takes is not counted. Backward time belongs to the line that ran the operator forward. A
+    What the measuring itself takes is not counted. The time of derivative rules belongs to the line that ran the
+    operator forward; all other time (a data loader, an optimizer, the walk itself, NumPy) to the line that took it, as
+    ``other``, so that all lines together have the whole time, ``wall``. Between operators the lines are sampled. A
     context manager around a step, or any part of a program; entered again, it adds to what it has.
 
     ``print(p)`` lists the program's files with the times and bytes of each line beside it, and what the memory was made
@@ -48,7 +55,10 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
 
     def __enter__(self) -> profile:
         self.recorder.base = id(user_frame(sys._getframe(1)))
-        return super().__enter__()
+        super().__enter__()
+        ends = self.recorder.outside.start(self.recorder.base, own.__dict__)
+        self.close = partial(any, map(call, (*ends, self.close)))
+        return self
 
     def _clone(self) -> Mode:
         return self
@@ -62,7 +72,8 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
     def by(self, what: Grouping) -> Groups:
         """The records by line (``file.py:31``), module or operator, the slowest first.
 
-        Each group has ``seconds``, ``forward``, ``backward`` and ``kept``, the bytes that its operators save.
+        Each group has ``seconds``, ``forward``, ``backward`` and ``kept``, the bytes that its operators save; a line
+        has ``other``, too, the seconds that it took beside operators.
 
         Args:
             what: ``"line"``, ``"module"`` or ``"operator"``.
@@ -71,7 +82,29 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
             ValueError: it is anything else.
         """
         groups = super().by(what)
-        return Groups(sorted(groups.items(), key=lambda item: -item[1].seconds))
+        if what == "line":
+            for stack, seconds in self.outside.items():
+                group = groups.setdefault(str(stack[-1]) if stack else "no line", Records([], []))
+                group._other += seconds
+        found = Groups(sorted(groups.items(), key=lambda item: -item[1].seconds - item[1].other))
+        found.outside = 0.0 if what == "line" else self.other
+        return found
+
+    @property
+    def outside(self) -> dict[Stack, float]:
+        """The seconds in which no operator ran, by the stack of lines that took them."""
+        self.recorder.outside.finish()
+        return self.recorder.outside.seconds
+
+    @property
+    def other(self) -> float:
+        """The seconds in which no operator and no derivative rule ran."""
+        return math.fsum(self.outside.values())
+
+    @property
+    def wall(self) -> float:
+        """All seconds from the beginning to the end, without those that the measuring took."""
+        return self.seconds + self.other
 
     @property
     def spans(self) -> list[Span]:

@@ -30,7 +30,7 @@ def data_of(p: profile) -> dict[str, Any]:
     below: dict[int, dict[Any, Any]] = {id(root): {}}
     for record in p.records:
         node = root
-        figures = record.forward, record.backward, 0 if record.briefly else record.kept
+        figures = record.forward, record.backward, 0.0, 0 if record.briefly else record.kept
         _add(node, figures)
         for key, name, detail, kind in _levels(p, record):
             children = below[id(node)]
@@ -40,8 +40,30 @@ def data_of(p: profile) -> dict[str, Any]:
                 node["c"].append(children[key])
             node = children[key]
             _add(node, figures)
+    codes: dict[str, str] = {}
+    for stack, seconds in p.outside.items():
+        node = root
+        figures = 0.0, 0.0, seconds, 0
+        _add(node, figures, 0)
+        for site in stack:
+            children = below[id(node)]
+            if site not in children:
+                children[site] = _node(f"{site} {site.function}", site.code, "frame")
+                below[id(children[site])] = {}
+                node["c"].append(children[site])
+            node = children[site]
+            _add(node, figures, 0)
+            codes[str(site)] = site.code
     lines = [
-        [label, group[0].code, group.forward, group.backward, group.kept, len(group)]
+        [
+            label,
+            group[0].code if group else codes.get(label, ""),
+            group.forward,
+            group.backward,
+            group.other,
+            group.kept,
+            len(group),
+        ]
         for label, group in list(p.by("line").items())[:_MOST_LINES]
     ]
     peak = [[part.operator, part.site, part.kind, part.nbytes, part.pieces] for part in p.peak[:_MOST_LINES]]
@@ -60,14 +82,15 @@ def _levels(p: profile, record: Record) -> list[tuple[Any, str, str, str]]:
 
 
 def _node(name: str, detail: str, kind: str) -> dict[str, Any]:
-    return {"n": name, "d": detail, "t": kind, "f": 0.0, "b": 0.0, "k": 0, "x": 0, "c": []}
+    return {"n": name, "d": detail, "t": kind, "f": 0.0, "b": 0.0, "o": 0.0, "k": 0, "x": 0, "c": []}
 
 
-def _add(node: dict[str, Any], figures: tuple[float, float, int]) -> None:
+def _add(node: dict[str, Any], figures: tuple[float, float, float, int], operators: int = 1) -> None:
     node["f"] += figures[0]
     node["b"] += figures[1]
-    node["k"] += figures[2]
-    node["x"] += 1
+    node["o"] += figures[2]
+    node["k"] += figures[3]
+    node["x"] += operators
 
 
 @cache

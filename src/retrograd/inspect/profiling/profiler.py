@@ -13,6 +13,7 @@ from ..memory import owner_of
 from ..record import Record
 from ..recorder import Recorder, is_layered, own
 from .live import Live
+from .outside import Outside, Stack
 
 
 class Span(NamedTuple):
@@ -35,12 +36,24 @@ class Profiler(Recorder):
         self.spans: list[Span] = []
         self.stacks: dict[int, tuple[Site, ...]] = {}
         self.live = Live()
+        self.outside = Outside()
         self._entered: list[tuple[str, float]] = []
         self._leaves: set[int] = set()
 
     def now(self) -> float:
         """The clock."""
         return perf_counter() - own.seconds
+
+    def _stack(self) -> Stack:
+        return user_stack(self.base)
+
+    def _busy(self) -> None:
+        start = perf_counter()
+        self.outside.enter(start - own.seconds, self._stack)
+        own.seconds += perf_counter() - start
+
+    def _idle(self) -> None:
+        self.outside.leave(self.now())
 
     def look(self, record: Record, array: Any, gradient: bool) -> None:
         pass
@@ -53,10 +66,46 @@ class Profiler(Recorder):
                 self._leaves.add(id(owner_of(x.array)))
         return record
 
+    def calling(self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+        self._busy()
+        super().calling(primitive, inputs, params)
+
+    def called(
+        self,
+        primitive: Recordable,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+        outputs: tuple[Tensor, ...],
+        node: Node | None,
+    ) -> None:
+        super().called(primitive, inputs, params, outputs, node)
+        self._idle()
+
+    def failed(
+        self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any], error: BaseException
+    ) -> None:
+        super().failed(primitive, inputs, params, error)
+        self._idle()
+
+    def began(self) -> None:
+        self._busy()
+        super().began()
+
+    def ended(self) -> None:
+        super().ended()
+        self._idle()
+
+    def stepping(self, optimizer: Any) -> None:
+        self._busy()
+
+    def stepped(self, optimizer: Any) -> None:
+        self._idle()
+
     def _end(self, now: float) -> tuple[Record | None, float]:
         began = self._running[-1].began if self._running else 0.0
         record, seconds = super()._end(now)
         if record is not None:
+            self.outside.charged += seconds
             self.spans.append(Span(record.operator, "forward", began, now - own.seconds, record))
         return record, seconds
 
@@ -71,6 +120,7 @@ class Profiler(Recorder):
         clock = self.spans[-1].ended if self.spans else 0.0
         if primitive is None:
             clock = self.clock
+            self.outside.charged += record.forward
             self.spans.append(Span(record.operator, "forward", clock - record.forward, clock, record))
         for output in outputs:
             if is_layered((output,)):
@@ -96,6 +146,8 @@ class Profiler(Recorder):
             self.spans[-1] = self.spans[-1]._replace(kind="backward")
 
     def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
+        if isinstance(what, str):
+            self._busy()
         super().opened(what, inputs)
         if not isinstance(what, str):
             self._entered.append((self.names.path, self.now()))
@@ -105,3 +157,5 @@ class Profiler(Recorder):
         if not isinstance(what, str) and self._entered:
             name, began = self._entered.pop()
             self.spans.append(Span(name, "module", began, self.now(), None))
+        if isinstance(what, str):
+            self._idle()

@@ -88,7 +88,9 @@ class Record:
     Attributes:
         step: its number, from 0.
         losses: what the backward walks began at, where that was one element.
-        rates: the learning rates of the parameter groups.
+        rates: the learning rates of the parameter groups, of all optimizers.
+        decays: their weight decays, likewise; 0 where an optimizer has none.
+        groups: per parameter, the number of its group in ``rates``.
         gradients: per parameter, as the optimizer found them; without those that had none.
         weights: per parameter, before the step.
         update_ratios: per parameter, the norm of the step divided by that of the weights before.
@@ -101,6 +103,8 @@ class Record:
     step: int
     losses: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
+    decays: list[float] = field(default_factory=list)
+    groups: dict[str, int] = field(default_factory=dict)
     gradients: dict[str, Distribution] = field(default_factory=dict)
     weights: dict[str, Distribution] = field(default_factory=dict)
     update_ratios: dict[str, float] = field(default_factory=dict)

@@ -56,6 +56,8 @@ class History:
         self.highest = 0.0  # learning rate
         self.falls: deque[tuple[str, float] | None] = deque(maxlen=3)
         self.best = math.inf  # median of five losses
+        self.graded: set[str] = set()  # parameters that have had a gradient other than 0
+        self.zero_since: dict[str, int] = {}  # and of those that have none now, the step since which that is so
         self._scales: dict[str, float] = {}
 
     def add(self, records: Sequence[Record], shapes: dict[str, tuple[int, ...]]) -> None:
@@ -74,6 +76,13 @@ class History:
         self.largest.append(largest)
         self.highest = max(self.highest, *self.now.rates, 0.0)
         self.falls.append(_fall(self.matrices, self.now))
+        for name in self.shapes:
+            gradient = self.now.gradients.get(name)
+            if gradient is not None and gradient.norm:
+                self.graded.add(name)
+                self.zero_since.pop(name, None)
+            else:
+                self.zero_since.setdefault(name, self.now.step)
         last = self.losses(5)
         if last:
             self.best = min(self.best, median(last))
@@ -85,6 +94,28 @@ class History:
     def scale(self, name: str) -> float:
         """The rms below which weights count as growing from zero: a part of ``1 / sqrt(fan in)``."""
         return self._scales[name]
+
+    def collapsed(self) -> list[str]:
+        """The matrices that weight decay has made small, and makes smaller, while the loss does not fall."""
+        if len(self.records) < 10:
+            return []
+        start, losses = self.start, self.losses(5)
+        if start is not None and losses and median(losses) < start - 0.3 * abs(start):
+            return []
+        first, before, found = self.records[0].weights, self.records[-10].weights, []
+        for name in self.matrices:
+            group = self.now.groups.get(name)
+            if group is None or not self.now.decays[group] or name not in first or name not in before:
+                continue
+            size = self.now.weights[name].rms
+            if size < 0.2 * first[name].rms and (size < 0.98 * before[name].rms or size < 1e-6 * first[name].rms):
+                found.append(name)
+        return found
+
+    def fastest(self) -> str:
+        """The matrix that the last records have moved furthest for its size."""
+        moved = {name: median(updates) for name, updates in self.updates.items() if updates}
+        return max(moved, key=lambda name: moved[name], default="")
 
     @property
     def start(self) -> float | None:
@@ -122,30 +153,31 @@ def update_too_large(h: History) -> Iterator[Found]:
     losses = h.losses(3) or h.losses(2)
     fell = bool(losses) and losses[-1] < 0.9 * losses[0]
     rose = len(losses) > 1 and losses[-1] > 2 * abs(losses[-2])
+    eight = h.losses(8)
+    falling = bool(eight) and eight[-1] < 0.9 * eight[0]
     calm = len(h.records) < 8 or h.records[-8].step < _FIRST
     for name in h.matrices:
         last = list(h.updates[name])[-8:]
         now, two = last[-1], last[-2:]
         if told and len(two) == 2 and two[0] > 3 and rose:
             ratio = h.records[-2].update_ratios[name]
-            yield Found(
-                name, ratio, f"update ratio of {name} {short(ratio)}", f"lower the learning rate ({_rates(h.now)})"
-            )
+            advice = f"lower the learning rate ({_rate_of(h.now, name)})"
+            yield Found(name, ratio, f"update ratio of {name} {short(ratio)}", advice)
             continue
         if not 0.1 < now < math.inf:
             continue
         huge = now > 3 if not told else len(two) == 2 and max(two) > 3 and not fell
         twice = len(last) > 2 and min(two) > 0.3 and not fell
-        if huge or twice or not calm and len(last) == 8 and min(last) > 0.1:
+        if huge or twice or not calm and not falling and len(last) == 8 and min(last) > 0.1:
             ratio = h.now.update_ratios[name]
-            advice = f"lower the learning rate ({_rates(h.now)})"
+            advice = f"lower the learning rate ({_rate_of(h.now, name)})"
             yield Found(name, ratio, f"update ratio of {name} {short(ratio)}", advice)
 
 
 def update_too_small(h: History) -> Iterator[Found]:
     """Where the loss does not fall, the weights at least move."""
     move = median(h.largest)
-    if len(h.records) < 20 or not 0 < move < 3e-5:
+    if len(h.records) < 20 or not 0 < move < 3e-5 or h.collapsed():
         return
     records = h.last(20)
     rates = [max(record.rates, default=0.0) for record in records]
@@ -164,10 +196,12 @@ def update_too_small(h: History) -> Iterator[Found]:
 
 def vanishing(h: History) -> Iterator[Found]:
     """Gradients reach the first layers at about the size that they have in the last."""
-    if len(h.falls) == 3 and all(fall is not None and fall[1] < 1e-4 for fall in h.falls):
+    if len(h.falls) == 3 and all(fall is not None and fall[1] < 1e-4 for fall in h.falls) and not h.collapsed():
         name, fall = h.falls[-1] or ("", 0.0)
         text = f"vanishing gradients: that of {name} is {short(fall)} of those in the last layers"
-        yield Found(name, fall, text, "use relu or gelu, normalisation, residual connections or fewer layers")
+        advice = "normalise between layers, add residual connections, or use fewer layers; relu or gelu with "
+        advice += "kaiming_normal_ weights where sigmoid or tanh saturate"
+        yield Found(name, fall, text, advice)
 
 
 def exploding_through_layers(h: History) -> Iterator[Found]:
@@ -232,21 +266,26 @@ def saturated(h: History) -> Iterator[Found]:
 
 def no_gradient(h: History) -> Iterator[Found]:
     """Every parameter that requires a gradient gets one."""
-    silent = [name for name in h.shapes if name not in h.now.gradients or not h.now.gradients[name].norm]
     records = h.last(5)
-    if not silent or not records:
+    if not h.zero_since or not records:
         return
     usual = median(record.total_norm for record in h.records[:5])
-    if min(record.total_norm for record in records) < 1e-3 * usual:  # a run at its end
+    if min(record.total_norm for record in records) < 1e-3 * usual or h.collapsed():  # a run at its end
         return
+    start, losses = h.start, h.losses(5)
+    fails = start is not None and bool(losses) and median(losses) > start - 0.1 * abs(start)
     advice = "inspect.explain(loss, parameter) tells why; if that is meant, set requires_grad=False"
-    for name in silent:
-        found = [record.gradients.get(name) for record in records]
-        if not all(h.shapes[name]):
+    for name, since in h.zero_since.items():
+        if not all(h.shapes.get(name, (0,))):
             continue
-        if all(gradient is None for gradient in found):
+        found = [record.gradients.get(name) for record in records]
+        missing, zero = all(x is None for x in found), all(x is not None and x.norm == 0 for x in found)
+        if name in h.graded:  # of a run that has converged, some gradient may be exactly 0
+            if fails and zero and h.now.step - since >= _CALM:
+                yield Found(name, 0.0, f"the gradient of {name} is zero since step {since}", advice)
+        elif missing:
             yield Found(name, 0.0, f"{name} never gets a gradient", advice)
-        elif all(gradient is not None and gradient.norm == 0 for gradient in found):
+        elif zero:
             yield Found(name, 0.0, f"the gradient of {name} is always zero", advice)
 
 
@@ -269,7 +308,7 @@ def clipping(h: History) -> Iterator[Found]:
 
 def diverging(h: History) -> Iterator[Found]:
     """The loss falls, or stays low."""
-    advice = f"lower the learning rate ({_rates(h.now)}), warm it up, or clip"
+    advice = f"lower the learning rate ({_rates(h.now, h.fastest())}), warm it up, or clip"
     latest, first = h.now.losses, h.records[0].losses
     if len(latest) == len(first) == 1 and 1000 * abs(first[0]) < latest[0] < math.inf:
         yield Found("", latest[0], f"the loss diverges: from {first[0]:.3g} at first to {latest[0]:.3g}", advice)
@@ -295,8 +334,18 @@ def growing(h: History) -> Iterator[Found]:
             size = h.now.weights[name].rms
             times = size / max(first[name].rms, h.scale(name))
             if 20 < times < math.inf and size > 1.02 * before[name].rms:
-                text = f"weights of {name} grow without bound: {times:.3g} times what they began with"
-                yield Found(name, times, text, "lower the learning rate, or use weight decay")
+                text = f"weights of {name} have grown to {times:.3g} times what they began with, and go on growing"
+                advice = f"lower the learning rate ({_rate_of(h.now, name)}), or use weight decay"
+                yield Found(name, times, text, advice)
+
+
+def shrinking(h: History) -> Iterator[Found]:
+    """Weight decay leaves what the loss needs."""
+    for name in h.collapsed():
+        times = h.now.weights[name].rms / h.records[0].weights[name].rms
+        text = f"weights of {name} have shrunk to {short(times)} of what they began with, and the loss does not fall"
+        decay = h.now.decays[h.now.groups[name]]
+        yield Found(name, 1 / times if times else math.inf, text, f"lower the weight decay ({decay:.3g})")
 
 
 RULES: dict[str, Rule] = {
@@ -314,7 +363,12 @@ RULES: dict[str, Rule] = {
     "clipping": clipping,
     "diverging loss": diverging,
     "growing weights": growing,
+    "shrinking weights": shrinking,
 }
+
+
+# Of parameters that the same happens to, the one with the largest figure is named; of others the first in the model.
+_BY_FIGURE = {"update ratio", "growing weights", "shrinking weights"}
 
 
 class Rules:
@@ -334,8 +388,9 @@ class Rules:
         for reason, rule in RULES.items():
             found = [x for x in rule(history) if self._is_new(reason, x.name)]
             if len(found) > _TOGETHER:
-                worst, others = found[0], len(found) - 1
-                found = [worst._replace(text=f"{worst.text}, and likewise {others} more, {found[1].name} among them")]
+                ranked = sorted(found, key=lambda x: -x.figure) if reason in _BY_FIGURE else found
+                worst, others = ranked[0], len(ranked) - 1
+                found = [worst._replace(text=f"{worst.text}, and likewise {others} more, {ranked[1].name} among them")]
             raised += [Alarm(f"{x.text}: {x.advice}", history.now.step, reason, x.name, x.figure) for x in found]
         return raised
 
@@ -353,5 +408,15 @@ def short(value: float) -> str:
     return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
 
 
-def _rates(record: Record) -> str:
-    return ", ".join(dict.fromkeys(f"{rate:.3g}" for rate in record.rates)) or "unknown"
+def _rates(record: Record, name: str = "") -> str:
+    """The learning rates; where they differ and a parameter is named, that of its group, with the name."""
+    rates = list(dict.fromkeys(f"{rate:.3g}" for rate in record.rates))
+    if len(rates) > 1 and name in record.groups:
+        return f"{_rate_of(record, name)}, that of {name}"
+    return ", ".join(rates) or "unknown"
+
+
+def _rate_of(record: Record, name: str) -> str:
+    """The learning rate of a parameter's group."""
+    group = record.groups.get(name)
+    return "unknown" if group is None else f"{record.rates[group]:.3g}"

@@ -267,7 +267,11 @@ class watch:
         if others:  # no optimizer has them
             self._measure(others, frozen=True)
         record.losses, record.carried = watcher.losses, watcher.carried
-        record.rates = [float(_item(group["lr"])) for o in self.optimizers for group in o.param_groups if "lr" in group]
+        groups = [group for o in self.optimizers for group in o.param_groups if "lr" in group]
+        record.rates = [float(_item(group["lr"])) for group in groups]
+        record.decays = [float(_item(group.get("weight_decay", 0.0))) for group in groups]
+        group_of = {id(p): number for number, group in enumerate(groups) for p in group["params"]}
+        record.groups = {name: group_of[id(p)] for name, p in parameters.items() if id(p) in group_of}
         record.total_norm = hypot(*[x.norm for x in self._gradients.values()])
         ahead = [watcher.norms.get(id(parameters[name]), x.norm) for name, x in self._gradients.items()]
         record.total_norm_before_clipping = max(hypot(*ahead), record.total_norm)

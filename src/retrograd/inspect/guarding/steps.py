@@ -1,0 +1,106 @@
+"""What an optimizer's step made of parameters: no operator runs there, so the guard compares before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...autograd.arithmetic import shown
+from ...autograd.influence import element, first_index
+from ...core.devices import array_module, is_array
+from ...core.dtypes import INEXACT
+from ...core.quiet import silent
+from ...core.sites import Site
+from ...core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from .watched import _Watch
+
+
+class Entry(NamedTuple):
+    """A parameter with its options and a copy of its values before the step."""
+
+    parameter: Tensor
+    options: dict[str, Any]
+    before: Any
+
+
+class Step:
+    """A step that an optimizer makes: the parameters that have a gradient, with their values before it."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+        self.entries = [
+            Entry(p, group, p.array.copy())
+            for group in optimizer.param_groups
+            for p in group["params"]
+            if p.grad is not None and p.dtype.kind in INEXACT
+        ]
+
+    def copies(self) -> Iterator[tuple[Tensor, Any]]:
+        """Each parameter with its copy."""
+        for entry in self.entries:
+            yield entry.parameter, entry.before
+
+    @property
+    def has_finite_gradients(self) -> bool:
+        """Whether all gradients that the step reads are finite."""
+        return all(_is_finite(gradient_of(entry.parameter)) for entry in self.entries)
+
+    def first_spoiled(self) -> Entry | None:
+        """The first parameter that was finite and is not any more."""
+        for entry in self.entries:
+            if not _is_finite(entry.parameter.array) and _is_finite(entry.before):
+                return entry
+        return None
+
+
+def gradient_of(parameter: Tensor) -> Any:
+    """The array of a gradient; of a sparse one, that of its values."""
+    grad: Any = parameter.grad
+    return grad.array if isinstance(grad, Tensor) else grad.values().array
+
+
+def tell_step(watch: _Watch, step: Step, entry: Entry, site: Site) -> str:
+    """A parameter was finite before the step, and is not after it."""
+    p, options, before = entry
+    name = type(step.optimizer).__name__
+    bad = ~array_module(p.array).isfinite(p.array)
+    index = first_index(bad)
+    g = gradient_of(p)
+    slope = element(g, index) if g.shape == p.array.shape else None
+    value = element(p.array, index)
+    known = watch.names.of(p)
+    at = f" at {index}" if index else ""
+    count = f", {int(bad.sum())} of {bad.size} elements" if bad.size > 1 else ""
+    lines = [
+        f"{site}: the step of {name} made parameter{f' {known}' if known else ''} {shown(value)}{at}{count}",
+        f"    {site.code}",
+        f"  before the step it was {shown(element(before, index))}"
+        + (f", its gradient is {shown(slope)}" if slope is not None else ""),
+    ]
+    state = [
+        f"{key} {shown(element(x.array, index))}"
+        for key, x in step.optimizer.state.get(p, {}).items()
+        if isinstance(x, Tensor) and is_array(x.array) and x.array.shape == p.array.shape
+    ]
+    if state:
+        lines.append(f"  what {name} keeps of it is after the step: {', '.join(state)}")
+    numbers = {key: x for key, x in options.items() if isinstance(x, (int, float)) and not isinstance(x, bool)}
+    if numbers:
+        lines.append(f"  options: {', '.join(f'{key}={x:g}' for key, x in numbers.items())}")
+    advice = ""
+    with silent():
+        if slope is not None and not bool(array_module(g).isfinite(slope)):
+            lines.append("  no operator under this guard made the gradient so")
+            advice = "look at what writes to the gradient; step only where isfinite(p.grad).all()"
+        elif value != value and numbers.get("eps") == 0:
+            advice = f"give {name} an eps above 0, such as 1e-8: it divides by the root of squares that are 0, plus eps"
+        elif "lr" in numbers:
+            advice = f"lower the learning rate ({numbers['lr']:g})"
+    return "\n".join([*(line for line in lines if line.strip()), *([f"what helps: {advice}"] if advice else [])])
+
+
+def _is_finite(array: Any) -> bool:
+    with silent():
+        return bool(array_module(array).isfinite(array).all())

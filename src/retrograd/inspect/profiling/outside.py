@@ -1,0 +1,129 @@
+"""The time outside of operators: which lines of the program took it.
+
+How long no operator ran is measured, from the end of one to the beginning of the next. Which lines ran meanwhile is
+sampled: a thread looks at the program's frames a few hundred times a second. What has no sample, because it was short,
+belongs to the line that called the next operator. A walk's and an optimizer's own time belongs to the line that called
+it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from operator import call
+from sysconfig import get_path
+from time import perf_counter
+from typing import Any
+
+from ...core.sites import Site, stack_of
+
+Stack = tuple[Site, ...]
+
+_LIBRARIES = ("<frozen ", *{get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
+_SECONDS = 0.002  # between samples
+_SWITCH = 1e-4  # so long Python may go on before it lets the sampling thread run, while a profile is on
+_usual: list[float] = []  # how long that is otherwise
+_running: set[int] = set()  # the threads that are sampled
+
+
+class Outside:
+    """Seconds by the stack of lines that took them, in which no operator ran."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[Stack, float] = {}
+        self.wall = 0.0  # of all that was profiled
+        self.busy = 0  # how many operators, walks and steps are around what runs now
+        self.charged = 0.0  # what operators have been charged for
+        self._samples: list[tuple[Stack, float]] = []
+        self._since = 0.0  # when the last operator, walk or step ended,
+        self._idle = 0.0  # by the clock that goes on while observers work
+        self._began = self._charged = 0.0  # when the outermost that runs now began, and what was charged then
+        self._caller: Stack = ()
+        self._ends: list[float] = []
+        self._base = 0
+
+    def start(self, base: int, spent: dict[str, float]) -> tuple[Callable[[], Any], ...]:
+        """Begin to account; what is to be called at the end, none of which is Python code."""
+        self.finish()
+        self._base = base
+        self._ends.clear()
+        self._idle = perf_counter()
+        self._since = self._idle - spent.get("seconds", 0.0)
+        self._caller = ()
+        self.busy = 0
+        thread, lock = threading.get_ident(), threading.Lock()
+        lock.acquire()
+        if not _running:
+            _usual[:] = [sys.getswitchinterval()]
+        _running.add(thread)
+        sys.setswitchinterval(min(_SWITCH, *_usual))
+        threading.Thread(target=self._sample, args=(thread, lock), daemon=True).start()
+        ends: list[Callable[[], Any]] = [perf_counter, partial(spent.get, "seconds", 0.0)]
+        return (
+            partial(self._ends.extend, map(call, ends)),
+            lock.release,
+            partial(_running.discard, thread),
+            partial(sys.setswitchinterval, _usual[0]),
+        )
+
+    def finish(self) -> None:
+        """Account for the time from the last operator to the end."""
+        if self._ends:
+            end, spent = self._ends
+            self._ends.clear()
+            self._add(end - spent, self._caller)
+            self._since = end - spent
+
+    def enter(self, now: float, caller: Callable[[], Stack]) -> None:
+        """An operator, walk or step begins, on the clock of operators."""
+        if not self.busy:
+            self._caller = _program(caller())
+            self._add(now, self._caller)
+            self._began, self._charged = now, self.charged
+        self.busy += 1
+
+    def leave(self, now: float) -> None:
+        """It has ended."""
+        if not self.busy:  # it began before the profile
+            return
+        self.busy -= 1
+        if not self.busy:
+            self.wall += now - self._began
+            rest = now - self._began - (self.charged - self._charged)
+            self.seconds[self._caller] = self.seconds.get(self._caller, 0.0) + max(0.0, rest)
+            self._since, self._idle = now, perf_counter()
+
+    def _add(self, now: float, otherwise: Stack) -> None:
+        """Divide what has passed since the last operator among the lines that were seen meanwhile."""
+        passed = max(0.0, now - self._since)
+        self.wall += passed
+        samples, self._samples = self._samples, []
+        whole = sum(weight for _, weight in samples)
+        for stack, weight in samples if whole else [(otherwise, 1.0)]:
+            share = passed * weight / (whole or 1.0)
+            self.seconds[stack] = self.seconds.get(stack, 0.0) + share
+
+    def _sample(self, thread: int, lock: Any) -> None:
+        last = perf_counter()
+        while not lock.acquire(timeout=_SECONDS):
+            now = perf_counter()
+            if self._ends:
+                return
+            frame = sys._current_frames().get(thread)
+            if not self.busy and frame is not None:
+                stack = _program(stack_of(frame, self._base))
+                if stack:
+                    self._samples.append((stack, now - max(last, self._idle)))
+            del frame
+            last = now
+
+
+def _program(stack: Stack) -> Stack:
+    """A stack up to the last line that is neither of Python's library nor of an installed package."""
+    for length in range(len(stack), 0, -1):
+        if not stack[length - 1].file.startswith(_LIBRARIES):
+            return stack[:length]
+    return stack[:1]
