@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from io import BytesIO
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,14 @@ _DTYPES = {"BOOL": np.dtype("?")} | {
     f"{code[0].upper()}{8 * int(code[1])}": np.dtype(f"<{code}")
     for code in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "c8")
 }
+_LONGEST_HEADER = 100_000_000  # that the library accepts
 
 
-class CorruptFileError(RuntimeError):
-    """A file that is truncated, damaged, or no safetensors file at all."""
+class CorruptFileError(RuntimeError, UnpicklingError):
+    """A file that is not loaded: truncated, damaged, of no known kind, or one that names what ``load`` does not make.
+
+    It is an ``UnpicklingError``, too, which PyTorch raises for the last of these.
+    """
 
 
 def require_library() -> Any:
@@ -77,7 +82,7 @@ def read(path: Any) -> tuple[Arrays, dict[str, str]]:
     """
     library = require_library()
     data = b""
-    with BytesIO(path.read()) if hasattr(path, "read") else open_regular(path) as file:
+    with BytesIO(_one_file(path)) if hasattr(path, "read") else open_regular(path) as file:
         try:
             data = file.read()
             _reserve(len(data))
@@ -92,6 +97,23 @@ def read(path: Any) -> tuple[Arrays, dict[str, str]]:
             raise OSError(error.errno, error.strerror, os.fspath(path)) from None
         except (library.SafetensorError, ValueError, OverflowError, RecursionError) as error:
             raise CorruptFileError(f"{path}: {_diagnosis(data, error)}") from None
+
+
+def _one_file(stream: Any) -> bytes:
+    """The bytes of the file that begins at the stream's present position; another one may follow."""
+    begin = stream.tell()
+    end = stream.seek(0, os.SEEK_END)
+    stream.seek(begin)
+    size = int.from_bytes(stream.read(8), "little")
+    if size <= min(_LONGEST_HEADER, end - begin - 8):
+        try:
+            entries = json.loads(stream.read(size))
+            size += max([entry["data_offsets"][1] for name, entry in entries.items() if name != "__metadata__"], default=0)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            size = end  # the library says what is wrong with it
+    stream.seek(begin)
+    data: bytes = stream.read(8 + size if isinstance(size, int) and 0 <= size < end - begin else -1)
+    return data
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -111,7 +133,10 @@ def _array(name: str, view: dict[str, Any]) -> np.ndarray[Any, Any]:
         return widened(np.ndarray(shape, "<u2", data)) if kind is None else np.ndarray(shape, kind, data)
     if dtype not in _DTYPES:
         raise ValueError(f"{name:.80} has the dtype {dtype}, which NumPy does not have")
-    return np.ndarray(shape, _DTYPES[dtype], data)
+    array = np.ndarray(shape, _DTYPES[dtype], data)
+    if dtype == "BOOL" and array.size and array.view(np.uint8).max() > 1:
+        raise ValueError(f"{name:.80} has truth values that are neither 0 nor 1")
+    return array
 
 
 def _diagnosis(data: bytes, error: Exception) -> str:

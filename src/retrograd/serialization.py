@@ -5,6 +5,7 @@ What is not a Tensor (numbers, texts, the nesting itself) is kept as JSON in the
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -12,45 +13,62 @@ from contextlib import nullcontext
 from importlib import import_module
 from operator import methodcaller
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
 
 from . import safetensors_format
-from .core.devices import backend_of, is_array
 from .core.fallback import legacy_names
 from .core.tensor import Tensor, new_tensor, to_array
 from .files import open_regular, replacing
+from .packing import Packed as Packed
+from .packing import pack as pack
+from .packing import tied, unpack
 from .safetensors_format import Arrays
 from .safetensors_format import CorruptFileError as CorruptFileError
 
 _STRUCTURE = "retrograd"  # the metadata's entry that tells how the Tensors nest
 _CHECKSUM = "retrograd.crc32"
-_OBJECT_FILES = "retrograd.compat.object_files"
-_DEEPEST = 100  # what is saved at one depth of the stack must be readable at any other
+_OBJECTS = b"retrograd objects\n"  # the beginning of whole objects in files of earlier versions
+_TORCH_SUFFIXES = (".pt", ".pth", ".bin")
 
-# Whether ``save`` takes whole modules and other objects, too, as PyTorch's does: under ``retrograd run``.
+# Whether ``save`` writes PyTorch's archives wherever the name does not say safetensors, and takes whole modules and other
+# objects, as PyTorch's does: under ``retrograd run``.
 saves_objects = False
 
 
 def save(state: Any, path: Any, *, pickle_protocol: Any = None, **options: Any) -> None:
-    """Write a state dict to a safetensors file, which replaces an older one at once, when it is whole.
+    """Write a state dict to a file, which replaces an older one at once, when it is whole.
 
-    A flat dictionary of Tensors gives a file that ``safetensors.torch.load_file`` reads as it is; in a nested one the
-    Tensors have dotted names there. A symbolic link is followed; an older file's mode is kept.
+    A name that ends in ``.pt``, ``.pth`` or ``.bin`` gets PyTorch's own zip archive, which ``torch.load`` reads with
+    ``weights_only=True``; any other a safetensors file. Under ``retrograd run``, where ``torch.save`` is this function,
+    every name but ``.safetensors`` and every stream gets PyTorch's archive, and whole modules and other objects may be
+    saved; these need ``weights_only=False`` (or ``add_safe_globals``) to be loaded, and only Retrograd loads its modules.
+
+    Both kinds keep Tensors that share memory so. Archives keep whatever PyTorch's do: views, strides, memory seen as two
+    dtypes, Parameters, ``requires_grad``; a Tensor with negative strides becomes contiguous. In safetensors files each
+    Tensor has its own copy of the numbers, for all readers; ``load`` ties a Tensor again to a contiguous one of its dtype
+    that was saved with it and holds all its memory. Other overlaps are not kept, nor are classes and ``requires_grad``.
+
+    A flat dictionary of Tensors gives a safetensors file that ``safetensors.torch.load_file`` reads as it is; in a nested
+    one the Tensors have dotted names there. A symbolic link is followed; an older file's mode is kept.
 
     Args:
-        state: any nesting of dicts, lists and tuples of Tensors, arrays, numbers, texts and None.
-        path: the file, or a stream open for binary writing.
+        state: any nesting of dicts, lists and tuples of Tensors, arrays, numbers, texts and None; in archives also sets,
+            bytes, dtypes, devices and sizes. (PyTorch loads NumPy's arrays with ``weights_only=False`` alone.)
+        path: the file, or a stream open for binary writing. Several files may be written to one stream.
         pickle_protocol: taken for compatibility, as are other options of PyTorch's.
 
     Raises:
-        TypeError: a value is none of these, or complex128, which the format has not; the message names it by its path.
-        ValueError: the nesting is more than 100 deep, or what is not a Tensor takes more than 100 MB.
+        TypeError: a value is none of these, or complex128, which safetensors files have not; the message names it by its
+            path.
+        ValueError: the nesting is more than 100 deep, or what is not a Tensor takes more than 100 MB, in a safetensors
+            file.
         RuntimeError: another thread changed a Tensor meanwhile.
         ImportError: the safetensors library (extra ``weights``) is not installed.
-        MemoryError: the file's content, three times over, does not fit in memory.
+        MemoryError: a safetensors file's content, three times over, does not fit in memory.
         OSError: the file cannot be written (no space, no such folder, no permission, not a regular file).
 
     Whatever is raised, the path holds the older file or the new one, whole.
@@ -63,18 +81,18 @@ def save(state: Any, path: Any, *, pickle_protocol: Any = None, **options: Any) 
     >>> state["epoch"], model.load_state_dict(state["model"])
     (3, <All keys matched successfully>)
     """
-    arrays: Arrays = {}
-    try:
-        structure = pack(state, "", arrays)
-    except TypeError:
-        if not saves_objects:
-            raise
-        with nullcontext(path) if hasattr(path, "write") else replacing(path) as stream:
-            import_module(_OBJECT_FILES).write(state, stream, pickle_protocol)
+    is_stream = hasattr(path, "write")
+    suffix = "" if is_stream else os.path.splitext(os.fsdecode(path))[1]
+    if suffix in _TORCH_SUFFIXES or saves_objects and suffix != ".safetensors":
+        with nullcontext(path) if is_stream else replacing(path) as stream:
+            import_module("retrograd.compat.pt_writer").write(state, stream, whole=saves_objects)
         return
+    packed = Packed()
+    structure = pack(state, "", packed)
+    packed.tie()
     # What every reader makes of a file without a structure, if it reads the names in alphabetical order.
-    flat = {name: {"$": "tensor", "name": name} for name in sorted(arrays)}
-    write_file(path, arrays, structure, with_structure=structure != flat or list(structure) != list(flat))
+    flat = {name: {"$": "tensor", "name": name} for name in sorted(packed.arrays)}
+    write_file(path, packed.arrays, structure, with_structure=structure != flat or list(structure) != list(flat))
 
 
 def load(
@@ -90,51 +108,76 @@ def load(
 
     Of weights in several files the index is named (``model.safetensors.index.json``), which says what is in which.
 
-    PyTorch's own files (``.pt``, ``.pth``) of tensors and plain containers are read, too: by a reader that refuses
-    whatever else they name, so that no code of a file is ever run. bfloat16 becomes float32 where ml_dtypes is not
-    installed.
+    PyTorch's own files (``.pt``, ``.pth``) are read, too. By default (``weights_only``) nothing of a file is run: it may
+    hold tensors, plain containers, Modules and operators of this package, and what the program has listed by
+    ``add_safe_globals``. bfloat16 becomes float32 where ml_dtypes is not installed.
 
     Args:
-        path: the file, or a stream open for binary reading.
+        path: the file, or a stream open for binary reading, of which one file is read, from where it stands.
         map_location: the device of the Tensors; or a dictionary of devices, or a function of a storage and the name of
             its device, which gives a storage, as PyTorch takes them.
         pickle_module: taken for compatibility.
-        weights_only: False also loads whole objects that a program saved under ``retrograd run``, which runs whatever
-            code the file holds. Of all other files nothing but weights and plain containers is ever loaded.
+        weights_only: False also loads other objects that a program saved, which runs whatever code the file holds.
         mmap: taken for compatibility.
 
     Raises:
         FileNotFoundError: there is no such file.
-        CorruptFileError: it is truncated or damaged, no safetensors file, or of a dtype that NumPy does not have.
-        pickle.UnpicklingError: a file of PyTorch's names something that is neither a tensor nor a plain container; or
-            a file of whole objects is loaded without ``weights_only=False``.
+        CorruptFileError: whatever is wrong with the file: it is truncated, damaged or of no known kind, of a dtype that
+            NumPy does not have, or names what ``weights_only`` does not allow. It is a RuntimeError and a
+            ``pickle.UnpicklingError``. With ``weights_only=False`` the file's own code may raise anything.
         ImportError: the safetensors library (extra ``weights``) is not installed.
         MemoryError: the file's content, twice over, does not fit in memory.
         OSError: the file cannot be read, or is a folder, a device or a pipe.
     """
-    if not hasattr(path, "read") and os.fspath(path).endswith(".index.json"):
+    if not hasattr(path, "read") and os.fsdecode(path).endswith(".index.json"):
         return _load_shards(Path(path), map_location)
     if hasattr(path, "read"):
-        start = path.tell()
-        first = path.read(8)
-        path.seek(start)
-        if _is_pt_file(first):
-            return _load_pt_file(path, map_location)
-        if first == b"retrogra":
-            return import_module(_OBJECT_FILES).read(path, weights_only is not False)
-        return read_file(path, lambda array: _placed(new_tensor(array), map_location))
+        return _load_stream(path, path, map_location, weights_only is not False)
     with open_regular(path) as stream:
+        return _load_stream(stream, path, map_location, weights_only is not False)
+
+
+def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) -> Any:
+    begin = stream.tell()
+    try:
+        first = stream.read(8)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    stream.seek(begin)
+    if _is_pt_file(first):
+        module = "retrograd.compat.pt_files"
+    elif first == _OBJECTS[:8]:
+        module = "retrograd.compat.object_files"
+    else:
+        return read_file(path, lambda array: _placed(new_tensor(array), "cpu", map_location))
+    placing: list[BaseException] = []  # what is raised by the user's map_location, or by the device, is no fault of the file
+
+    def placed(tensor: Tensor, location: str) -> Tensor:
         try:
-            first = stream.read(8)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
-        if _is_pt_file(first):
-            stream.seek(0)
-            return _load_pt_file(stream, map_location)
-        if first == b"retrogra":
-            stream.seek(0)
-            return import_module(_OBJECT_FILES).read(stream, weights_only is not False)
-    return read_file(path, lambda array: _placed(new_tensor(array), map_location))
+            return _placed(tensor, location, map_location)
+        except BaseException as error:
+            placing.append(error)
+            raise
+
+    shown = path if isinstance(path, (str, os.PathLike)) else getattr(path, "name", "the stream")
+    try:
+        return import_module(module).read(stream, placed, weights_only)
+    except (CorruptFileError, EOFError, UnpicklingError) as error:
+        raise CorruptFileError(f"{shown}: {_one_line(error) or 'truncated'}") from None
+    except MemoryError:
+        raise
+    except Exception as error:
+        # A place before the file's beginning is EINVAL; any other OSError is the system's.
+        is_system = isinstance(error, OSError) and error.errno != errno.EINVAL
+        if any(error is raised for raised in placing) or is_system or not weights_only:
+            raise
+        raise CorruptFileError(f"{shown}: damaged, or no file of tensors ({_one_line(error)})") from None
+
+
+def _one_line(error: Exception) -> str:
+    """The message; it may quote the file, with line breaks and whatever a terminal obeys."""
+    text = str(error)
+    return text if text.isprintable() else repr(text)
 
 
 def _load_shards(index: Path, map_location: Any) -> dict[str, Tensor]:
@@ -166,88 +209,14 @@ def _is_pt_file(start: bytes) -> bool:
     return start[:4] == b"PK\x03\x04" and start[4:] != b"\0\0\0\0" or start[:4] == b"\x80\x02\x8a\x0a"
 
 
-def _load_pt_file(stream: Any, map_location: Any) -> Any:
-    reader = import_module("retrograd.compat.pt_files")
-    return reader.read(stream, lambda tensor: _placed(tensor, map_location))
-
-
-def _placed(tensor: Tensor, map_location: Any) -> Tensor:
+def _placed(tensor: Tensor, location: str, map_location: Any) -> Tensor:
     """The Tensor where ``map_location`` says, which may be a function or a dictionary as PyTorch takes them."""
     if callable(map_location):
-        storage = map_location(methodcaller("storage")(tensor), "cpu")
+        storage = map_location(methodcaller("storage")(tensor), location)
         map_location = "cpu" if storage is None else storage.device
     elif isinstance(map_location, Mapping):
-        map_location = map_location.get("cpu", "cpu")
+        map_location = map_location.get(location, "cpu")
     return new_tensor(to_array(tensor.array, device=map_location, copy=False))
-
-
-def pack(value: Any, path: str, arrays: Arrays, depth: int = 0) -> Any:
-    """The value as JSON, with its arrays put under names in ``arrays``."""
-    if depth > _DEEPEST:
-        raise ValueError(f"save: {path[:80]}... is nested more than {_DEEPEST} deep, or contains itself")
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, Tensor):
-        return {"$": "tensor", "name": _enter(value.array, path, arrays)}
-    if is_array(value):
-        return {"$": "array", "name": _enter(value, path, arrays)}
-
-    def inside(key: Any, item: Any) -> Any:
-        return pack(item, f"{path}.{key}" if path else str(key), arrays, depth + 1)
-
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, (bool, int, float, str)):
-                raise TypeError(f"save: {path or 'the state'} has a key of type {type(key).__name__}: {key!r}")
-        items = [(key, inside(key, item)) for key, item in value.items()]
-        if all(isinstance(key, str) and key != "$" for key, _ in items):
-            return dict(items)
-        return {"$": "items", "items": items}
-    if isinstance(value, (list, tuple)):
-        packed = [inside(index, item) for index, item in enumerate(value)]
-        return packed if isinstance(value, list) else {"$": "tuple", "items": packed}
-    raise TypeError(
-        f"save: {path or 'the state'} is a {type(value).__name__}; wanted Tensors, numbers, texts, None, or dicts, "
-        "lists and tuples of these (a module's state_dict(), not the module)"
-    )
-
-
-def unpack(structure: Any, tensors: dict[str, Tensor]) -> Any:
-    """The value that ``pack`` took apart; ValueError where ``pack`` never made such a structure."""
-    if isinstance(structure, list):
-        return [unpack(item, tensors) for item in structure]
-    if not isinstance(structure, dict):
-        return structure
-    if "$" not in structure:
-        return {key: unpack(item, tensors) for key, item in structure.items()}
-    kind, name, items = structure["$"], structure.get("name"), structure.get("items")
-    if kind == "items" and isinstance(items, list) and all(_is_item(item) for item in items):
-        return {key: unpack(item, tensors) for key, item in items}
-    if kind == "tuple" and isinstance(items, list):
-        return tuple(unpack(item, tensors) for item in items)
-    if kind in ("tensor", "array") and isinstance(name, str) and name in tensors:
-        return tensors[name] if kind == "tensor" else tensors[name].array
-    raise ValueError(f"an entry of the structure is unknown: {structure!r:.80}")
-
-
-def _is_item(item: Any) -> bool:
-    return isinstance(item, list) and len(item) == 2 and isinstance(item[0], (bool, int, float, str))
-
-
-def _enter(array: Any, path: str, arrays: Arrays) -> str:
-    name = (path or "tensor").encode(errors="replace").decode()  # no half of a surrogate pair: files are UTF-8
-    while name in arrays or name == "__metadata__":
-        name += "_"
-    array = backend_of(array).to_numpy(array)
-    if array.dtype == np.complex128:
-        raise TypeError(f"save: {name} is complex128, which safetensors files cannot hold; convert it to complex64")
-    if not safetensors_format.holds(array.dtype):
-        raise TypeError(f"save: {name} is an array of dtype {array.dtype}, which safetensors files cannot hold")
-    # The bytes are written as they lie. (np.ascontiguousarray would give 0-d arrays an axis.)
-    arrays[name] = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
-    return name
 
 
 def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool = True) -> None:
@@ -290,7 +259,8 @@ def read_file(path: Any, tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], ch
     if _STRUCTURE not in metadata:
         return tensors
     try:
-        return unpack(safetensors_format.parse_json(text), tensors)
+        structure = safetensors_format.parse_json(text)
+        return unpack(structure, tied(structure, tensors))
     except RecursionError:
         raise CorruptFileError(f"{path}: damaged, its structure is nested too deeply") from None
     except ValueError as error:

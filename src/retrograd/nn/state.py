@@ -183,7 +183,15 @@ class State:
             if name == "_extra_state":
                 assignments.append(partial(self.set_extra_state, value))
                 continue
-            value = value if isinstance(value, Tensor) else _as_tensor(key, value)
+            if not isinstance(value, Tensor):
+                found = _as_tensor(value)
+                if found is None:
+                    error_msgs.append(
+                        f'While copying the parameter named "{key}", expected a Tensor or an array, '
+                        f"but received {type(value)}."
+                    )
+                    continue
+                value = found
             tensor: Tensor = getattr(self, name)
             if value.array.shape != tensor.array.shape:
                 error_msgs.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
@@ -209,9 +217,11 @@ def _copy(target: Tensor, source: Tensor) -> None:
     target.copy_(source.to(target.device))
 
 
-def _as_tensor(key: str, value: Any) -> Tensor:
-    try:
-        # By way of NumPy, which keeps the dtype of another library's tensor.
-        return new_tensor(to_array(np.asarray(value) if hasattr(value, "__array__") else value, copy=True))
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"load_state_dict: {key!r} is not a Tensor but {type(value).__name__}") from error
+def _as_tensor(value: Any) -> Tensor | None:
+    """An array, or another library's tensor, as a Tensor; None for whatever else (lists and numbers are no weights)."""
+    if not hasattr(value, "__array__"):
+        return None
+    try:  # by way of NumPy, which keeps the dtype of another library's tensor
+        return new_tensor(to_array(np.asarray(value), copy=True))
+    except (TypeError, ValueError):
+        return None

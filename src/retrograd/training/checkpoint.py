@@ -18,8 +18,8 @@ from ..core.tensor import new_tensor
 from ..data.generator import generator_state, numpy_generator, set_generator_state
 from ..distributed.objects import by_first
 from ..ops.make.generators import Generator, default_generator, get_rng_state
-from ..safetensors_format import Arrays, require_library
-from ..serialization import CorruptFileError, pack, read_file, write_file
+from ..safetensors_format import require_library
+from ..serialization import CorruptFileError, Packed, pack, read_file, write_file
 
 VERSION = 1
 
@@ -114,14 +114,16 @@ class Checkpoint:
         by_first(partial(self._write, operator.index(step), metadata))
 
     def _write(self, step: int, metadata: Mapping[str, Any] | None) -> None:
-        arrays: Arrays = {}
-        parts = pack({name: part.state_dict() for name, part in self.parts.items()}, "", arrays)
+        packed = Packed()
+        parts = pack({name: part.state_dict() for name, part in self.parts.items()}, "", packed)
         random = {
             "default": get_rng_state().tolist(),
             "generators": {name: _state_of(generator) for name, generator in self.generators.items()},
         }
         run = {"version": VERSION, "step": step, "random": random, "metadata": dict(metadata or {})}
-        write_file(self.path, arrays, {"parts": parts, "run": pack(run, "run", arrays)})
+        run = pack(run, "run", packed)
+        packed.tie()
+        write_file(self.path, packed.arrays, {"parts": parts, "run": run})
 
     def resume(self) -> Progress | None:
         """Put every part where ``save`` found it; None where nothing was saved yet.

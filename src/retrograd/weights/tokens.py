@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -54,6 +56,7 @@ def load_tokens(folder: Path) -> Tokens:
     """The tokenizer of a folder: ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``; bytes where there is none.
 
     Raises:
+        FileNotFoundError, NotADirectoryError: there is no such folder.
         ImportError: there are such files, and the tokenizers library (extra ``tokenizers``) is not installed.
         ValueError: they are damaged.
 
@@ -62,6 +65,10 @@ def load_tokens(folder: Path) -> Tokens:
     'Bytes'
     """
     folder = Path(folder)
+    if not folder.is_dir():
+        error = NotADirectoryError if folder.exists() else FileNotFoundError
+        number = errno.ENOTDIR if folder.exists() else errno.ENOENT
+        raise error(number, os.strerror(number), os.fspath(folder))
     whole, vocabulary, merges = folder / "tokenizer.json", folder / "vocab.json", folder / "merges.txt"
     if not whole.is_file() and not (vocabulary.is_file() and merges.is_file()):
         if (folder / "tokenizer.model").is_file():
