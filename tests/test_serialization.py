@@ -1,6 +1,7 @@
 """save and load: safetensors files, to and from PyTorch programs."""
 
 import errno
+import io
 import json
 import os
 import pickle
@@ -122,6 +123,59 @@ def test_views_and_shared_memory(tmp_path):
     found = rg.load(tmp_path / "a.safetensors")
     np.testing.assert_array_equal(found["t"].numpy(), base.numpy().T)
     np.testing.assert_array_equal(found["column"].numpy(), base.numpy()[:, 1])
+
+
+def test_tensors_that_share_memory_share_it_when_they_are_loaded(tmp_path):
+    base, weight = rg.arange(12.0).reshape(3, 4), rg.nn.Parameter(rg.ones(2))
+    state = {
+        "a": base[1:, ::2], "base": base, "t": base.T, "same": base, "flat": base.reshape(-1), "w": weight,
+        "tied": [weight, weight.detach()], "array": base.numpy(), "expanded": base[0, 1].expand(2, 2), "other": base + 0,
+    }  # fmt: skip
+    rg.save(state, tmp_path / "a.safetensors")
+    found = rg.load(tmp_path / "a.safetensors")
+    assert_same(
+        {name: value for name, value in found.items() if name not in ("w", "tied")},
+        {name: value for name, value in state.items() if name not in ("w", "tied")},
+    )
+    assert found["same"] is found["base"] and found["tied"][0] is found["w"]
+    found["base"][1, 2] = 99.0
+    found["base"][0, 1] = 77.0
+    assert found["a"][0, 1] == found["t"][2, 1] == found["flat"][6] == found["array"][1, 2] == 99.0
+    assert found["expanded"].tolist() == [[77.0, 77.0], [77.0, 77.0]] and found["other"][1, 2] == 6.0
+    found["tied"][1][0] = 5.0
+    assert found["w"].tolist() == [5.0, 1.0]
+    x = found["w"].requires_grad_()
+    loss = (x**2).sum()
+    found["tied"][1].mul_(10)
+    loss.backward()
+    assert x.grad.tolist() == [10.0, 2.0]
+
+
+def test_tied_weights_are_whole_for_other_programs(tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import load_file
+
+    model = rg.nn.Sequential(rg.nn.Linear(2, 2), rg.nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+    rg.save(model.state_dict(), tmp_path / "a.safetensors")
+    theirs = load_file(tmp_path / "a.safetensors")
+    assert torch.equal(theirs["0.weight"], theirs["1.weight"])
+    ours = rg.load(tmp_path / "a.safetensors")
+    ours["0.weight"].zero_()
+    assert ours["1.weight"].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_files_one_after_the_other_in_a_stream_are_read_one_by_one():
+    stream = io.BytesIO(b"")
+    stream.write(b"first")
+    states = [{"a": rg.ones(3), "n": [1]}, {"epoch": 3}, {}, {"x": rg.zeros(0), "y": rg.tensor(True)}]
+    for state in states:
+        rg.save(state, stream)
+    stream.seek(5)
+    for state in states:
+        assert_same(rg.load(stream), state)
+    with pytest.raises(CorruptFileError, match="the stream: "):
+        rg.load(stream)
 
 
 def test_a_device_can_be_chosen(tmp_path):
@@ -429,6 +483,14 @@ HOSTILE = {
     "structure-items-odd": structured({"$": "items", "items": [[1, 2, 3]]}),
     "structure-items-key": structured({"$": "items", "items": [[[1], 2]]}),
     "structure-tuple": structured({"$": "tuple"}),
+    "structure-same": structured({"$": "tensor", "name": "a", "same": "b"}),
+    "structure-same-list": structured({"$": "tensor", "name": "a", "same": ["a"]}),
+    "structure-view-of-itself": structured({"$": "tensor", "name": "a", "view": ["a", 0, [1]]}),
+    "structure-view-outside": structured({"$": "tensor", "name": "a", "view": ["a", 1, [1]]}),
+    "structure-view-before": structured({"$": "tensor", "name": "a", "view": ["a", -1, [1]]}),
+    "structure-view-axes": structured({"$": "tensor", "name": "a", "view": ["a", 0, [1, 1]]}),
+    "structure-view-of-none": structured({"$": "tensor", "name": "a", "view": ["b", 0, [1]]}),
+    "structure-view-odd": structured([{"$": "tensor", "name": "a", "view": [0]}]),
     "checksum": {"__metadata__": {"retrograd.crc32": "x"}, "a": entry()},
     "surrogate": {"\ud800": entry()},
     "line-breaks": {"a": entry("\n\x1b[2J" * 1000)},
@@ -443,6 +505,14 @@ def test_a_hostile_file_is_refused_in_one_line(tmp_path, header):
         rg.load(tmp_path / "a.safetensors")
     assert str(caught.value).isprintable() and len(str(caught.value)) < 400
     assert ("checksum" in str(caught.value)) == (header == HOSTILE["checksum"])
+
+
+def test_truth_values_are_0_or_1(tmp_path):
+    write_raw(tmp_path / "a", {"a": entry("BOOL", (4,), (0, 4))}, b"\0\1\1\0")
+    assert rg.load(tmp_path / "a")["a"].tolist() == [False, True, True, False]
+    write_raw(tmp_path / "a", {"a": entry("BOOL", (4,), (0, 4))}, b"\0\1\2\0")
+    with pytest.raises(CorruptFileError, match="neither 0 nor 1"):
+        rg.load(tmp_path / "a")
 
 
 @pytest.mark.parametrize("length", [0, 1, 5, 100_000_001, 2**63, 2**64 - 1])

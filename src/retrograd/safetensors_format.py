@@ -82,6 +82,7 @@ def read(path: Any) -> tuple[Arrays, dict[str, str]]:
     """
     library = require_library()
     data = b""
+    shown = getattr(path, "name", "the stream") if hasattr(path, "read") else path
     with BytesIO(_one_file(path)) if hasattr(path, "read") else open_regular(path) as file:
         try:
             data = file.read()
@@ -92,11 +93,11 @@ def read(path: Any) -> tuple[Arrays, dict[str, str]]:
             return arrays, header.get("__metadata__") or {}
         except MemoryError:
             size = file.seek(0, os.SEEK_END)
-            raise MemoryError(f"{path}: not enough memory for two copies of its {size:,} bytes") from None
+            raise MemoryError(f"{shown}: not enough memory for two copies of its {size:,} bytes") from None
         except OSError as error:
             raise OSError(error.errno, error.strerror, os.fspath(path)) from None
         except (library.SafetensorError, ValueError, OverflowError, RecursionError) as error:
-            raise CorruptFileError(f"{path}: {_diagnosis(data, error)}") from None
+            raise CorruptFileError(f"{shown}: {_diagnosis(data, error)}") from None
 
 
 def _one_file(stream: Any) -> bytes:

@@ -39,7 +39,7 @@ _TORCH_SUFFIXES = (".pt", ".pth", ".bin")
 saves_objects = False
 
 
-def save(state: Any, path: Any, *, pickle_protocol: Any = None, **options: Any) -> None:
+def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = None, **options: Any) -> None:
     """Write a state dict to a file, which replaces an older one at once, when it is whole.
 
     A name that ends in ``.pt``, ``.pth`` or ``.bin`` gets PyTorch's own zip archive, which ``torch.load`` reads with
@@ -56,10 +56,10 @@ def save(state: Any, path: Any, *, pickle_protocol: Any = None, **options: Any) 
     one the Tensors have dotted names there. A symbolic link is followed; an older file's mode is kept.
 
     Args:
-        state: any nesting of dicts, lists and tuples of Tensors, arrays, numbers, texts and None; in archives also sets,
+        obj: any nesting of dicts, lists and tuples of Tensors, arrays, numbers, texts and None; in archives also sets,
             bytes, dtypes, devices and sizes. (PyTorch loads NumPy's arrays with ``weights_only=False`` alone.)
-        path: the file, or a stream open for binary writing. Several files may be written to one stream.
-        pickle_protocol: taken for compatibility, as are other options of PyTorch's.
+        f: the file, or a stream open for binary writing. Several files may be written to one stream.
+        pickle_module, pickle_protocol: taken for compatibility, as are other options of PyTorch's.
 
     Raises:
         TypeError: a value is none of these, or complex128, which safetensors files have not; the message names it by its
@@ -81,22 +81,22 @@ def save(state: Any, path: Any, *, pickle_protocol: Any = None, **options: Any) 
     >>> state["epoch"], model.load_state_dict(state["model"])
     (3, <All keys matched successfully>)
     """
-    is_stream = hasattr(path, "write")
-    suffix = "" if is_stream else os.path.splitext(os.fsdecode(path))[1]
+    is_stream = hasattr(f, "write")
+    suffix = "" if is_stream else os.path.splitext(os.fsdecode(f))[1]
     if suffix in _TORCH_SUFFIXES or saves_objects and suffix != ".safetensors":
-        with nullcontext(path) if is_stream else replacing(path) as stream:
-            import_module("retrograd.compat.pt_writer").write(state, stream, whole=saves_objects)
+        with nullcontext(f) if is_stream else replacing(f) as stream:
+            import_module("retrograd.compat.pt_writer").write(obj, stream, whole=saves_objects)
         return
     packed = Packed()
-    structure = pack(state, "", packed)
+    structure = pack(obj, "", packed)
     packed.tie()
     # What every reader makes of a file without a structure, if it reads the names in alphabetical order.
     flat = {name: {"$": "tensor", "name": name} for name in sorted(packed.arrays)}
-    write_file(path, packed.arrays, structure, with_structure=structure != flat or list(structure) != list(flat))
+    write_file(f, packed.arrays, structure, with_structure=structure != flat or list(structure) != list(flat))
 
 
 def load(
-    path: Any,
+    f: Any,
     map_location: Any = "cpu",
     pickle_module: Any = None,
     *,
@@ -113,7 +113,7 @@ def load(
     ``add_safe_globals``. bfloat16 becomes float32 where ml_dtypes is not installed.
 
     Args:
-        path: the file, or a stream open for binary reading, of which one file is read, from where it stands.
+        f: the file, or a stream open for binary reading, of which one file is read, from where it stands.
         map_location: the device of the Tensors; or a dictionary of devices, or a function of a storage and the name of
             its device, which gives a storage, as PyTorch takes them.
         pickle_module: taken for compatibility.
@@ -129,12 +129,12 @@ def load(
         MemoryError: the file's content, twice over, does not fit in memory.
         OSError: the file cannot be read, or is a folder, a device or a pipe.
     """
-    if not hasattr(path, "read") and os.fsdecode(path).endswith(".index.json"):
-        return _load_shards(Path(path), map_location)
-    if hasattr(path, "read"):
-        return _load_stream(path, path, map_location, weights_only is not False)
-    with open_regular(path) as stream:
-        return _load_stream(stream, path, map_location, weights_only is not False)
+    if hasattr(f, "read"):
+        return _load_stream(f, f, map_location, weights_only is not False)
+    if os.fsdecode(f).endswith(".index.json"):
+        return _load_shards(Path(f), map_location)
+    with open_regular(f) as stream:
+        return _load_stream(stream, f, map_location, weights_only is not False)
 
 
 def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) -> Any:
@@ -159,11 +159,10 @@ def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) 
             placing.append(error)
             raise
 
-    shown = path if isinstance(path, (str, os.PathLike)) else getattr(path, "name", "the stream")
     try:
         return import_module(module).read(stream, placed, weights_only)
     except (CorruptFileError, EOFError, UnpicklingError) as error:
-        raise CorruptFileError(f"{shown}: {_one_line(error) or 'truncated'}") from None
+        raise CorruptFileError(f"{_shown(path)}: {_one_line(error) or 'truncated'}") from None
     except MemoryError:
         raise
     except Exception as error:
@@ -171,7 +170,12 @@ def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) 
         is_system = isinstance(error, OSError) and error.errno != errno.EINVAL
         if any(error is raised for raised in placing) or is_system or not weights_only:
             raise
-        raise CorruptFileError(f"{shown}: damaged, or no file of tensors ({_one_line(error)})") from None
+        raise CorruptFileError(f"{_shown(path)}: damaged, or no file of tensors ({_one_line(error)})") from None
+
+
+def _shown(path: Any) -> Any:
+    """What a message calls the file."""
+    return getattr(path, "name", "the stream") if hasattr(path, "read") or hasattr(path, "write") else path
 
 
 def _one_line(error: Exception) -> str:
@@ -229,7 +233,7 @@ def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool =
         metadata[_STRUCTURE] = text
     content = safetensors_format.serialize(arrays, metadata)
     if _checksum(arrays, text) != checksum:
-        raise RuntimeError(f"save: a Tensor was changed while it was written to {os.fspath(path)}")
+        raise RuntimeError(f"save: a Tensor was changed while it was written to {_shown(path)}")
     with nullcontext(path) if hasattr(path, "write") else replacing(path) as stream:
         stream.write(content)
 
@@ -248,9 +252,9 @@ def read_file(path: Any, tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], ch
     arrays, metadata = safetensors_format.read(path)
     text, checksum = metadata.get(_STRUCTURE, "null"), metadata.get(_CHECKSUM)
     if checksum is None and (checked or _STRUCTURE in metadata):
-        raise CorruptFileError(f"{path}: no checksum; the file is damaged or was written by another program")
+        raise CorruptFileError(f"{_shown(path)}: no checksum; the file is damaged or was written by another program")
     if checksum is not None and checksum != str(_checksum(arrays, text)):
-        raise CorruptFileError(f"{path}: damaged, the checksum does not match what is in the file")
+        raise CorruptFileError(f"{_shown(path)}: damaged, the checksum does not match what is in the file")
     # The library's reader has an order of its own in each process.
     tensors = {
         name: tensor_of(array.astype(array.dtype.newbyteorder("="), copy=False))
@@ -262,9 +266,9 @@ def read_file(path: Any, tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], ch
         structure = safetensors_format.parse_json(text)
         return unpack(structure, tied(structure, tensors))
     except RecursionError:
-        raise CorruptFileError(f"{path}: damaged, its structure is nested too deeply") from None
+        raise CorruptFileError(f"{_shown(path)}: damaged, its structure is nested too deeply") from None
     except ValueError as error:
-        raise CorruptFileError(f"{path}: damaged ({error})") from None
+        raise CorruptFileError(f"{_shown(path)}: damaged ({error})") from None
 
 
 def _checksum(arrays: Arrays, text: str) -> int:

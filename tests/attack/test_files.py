@@ -21,7 +21,7 @@ import pytest
 import retrograd as rg
 from retrograd.data import DataLoader, TensorDataset
 from retrograd.safetensors_format import read
-from retrograd.serialization import CorruptFileError, pack, write_file
+from retrograd.serialization import CorruptFileError, Packed, pack, write_file
 from retrograd.training import EMA, Checkpoint, CheckpointError, EarlyStopping
 
 pytest.importorskip("safetensors")
@@ -61,8 +61,9 @@ def some(random, choices):
 
 def flattened(state):
     """The state as JSON and bytes, to be compared. Big-endian arrays come back native."""
-    arrays = {}
-    structure = pack(state, "", arrays)
+    packed = Packed()
+    structure = pack(state, "", packed)
+    arrays = packed.arrays
     return json.dumps(structure), {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in arrays.items()}
 
 
@@ -148,8 +149,10 @@ def test_hostile_headers_are_refused_or_loaded(tmp_path, random, rounds):
         for _ in range(10):
             path.write_bytes(file_of(changed(header, random), data[length:]))
             refused_or_loaded(path)
-        arrays = {}
-        structure = pack(state, "", arrays)
+        packed = Packed()
+        structure = pack(state, "", packed)
+        packed.tie()
+        arrays = packed.arrays
         for _ in range(10):
             write_file(path, arrays, changed(structure, random))  # with a checksum that is right
             refused_or_loaded(path)

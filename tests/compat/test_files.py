@@ -1,4 +1,4 @@
-"""PyTorch's own files are read, and nothing in them is run."""
+"""PyTorch's own files are read, and nothing in them is run; and files that PyTorch reads are written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.compat import pt_files as reader
 from retrograd.serialization import CorruptFileError
 
 torch = pytest.importorskip("torch")
@@ -126,8 +125,8 @@ def test_a_file_cannot_set_attributes_of_what_it_names(tmp_path, state):
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in parts.items():
             archive.writestr(name, content)
-    with pytest.raises(CorruptFileError, match="sets attributes"), open(path, "rb") as stream:
-        reader.read(stream, lambda tensor: tensor)
+    with pytest.raises(CorruptFileError, match="sets attributes"):
+        rg.load(path)
     assert rg.Size((2, 3)).numel() == 6
 
 
@@ -138,7 +137,7 @@ def test_damage_is_noticed_and_never_crashes(tmp_path, form):
     rng = np.random.default_rng(0)
     for length in range(0, len(data), 37):
         path.write_bytes(data[:length])
-        with pytest.raises((CorruptFileError, pickle.UnpicklingError)):
+        with pytest.raises(CorruptFileError):
             rg.load(path)
     for position in rng.integers(0, len(data), 150):
         changed = bytearray(data)
@@ -146,7 +145,7 @@ def test_damage_is_noticed_and_never_crashes(tmp_path, form):
         path.write_bytes(changed)
         try:
             found = rg.load(path)
-        except (CorruptFileError, pickle.UnpicklingError, MemoryError, UnicodeDecodeError):
+        except CorruptFileError:
             continue
         assert isinstance(found, (dict, list, tuple, str, int, float, bytes, set, type(None), rg.Tensor))
 
@@ -161,5 +160,157 @@ def test_a_tensor_that_reaches_beyond_its_storage_is_refused(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in parts.items():
             archive.writestr(name, content)
-    with pytest.raises(CorruptFileError, match="exceeds its storage"), open(path, "rb") as stream:
-        reader.read(stream, lambda tensor: tensor)
+    with pytest.raises(CorruptFileError, match="exceeds its storage"):
+        rg.load(path)
+
+
+def test_files_one_after_the_other_in_a_stream_are_read_one_by_one():
+    stream = io.BytesIO()
+    stream.write(b"of the user's")
+    for form in (True, False, True, True):
+        torch.save({"a": torch.ones(2), "form": form}, stream, _use_new_zipfile_serialization=form)
+        rg.save({"b": rg.zeros(3)}, stream)
+    pickle.dump("last", stream)
+    stream.seek(len(b"of the user's"))
+    for form in (True, False, True, True):
+        found = rg.load(stream)
+        assert found["form"] is form and found["a"].tolist() == [1.0, 1.0]
+        assert rg.load(stream)["b"].tolist() == [0.0, 0.0, 0.0]
+    assert pickle.load(stream) == "last" and stream.read() == b""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_tensors_that_share_memory_in_pytorch_share_it_here(tmp_path, form):
+    base = torch.arange(6.0).reshape(2, 3)
+    parameter = torch.nn.Parameter(torch.ones(2))
+    value = {"base": base, "row": base[1], "t": base.T, "same": base, "p": parameter, "q": parameter, "d": parameter.data}
+    found = rg.load(_saved(value, tmp_path / "a.pt", form))
+    assert found["same"] is found["base"] and found["q"] is found["p"]
+    loss = (found["p"] ** 2).sum()
+    found["base"][1, 2] = 9.0
+    found["d"][0] = 7.0
+    assert found["row"][2] == found["t"][2, 1] == 9.0 and found["p"].tolist() == [7.0, 1.0]
+    loss.backward()
+    assert found["p"].grad.tolist() == [2.0, 2.0]  # of what was saved, not of what was written since
+
+
+def test_dtypes_that_only_new_tensors_have_and_attributes_are_read(tmp_path):
+    tensor, parameter = torch.ones(2), torch.nn.Parameter(torch.ones(1))
+    tensor.note, parameter.scale = "kept", 3
+    value = [tensor, parameter, torch.arange(3).to(torch.uint16), torch.nn.Buffer(torch.ones(2), persistent=False)]
+    found = rg.load(_saved(value, tmp_path / "a.pt", True))
+    assert found[0].note == "kept" and found[1].scale == 3 and found[2].dtype == np.uint16 and found[2].tolist() == [0, 1, 2]
+    assert isinstance(found[3], rg.nn.Buffer) and found[3].persistent is False
+
+
+# What is written
+
+
+def everything():
+    base, parameter = rg.arange(12.0).reshape(3, 4), rg.nn.Parameter(rg.ones(2))
+    names = "float64 float32 float16 int64 int32 int16 int8 uint8 bool complex64 complex128".split()
+    dtypes = {name: rg.tensor([0, 1, 1]).to(getattr(rg, name)) for name in names}
+    if HAS_BFLOAT16:
+        dtypes["bfloat16"] = rg.tensor([1.5, -2.0], dtype=rg.bfloat16)
+    pairs = rg.tensor([1 + 2j, 3j])
+    return {
+        **dtypes,
+        "base": base, "t": base.T, "column": base[:, 1], "step": base[::2, 1:], "same": base, "all": base.reshape(-1),
+        "expanded": rg.ones(1).expand(2, 3), "0-d": rg.tensor(3), "empty": rg.zeros(0, 3), "p": parameter, "q": parameter,
+        "d": parameter.detach(), "leaf": rg.ones(2, requires_grad=True), "result": rg.ones(2, requires_grad=True) * 2,
+        "pairs": pairs, "parts": rg.view_as_real(pairs), "u2": rg.from_numpy(np.arange(3, dtype=np.uint16)),
+        "buffer": rg.nn.Buffer(rg.ones(2)), "backwards": rg.from_numpy(np.arange(3.0)[::-1]),
+    }  # fmt: skip
+
+
+PLAIN = {
+    "od": OrderedDict(b=1, a=2.5), "list": [1, -(2**70), "é\ud800", None, True, (3, b"x"), {4}, [], {}, ()], 7: {2.5: "a"},
+    "numbers": [float("inf"), -0.0, 1j, 10**400], "bytes": bytearray(b"a"),
+}  # fmt: skip
+
+
+def test_pytorch_loads_what_is_written_with_views_ties_and_dtypes(tmp_path):
+    state = everything()
+    rg.save({"tensors": state, "plain": PLAIN, "size": rg.Size([2]), "dtype": rg.float32}, tmp_path / "a.pt")
+    theirs, ours = torch.load(tmp_path / "a.pt", weights_only=True), rg.load(tmp_path / "a.pt")
+    assert theirs["plain"] == ours["plain"] == PLAIN and type(theirs["plain"]["od"]) is OrderedDict
+    assert type(theirs["size"]) is torch.Size and type(ours["size"]) is rg.Size
+    assert theirs["dtype"] is torch.float32 and ours["dtype"] == rg.float32
+    for name, tensor in state.items():
+        for found in (theirs["tensors"][name], ours["tensors"][name]):
+            assert found.tolist() == tensor.tolist() and tuple(found.shape) == tuple(tensor.shape), name
+            assert str(found.dtype).removeprefix("torch.") == str(tensor.dtype), name
+            assert found.requires_grad == tensor.requires_grad and found.is_leaf, name
+            if name != "backwards" and tensor.numel():
+                assert tuple(found.stride()) == tuple(tensor.stride()), name
+    for found, no_grad in ((theirs["tensors"], torch.no_grad), (ours["tensors"], rg.no_grad)):
+        assert found["same"] is found["base"] and found["p"] is found["q"]
+        found["base"][0, 1] = 99
+        assert found["t"][1, 0] == found["column"][0] == found["step"][0, 0] == found["all"][1] == 99
+        with no_grad():
+            found["p"][0] = 5
+        assert found["d"][0] == 5
+        found["pairs"][0] = 7
+        assert found["parts"][0].tolist() == [7.0, 0.0]
+    assert isinstance(theirs["tensors"]["p"], torch.nn.Parameter) and theirs["tensors"]["buffer"]._is_buffer
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".pth", ".bin"])
+def test_a_training_goes_on_in_pytorch_from_its_written_state(tmp_path, suffix):
+    def run(library, model, optimizer):
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(library.ones(4, 2)).pow(2).sum().backward()
+            optimizer.step()
+
+    ours = rg.nn.Sequential(rg.nn.Linear(2, 3), rg.nn.Tanh(), rg.nn.Linear(3, 1))
+    optimizer = rg.optim.AdamW(ours.parameters(), lr=0.1)
+    run(rg, ours, optimizer)
+    path = tmp_path / f"a{suffix}"
+    rg.save({"model": ours.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, path)
+    theirs = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+    their_optimizer = torch.optim.AdamW(theirs.parameters(), lr=0.1)
+    loaded = torch.load(path, weights_only=True)
+    theirs.load_state_dict(loaded["model"])
+    their_optimizer.load_state_dict(loaded["optimizer"])
+    run(rg, ours, optimizer)
+    run(torch, theirs, their_optimizer)
+    for name, value in ours.state_dict().items():
+        np.testing.assert_allclose(value.numpy(), theirs.state_dict()[name].numpy(), rtol=1e-5)
+
+
+def test_written_archives_are_mapped_by_pytorch_and_whole_to_other_readers(tmp_path):
+    rg.save({"a": rg.arange(5.0), "b": rg.ones(3, dtype=rg.int8)}, tmp_path / "a.pt")
+    assert torch.load(tmp_path / "a.pt", mmap=True, weights_only=True)["a"].tolist() == [0, 1, 2, 3, 4]
+    with zipfile.ZipFile(tmp_path / "a.pt") as archive:
+        assert archive.testzip() is None
+        for entry in archive.infolist():
+            with open(tmp_path / "a.pt", "rb") as file:
+                file.seek(entry.header_offset + 28)
+                place = entry.header_offset + 30 + len(entry.filename) + int.from_bytes(file.read(2), "little")
+            assert place % 64 == 0
+
+
+def test_numpys_arrays_are_written_as_pytorch_writes_them_and_read_native(tmp_path):
+    value = {"a": np.arange(6, dtype=">f4").reshape(2, 3).T, "b": np.float32(2), "c": np.array(["x", "yz"])}
+    rg.save(value, tmp_path / "a.pt")
+    for found in (rg.load(tmp_path / "a.pt"), torch.load(tmp_path / "a.pt", weights_only=False)):
+        assert np.array_equal(found["a"], value["a"]) and found["a"].dtype == np.float32
+        assert found["b"] == 2 and type(found["b"]) is np.float32 and found["c"].tolist() == ["x", "yz"]
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (rg.nn.Linear(1, 1), "the state is a Linear.*state_dict"),
+        ({"a": [rg.ones(1), {"b": object()}]}, "a.1.b is a object"),
+        ({"a": rg.sum}, "a is a function"),
+        ({"a": {"b": rg.from_numpy(np.ones(1, np.longdouble))}}, "a.b has dtype"),
+        ({"a": np.array([None])}, "a is a ndarray"),
+    ],
+)
+def test_what_cannot_be_written_is_named_and_leaves_the_old_file(tmp_path, state, message):
+    rg.save([1], tmp_path / "a.pt")
+    with pytest.raises(TypeError, match=message):
+        rg.save(state, tmp_path / "a.pt")
+    assert rg.load(tmp_path / "a.pt") == [1] and len(list(tmp_path.iterdir())) == 1

@@ -5,6 +5,8 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 import pytest
@@ -88,6 +90,11 @@ def saved(value):
     return stream
 
 
+def old(value):
+    """A file of whole objects as earlier versions wrote it."""
+    return io.BytesIO(b"retrograd objects\n" + pickle.dumps(value, 4))
+
+
 def test_a_module_is_saved_whole_under_retrograd_run_alone():
     with pytest.raises(TypeError, match="state_dict"):
         rg.save(Net(), io.BytesIO())
@@ -96,7 +103,7 @@ def test_a_module_is_saved_whole_under_retrograd_run_alone():
 def test_a_saved_module_is_loaded_whole_where_the_program_trusts_it(saves_objects, tmp_path):
     model, x = Net(), rg.ones(1, 2)
     rg.save(model, tmp_path / "model.pt")
-    for path in (tmp_path / "model.pt", saved(model)):
+    for path in (tmp_path / "model.pt", saved(model), old(model)):
         loaded = rg.load(path, weights_only=False)
         assert type(loaded) is Net and loaded(x).tolist() == model(x).tolist()
 
@@ -104,20 +111,22 @@ def test_a_saved_module_is_loaded_whole_where_the_program_trusts_it(saves_object
 def test_by_default_only_classes_that_the_program_lists_are_made(saves_objects):
     model = Net()
     for options in ({}, {"weights_only": True}):
-        with pytest.raises(pickle.UnpicklingError, match="Net.*weights_only=False"):
-            rg.load(saved(model), **options)
+        for file in (saved(model), old(model)):
+            with pytest.raises(pickle.UnpicklingError, match="Net.*weights_only=False"):
+                rg.load(file, **options)
     with rg.serialization.safe_globals([Net]):
-        assert type(rg.load(saved(model))) is Net
+        assert type(rg.load(saved(model))) is type(rg.load(old(model))) is Net
     with pytest.raises(pickle.UnpicklingError):
         rg.load(saved(model))
 
 
 def test_modules_of_this_package_need_no_listing(saves_objects):
     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 1)
-    loaded = rg.load(saved(model))
-    assert {name: x.tolist() for name, x in loaded.state_dict().items()} == {
-        name: x.tolist() for name, x in model.state_dict().items()
-    }
+    for loaded in (rg.load(saved(model)), rg.load(old(model))):
+        assert {name: x.tolist() for name, x in loaded.state_dict().items()} == {
+            name: x.tolist() for name, x in model.state_dict().items()
+        }
+        assert repr(loaded) == repr(model) and loaded(rg.ones(2, 3, 4)).shape == (2, 3, 4)
 
 
 class Malicious:
@@ -144,6 +153,69 @@ def test_a_truncated_file_of_objects_says_so(saves_objects):
     content = saved(Net()).getvalue()
     with rg.serialization.safe_globals([Net]), pytest.raises((CorruptFileError, pickle.UnpicklingError)):
         rg.load(io.BytesIO(content[: len(content) // 2]))
+
+
+@dataclass
+class Settings:
+    rate: float = 1.0
+    names: list = field(default_factory=list)
+
+    def describe(self):
+        return self.rate
+
+
+class Colour(Enum):
+    RED = 1
+
+
+class Slotted:
+    __slots__ = ("value",)
+
+
+def test_listed_classes_are_made_with_their_attributes(saves_objects):
+    slotted = Slotted()
+    slotted.value = [1]
+    value = {"settings": Settings(2.0, [rg.ones(1)]), "colour": Colour.RED, "slotted": slotted}
+    with rg.serialization.safe_globals([Settings, Colour, Slotted]):
+        for file in (saved(value), old(value)):
+            found = rg.load(file)
+            assert found["settings"].names[0].tolist() == [1.0] and found["settings"].rate == 2.0
+            assert found["colour"] is Colour.RED and found["slotted"].value == [1]
+
+
+def test_no_attribute_in_a_file_takes_a_methods_place(saves_objects):
+    settings, linear, net, tensor = Settings(), nn.Linear(1, 1), Net(), rg.ones(1)
+    settings.__dict__["describe"] = "replaced"
+    linear.__dict__["forward"] = net.__dict__["forward"] = nn.functional.relu
+    tensor.__dict__["backward"] = nn.functional.relu
+    with rg.serialization.safe_globals([Settings, Net]):
+        for value, name in ((settings, "describe"), (linear, "forward"), (net, "forward"), (tensor, "backward")):
+            for file in (saved(value), old(value)):
+                with pytest.raises(CorruptFileError, match=f"replaces {name}"):
+                    rg.load(file)
+
+
+def noted(module, args):
+    return None
+
+
+def test_hooks_of_a_loaded_module_are_functions_that_the_program_has_listed(saves_objects):
+    model = nn.Linear(1, 1)
+    model.register_forward_pre_hook(nn.functional.relu)
+    with pytest.raises(CorruptFileError, match="hooks that the program has not listed"):
+        rg.load(saved(model))
+    model = nn.Linear(1, 1)
+    model.register_forward_pre_hook(noted)
+    with rg.serialization.safe_globals([noted]):
+        assert rg.load(saved(model))(rg.ones(1, 1)).shape == (1, 1)
+
+
+def test_whole_objects_keep_memory_that_is_shared(saves_objects):
+    model = Net()
+    state = {"model": model, "weight": model.layers[0].weight.detach(), "same": model.scale}
+    found = rg.load(saved(state), weights_only=False)
+    found["weight"][0, 0] = 42.0
+    assert found["model"].layers[0].weight[0, 0].item() == 42.0 and found["same"] is found["model"].scale
 
 
 # Other processes
@@ -181,6 +253,35 @@ def test_processes_of_a_program_know_torch(tmp_path, start):
         """,
     )
     assert out == "(True, [2.0, 0.0])\n"
+
+
+def test_a_program_writes_archives_wherever_the_name_is_not_of_safetensors(tmp_path):
+    out = run(
+        tmp_path,
+        """
+        import io, os, torch
+        os.chdir(os.path.dirname(__file__))
+        state = torch.nn.Linear(2, 1).state_dict()
+        for name in ("a.pt", "a.ckpt", "a", "a.safetensors"):
+            torch.save(state, name)
+            with open(name, "rb") as file:
+                print(name, file.read(2) == b"PK", torch.load(name)["weight"].equal(state["weight"]))
+        torch.save(obj=torch.nn.Linear(2, 1), f="m.pt")
+        print(torch.load(f="m.pt"))
+        stream = io.BytesIO()
+        torch.save([1], stream)
+        torch.save([2], stream)
+        stream.seek(0)
+        print(torch.load(stream), torch.load(stream))
+        """,
+    )
+    assert out == (
+        "a.pt True True\na.ckpt True True\na True True\na.safetensors False True\n"
+        "Linear(in_features=2, out_features=1, bias=True)\n[1] [2]\n"
+    )
+    theirs = pytest.importorskip("torch")
+    for name in ("a.pt", "a.ckpt", "a"):
+        assert theirs.load(tmp_path / name, weights_only=True)["weight"].shape == (1, 2)
 
 
 def test_a_program_formats_tensors_of_one_number_as_the_number(tmp_path):

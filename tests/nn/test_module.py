@@ -117,6 +117,17 @@ def test_parameter_shares_memory_safely() -> None:
     assert "Parameter containing:\ntensor([2." in repr(nn.Parameter(rg.full((1,), 2.0)))
 
 
+@pytest.mark.parametrize("value", [[[1.0, 2.0]], 1.0, None, "12", {"a": 1}, np.array(["a", "b"])], ids=repr)
+def test_load_state_dict_refuses_what_is_no_tensor_and_loads_nothing(value: object) -> None:
+    layer = nn.Linear(2, 1)
+    before = layer.weight.tolist()
+    with pytest.raises(RuntimeError, match='While copying the parameter named "weight", expected a Tensor'):
+        layer.load_state_dict({"bias": rg.ones(1), "weight": value})
+    assert layer.weight.tolist() == before
+    layer.load_state_dict({"bias": rg.ones(1), "weight": np.ones((1, 2), np.float32)})
+    assert layer.weight.tolist() == [[1.0, 1.0]]
+
+
 def test_get_by_path() -> None:
     net = nn.Sequential(Net(), nn.ReLU())
     assert net.get_submodule("0.first") is net[0].first

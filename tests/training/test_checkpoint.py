@@ -15,7 +15,7 @@ import pytest
 import retrograd as rg
 from retrograd.files import replacing
 from retrograd.safetensors_format import read
-from retrograd.serialization import pack, write_file
+from retrograd.serialization import Packed, pack, write_file
 from retrograd.training import Checkpoint, CheckpointError
 
 pytest.importorskip("safetensors")
@@ -202,14 +202,14 @@ def test_the_weights_are_there_for_other_programs(tmp_path):
 
 def everything(run):
     """All that resuming changes, as JSON and bytes."""
-    arrays = {}
+    packed = Packed()
     states = {name: part.state_dict() for name, part in run.checkpoint.parts.items()}
     states["noise"] = run.noise.bit_generator.state["state"]["key"], run.noise.bit_generator.state["state"]["pos"]
     states["more"], states["default"] = run.more_noise.get_state(), rg.get_rng_state()
-    structure = pack(states, "", arrays)
+    structure = pack(states, "", packed)
     attributes = [sorted(vars(part)) for part in run.checkpoint.parts.values()]
     resumes = run.loader._resumes, run.optimizer._stepped
-    return json.dumps(structure), {name: array.tobytes() for name, array in arrays.items()}, attributes, resumes
+    return json.dumps(structure), {name: array.tobytes() for name, array in packed.arrays.items()}, attributes, resumes
 
 
 def trained(folder, steps):

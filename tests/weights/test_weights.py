@@ -240,3 +240,11 @@ def test_tokens_are_those_of_the_folders_files(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ValueError, match="tokenizer.json: no tokenizer"):
         load_tokens(tmp_path)
+
+
+def test_tokens_of_a_folder_that_is_not_there_are_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        load_tokens(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="file"):
+        load_tokens(tmp_path / "file")

@@ -58,8 +58,11 @@ class Storage(Opaque):
         self, dtype: str, count: int, data: np.ndarray[Any, Any] | None, placed: Placed, location: str
     ) -> None:
         self.dtype, self.count = dtype, count
-        array = np.zeros(count, bfloat16_or_none() or np.float32 if dtype == "bfloat16" else np.dtype(dtype))
-        self.array: Any = placed(new_tensor(array if data is None else self._numbers(data)), location).array
+        if data is None:
+            numbers = np.zeros(count, bfloat16_or_none() or np.float32 if dtype == "bfloat16" else np.dtype(dtype))
+        else:
+            numbers = self._numbers(data)
+        self.array: Any = placed(new_tensor(numbers), location).array
         self._first: Tensor | None = None
 
     @staticmethod
@@ -193,8 +196,6 @@ class Copies:
         if not is_number_dtype(array.dtype) or not isinstance(device, str):
             raise CorruptFileError(f"a Tensor of dtype {array.dtype}")
         requires = bool(requires) and is_differentiable(array.dtype)
-        if not array.dtype.isnative:
-            array = array.astype(array.dtype.newbyteorder("="))
         known = self._made.get(id(array))
         found = self._placed(new_tensor(array), device) if known is None else known[1]
         made: Tensor = rebuilt_copy(kind, found.array, str(found.device), requires, None)
@@ -261,7 +262,8 @@ def array_of(
         points = array.reshape(-1).view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
         if points.max() > 0x10FFFF:
             raise CorruptFileError("a text of numbers that are no characters")
-    return checked_values(array)
+    # NumPy's own reader gives native numbers, too.
+    return checked_values(array if dtype.isnative else array.astype(dtype.newbyteorder("=")))
 
 
 def scalar_of(dtype: Any, data: Any) -> Any:

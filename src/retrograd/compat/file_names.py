@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -255,9 +256,7 @@ class FileNames:
             except ImportError:
                 found = None
             if isinstance(found, type) and issubclass(found, Module):
-                new: Callable[..., Any] = object.__new__
-                kind: type[Module] = found
-                return Name(found, new=lambda: new(kind), build=self._build_module)
+                return Name(found, new=partial(_blank, found), build=self._build_module)
             if found is not None and _is_operator(found):
                 return Name(found)
         raise CorruptFileError(
@@ -294,6 +293,13 @@ class FileNames:
                 raise CorruptFileError("a Module with hooks that the program has not listed by add_safe_globals")
 
 
+def _blank(kind: type[Module]) -> Module:
+    """A Module with nothing in it, whose own ``__init__`` has not run."""
+    module = object.__new__(kind)
+    Module.__init__(module)
+    return module
+
+
 def _is_operator(found: Any) -> bool:
     plain = getattr(found, "__wrapped__", found)
     return any(entry.function in (found, plain) for entry in OPERATORS.values())
@@ -306,7 +312,7 @@ def _encoded(text: Any, encoding: Any) -> bytes:
 
 
 def _device(kind: Any, index: Any = None) -> Device:
-    if not isinstance(kind, str) or index is not None and type(index) is not int:
+    if not isinstance(kind, str) or not (index is None or type(index) is int and 0 <= index < 1000):
         raise CorruptFileError("a device that is none")
     return Device(kind, index)
 

@@ -73,7 +73,7 @@ class _Mark:
 
 _MARK = _Mark()
 _MOST_IN_A_KEY = 1000
-_MOST_LONG_KEYS = 10_000  # integers beyond 60 bits can be chosen to have one hash
+_MOST_LONG_KEYS = 4000  # integers beyond 60 bits can be chosen to have one hash
 _PLAIN_KEYS = (str, int, float, bool, bytes, complex, type(None), Tensor, Device, np.dtype)
 
 
@@ -91,9 +91,9 @@ class SealedUnpickler:
     ) -> None:
         self._stream = stream
         begin = stream.tell()
-        self._left = stream.seek(0, 2) - begin
+        self._end = stream.seek(0, 2)
         stream.seek(begin)
-        self._budget = 2 * self._left + 100_000
+        self._budget = 2 * (self._end - begin) + 100_000
         self._long_keys = 0
         self._find = find
         self._persistent = persistent
@@ -109,17 +109,16 @@ class SealedUnpickler:
         Raises:
             CorruptFileError: the pickle is damaged, or wants what it may not have.
         """
-        while True:
-            opcode = self._read(1)
-            if opcode == b".":
-                value = self._pop()
-                if self._stack:
-                    raise CorruptFileError("damaged: values are left over")
-                return self._storable(value)
-            method = _OPCODES.get(opcode)
+        read, find = self._stream.read, _OPCODES.get
+        while (opcode := read(1)) != b".":
+            method = find(opcode)
             if method is None:
-                raise CorruptFileError(f"damaged, or the opcode {opcode!r}, which is not read")
+                raise CorruptFileError(f"the opcode {opcode!r}, which is not read" if opcode else "truncated")
             method(self)
+        value = self._pop()
+        if self._stack:
+            raise CorruptFileError("damaged: values are left over")
+        return self._storable(value)
 
     def charge(self, amount: int) -> None:
         """Count what copies so many bytes or elements: a file may not ask for many copies of what it has once."""
@@ -130,23 +129,23 @@ class SealedUnpickler:
     # What opcodes are made of
 
     def _read(self, count: int) -> bytes:
-        if count > self._left:
-            raise CorruptFileError("truncated")
-        data = self._stream.read(count)
+        # What is not there is not asked for: the stream might make room for it first.
+        data = self._stream.read(count) if count <= 255 or count <= self._left() else b""
         if len(data) != count:
             raise CorruptFileError("truncated")
-        self._left -= count
         return data
+
+    def _left(self) -> int:
+        return self._end - self._stream.tell()
 
     def _number(self, form: str) -> int:
         value: int = struct.unpack(form, self._read(struct.calcsize(form)))[0]
         return value
 
     def _line(self) -> bytes:
-        line = self._stream.readline(self._left)
+        line = self._stream.readline()
         if not line.endswith(b"\n"):
             raise CorruptFileError("truncated")
-        self._left -= len(line)
         return line[:-1]
 
     def _decimal(self, text: bytes) -> int:
@@ -208,8 +207,8 @@ class SealedUnpickler:
     # Names, calls and states
 
     def _global(self, module: Any, name: Any) -> None:
-        if not (isinstance(module, str) and isinstance(name, str)):
-            raise CorruptFileError("damaged: a name that is no text")
+        if not (isinstance(module, str) and isinstance(name, str) and len(module) + len(name) < 1000):
+            raise CorruptFileError("damaged: a name that is none")
         found = self._find(module, name)
         self._names[id(found.value)] = found
         self._push(found.value)
@@ -288,8 +287,11 @@ class SealedUnpickler:
 
     def _tuple(self, items: Iterable[Any]) -> None:
         value = tuple(items)
-        opaque = any(isinstance(item, (Opaque, _OpaqueTuple)) for item in value)
-        self._push(_OpaqueTuple(value) if opaque else value)
+        for item in value:
+            if isinstance(item, (Opaque, _OpaqueTuple)):
+                value = _OpaqueTuple(value)
+                break
+        self._push(value)
 
     def _last(self, count: int) -> list[Any]:
         return [self._pop() for _ in range(count)][::-1]
@@ -328,7 +330,7 @@ class SealedUnpickler:
             raise CorruptFileError(f"a pickle of protocol {protocol}")
 
     def _op_frame(self) -> None:
-        if self._number("<Q") > self._left:
+        if self._number("<Q") > self._left():
             raise CorruptFileError("truncated")
 
     def _op_pop(self) -> None:

@@ -132,13 +132,12 @@ class Reader:
             raise CorruptFileError(f"{name[:80]} does not lie where the archive's directory says")
         content = np.empty(record.size, np.uint8)
         self._stream.seek(begin)
-        view, filled = memoryview(content), 0
-        while filled < record.size:
-            part = self._stream.read(min(record.size - filled, 64 * _CHUNK))
-            if not part:
+        view = memoryview(content)
+        for at in range(0, record.size, 16 * _CHUNK):
+            part = self._stream.read(min(record.size - at, 16 * _CHUNK))
+            view[at : at + len(part)] = part
+            if len(part) < min(record.size - at, 16 * _CHUNK):
                 raise CorruptFileError("truncated")
-            view[filled : filled + len(part)] = part
-            filled += len(part)
         if crc32(content) != record.checksum:
             raise CorruptFileError(f"{name[:80]} is damaged, its checksum does not match")
         return content
@@ -193,7 +192,7 @@ class Reader:
             mark, _, at, _ = _LOCATOR_64.unpack(self._bytes(before, _LOCATOR_64.size))
             if mark == b"PK\6\7" and self._begin + at + _END_64.size <= before:
                 fields = _END_64.unpack(self._bytes(self._begin + at, _END_64.size))
-                if fields[0] == b"PK\6\6":
+                if fields[0] == b"PK\6\6" and self._begin + at + 12 + fields[1] == before:
                     count, size, begin = fields[7:10]
                     place = self._begin + at
         return _End(self._begin + begin, size, count, end) if self._begin + begin + size == place else None
