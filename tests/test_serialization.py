@@ -129,7 +129,8 @@ def test_tensors_that_share_memory_share_it_when_they_are_loaded(tmp_path):
     base, weight = rg.arange(12.0).reshape(3, 4), rg.nn.Parameter(rg.ones(2))
     state = {
         "a": base[1:, ::2], "base": base, "t": base.T, "same": base, "flat": base.reshape(-1), "w": weight,
-        "tied": [weight, weight.detach()], "array": base.numpy(), "expanded": base[0, 1].expand(2, 2), "other": base + 0,
+        "tied": [weight, weight.detach()], "array": base.numpy(), "expanded": base[0, 1].expand(2, 2),
+        "other": base + 0,
     }  # fmt: skip
     rg.save(state, tmp_path / "a.safetensors")
     found = rg.load(tmp_path / "a.safetensors")

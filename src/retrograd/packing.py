@@ -21,7 +21,7 @@ _DEEPEST = 100  # what is saved at one depth of the stack must be readable at an
 
 
 class _Place(NamedTuple):
-    """Where an array lies in memory."""
+    """The addresses of an array's first byte and of the one after its last."""
 
     low: int
     high: int
@@ -64,9 +64,7 @@ class Packed:
 
     def tie(self) -> None:
         """Say in the entries which arrays lie in the memory of contiguous ones of their dtype."""
-        places = [
-            _Place(*byte_span(array), name, array) for name, array in self._sources.items() if array.size
-        ]
+        places = [_Place(*byte_span(array), name, array) for name, array in self._sources.items() if array.size]
         holders: dict[tuple[Any, str], _Place] = {}  # by dtype and device, the one whose memory reaches farthest
         for place in sorted(places, key=lambda place: (place.low, -place.high, not place.array.flags.c_contiguous)):
             kind = place.array.dtype, str(backend_of(place.array).device(place.array))
@@ -172,20 +170,23 @@ def _tied_entries(structure: Any) -> list[dict[str, Any]]:
 
 
 def _viewed(own: Tensor, view: list[Any], tensors: dict[str, Tensor]) -> Tensor:
+    """The Tensor that an entry calls a view of another one; ``own`` is the copy that the file has of it."""
     match view:
         case [str(name), int(offset), list(strides)] if name in tensors and len(strides) == own.ndim and own.numel():
-            base = tensors[name]
-            numbers = [offset, *strides]
-            if all(type(number) is int and 0 <= number <= base.numel() for number in numbers) and own.dtype == base.dtype:
-                last = offset + sum((length - 1) * step for length, step in zip(own.shape, strides))
-                if last < base.numel() and base is not own:
-                    width = base.array.dtype.itemsize
-                    steps = tuple(step * width if n > 1 else width for n, step in zip(own.shape, strides))
-                    shape, backend = tuple(own.shape), backend_of(base.array)
-                    made = new_tensor(backend.strided(base.array, offset * width, shape, steps, base.array.dtype))
-                    share(made, base, related=False)
-                    return made
-    raise ValueError(f"a Tensor lies outside the one that it is a view of: {view!r:.80}")
+            base, shape = tensors[name], tuple(own.shape)
+        case _:
+            raise ValueError(f"an entry of the structure is unknown: {view!r:.80}")
+    size, array = base.numel(), base.array
+    inside = all(type(number) is int and 0 <= number <= size for number in (offset, *strides))
+    if not inside or offset + sum((n - 1) * step for n, step in zip(shape, strides)) >= size:
+        raise ValueError(f"a Tensor lies outside the one that it is a view of: {view!r:.80}")
+    if base is own or own.dtype != base.dtype:
+        raise ValueError(f"a Tensor cannot be a view of what it is said to be: {view!r:.80}")
+    steps = tuple(step * array.dtype.itemsize for step in strides)
+    viewed = backend_of(array).strided(array, offset * array.dtype.itemsize, shape, steps, array.dtype)
+    made = new_tensor(viewed)
+    share(made, base, related=False)
+    return made
 
 
 def _is_item(item: Any) -> bool:

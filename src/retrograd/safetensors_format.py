@@ -109,7 +109,8 @@ def _one_file(stream: Any) -> bytes:
     if size <= min(_LONGEST_HEADER, end - begin - 8):
         try:
             entries = json.loads(stream.read(size))
-            size += max([entry["data_offsets"][1] for name, entry in entries.items() if name != "__metadata__"], default=0)
+            ends = [entry["data_offsets"][1] for name, entry in entries.items() if name != "__metadata__"]
+            size += max(ends, default=0)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             size = end  # the library says what is wrong with it
     stream.seek(begin)

@@ -34,8 +34,8 @@ _CHECKSUM = "retrograd.crc32"
 _OBJECTS = b"retrograd objects\n"  # the beginning of whole objects in files of earlier versions
 _TORCH_SUFFIXES = (".pt", ".pth", ".bin")
 
-# Whether ``save`` writes PyTorch's archives wherever the name does not say safetensors, and takes whole modules and other
-# objects, as PyTorch's does: under ``retrograd run``.
+# Whether ``save`` writes PyTorch's archives wherever the name does not say safetensors, and takes whole modules and
+# other objects, as PyTorch's does: under ``retrograd run``.
 saves_objects = False
 
 
@@ -43,17 +43,19 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
     """Write a state dict to a file, which replaces an older one at once, when it is whole.
 
     A name that ends in ``.pt``, ``.pth`` or ``.bin`` gets PyTorch's own zip archive, which ``torch.load`` reads with
-    ``weights_only=True``; any other a safetensors file. Under ``retrograd run``, where ``torch.save`` is this function,
-    every name but ``.safetensors`` and every stream gets PyTorch's archive, and whole modules and other objects may be
-    saved; these need ``weights_only=False`` (or ``add_safe_globals``) to be loaded, and only Retrograd loads its modules.
+    ``weights_only=True``. Any other name gets a safetensors file. Under ``retrograd run``, where ``torch.save`` is this
+    function, every name but ``.safetensors`` and every stream gets PyTorch's archive. There whole modules and other
+    objects may be saved, too: ``load`` makes this package's modules by default, and other classes with
+    ``weights_only=False`` or after ``add_safe_globals``. PyTorch does not load this package's modules.
 
-    Both kinds keep Tensors that share memory so. Archives keep whatever PyTorch's do: views, strides, memory seen as two
-    dtypes, Parameters, ``requires_grad``; a Tensor with negative strides becomes contiguous. In safetensors files each
-    Tensor has its own copy of the numbers, for all readers; ``load`` ties a Tensor again to a contiguous one of its dtype
-    that was saved with it and holds all its memory. Other overlaps are not kept, nor are classes and ``requires_grad``.
+    Tensors that share memory share it when they are loaded. Archives keep what PyTorch's keep: views, strides, memory
+    seen as two dtypes, Parameters, ``requires_grad``, and all of the memory that a view is a part of; a Tensor with
+    negative strides becomes contiguous. In safetensors files each Tensor has its own copy of the numbers, for all
+    readers. ``load`` ties a Tensor again to a contiguous one of its dtype that was saved with it and that contains it;
+    the format keeps no other overlaps, no classes and no ``requires_grad``.
 
-    A flat dictionary of Tensors gives a safetensors file that ``safetensors.torch.load_file`` reads as it is; in a nested
-    one the Tensors have dotted names there. A symbolic link is followed; an older file's mode is kept.
+    A flat dictionary of Tensors gives a safetensors file that ``safetensors.torch.load_file`` reads as it is; in a
+    nested one the Tensors have dotted names there. A symbolic link is followed; an older file's mode is kept.
 
     Args:
         obj: any nesting of dicts, lists and tuples of Tensors, arrays, numbers, texts and None; in archives also sets,
@@ -62,9 +64,9 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
         pickle_module, pickle_protocol: taken for compatibility, as are other options of PyTorch's.
 
     Raises:
-        TypeError: a value is none of these, or complex128, which safetensors files have not; the message names it by its
-            path.
-        ValueError: the nesting is more than 100 deep, or what is not a Tensor takes more than 100 MB, in a safetensors
+        TypeError: a value is none of these, or complex128, which safetensors files lack; the message names it
+            by its path.
+        ValueError: the nesting is more than 100 deep, or what is not a Tensor takes more than 100 MB in a safetensors
             file.
         RuntimeError: another thread changed a Tensor meanwhile.
         ImportError: the safetensors library (extra ``weights``) is not installed.
@@ -108,8 +110,8 @@ def load(
 
     Of weights in several files the index is named (``model.safetensors.index.json``), which says what is in which.
 
-    PyTorch's own files (``.pt``, ``.pth``) are read, too. By default (``weights_only``) nothing of a file is run: it may
-    hold tensors, plain containers, Modules and operators of this package, and what the program has listed by
+    PyTorch's own files (``.pt``, ``.pth``) are read, too. By default (``weights_only``) nothing of a file is run: it
+    may hold tensors, plain containers, Modules and operators of this package, and what the program has listed by
     ``add_safe_globals``. bfloat16 becomes float32 where ml_dtypes is not installed.
 
     Args:
@@ -150,7 +152,9 @@ def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) 
         module = "retrograd.compat.object_files"
     else:
         return read_file(path, lambda array: _placed(new_tensor(array), "cpu", map_location))
-    placing: list[BaseException] = []  # what is raised by the user's map_location, or by the device, is no fault of the file
+    placing: list[
+        BaseException
+    ] = []  # what is raised by the user's map_location, or by the device, is no fault of the file
 
     def placed(tensor: Tensor, location: str) -> Tensor:
         try:

@@ -1,7 +1,8 @@
 """Attacks on the unpickler of ``load``: pickles made opcode by opcode, in a process of its own with little memory.
 
-What must hold: a pickle is loaded or refused by a CorruptFileError of one line; no class, function or module has changed
-afterwards; what is loaded are plain values, Tensors and Modules, with no method replaced and no array of objects.
+What must hold: a pickle is loaded or refused by a CorruptFileError of one line; no class, function or module has
+changed afterwards; what is loaded are plain values, Tensors and Modules, with no method replaced and no array of
+objects.
 """
 
 import io
@@ -65,11 +66,16 @@ def shape(random):
 
 
 def tensor(random):
-    version, kind = random.choice("23"), random.choice(["torch FloatStorage", "torch BoolStorage", "torch.storage UntypedStorage"])
+    version, kind = (
+        random.choice("23"),
+        random.choice(["torch FloatStorage", "torch BoolStorage", "torch.storage UntypedStorage"]),
+    )
     count = number(4 if "Float" in kind else 16) if random.random() < 0.8 else some_number(random)
     storage = b"(" + text("storage") + named(kind) + text(random.choice("012")) + text("cpu") + count + b"tQ"
     dtype = named(random.choice(["torch bool", "torch float32", "torch complex128"])) if version == "3" else b""
-    args = storage + some_number(random) + shape(random) + shape(random) + random.choice([b"\x88", b"\x89"]) + b"}" + dtype
+    args = (
+        storage + some_number(random) + shape(random) + shape(random) + random.choice([b"\x88", b"\x89"]) + b"}" + dtype
+    )
     return named(f"torch._utils _rebuild_tensor_v{version}") + b"(" + args + b"tR"
 
 
@@ -83,13 +89,26 @@ def array(random):
 
 
 def copied(random):
-    kind = random.choice(["retrograd.core.tensor Tensor", "retrograd.nn.parameter Parameter", "retrograd.nn.parameter Buffer"])
+    kind = random.choice(
+        ["retrograd.core.tensor Tensor", "retrograd.nn.parameter Parameter", "retrograd.nn.parameter Buffer"]
+    )
     attributes = b"}" + text(random.choice(TEXTS)) + plain(random, 4) + b"s"
-    return named("retrograd.core.copies _rebuild") + b"(" + named(kind) + array(random) + text("cpu") + b"\x89" + attributes + b"tR"
+    return (
+        named("retrograd.core.copies _rebuild")
+        + b"("
+        + named(kind)
+        + array(random)
+        + text("cpu")
+        + b"\x89"
+        + attributes
+        + b"tR"
+    )
 
 
 def module(random):
-    kind = random.choice(["retrograd.nn.linear Linear", "retrograd.nn.containers Sequential", "retrograd.nn.module Module"])
+    kind = random.choice(
+        ["retrograd.nn.linear Linear", "retrograd.nn.containers Sequential", "retrograd.nn.module Module"]
+    )
     items = [text(random.choice(TEXTS)) + value(random, 3) for _ in range(random.randrange(4))]
     return named(kind) + b")\x81}(" + b"".join(items) + b"ub"
 
@@ -98,8 +117,8 @@ def plain(random, depth):
     inside = b"".join(value(random, depth + 1) for _ in range(random.randrange(4) if depth < 4 else 0))
     return random.choice(
         [
-            some_number(random), text(random.choice(TEXTS)), b"N", b"\x88", b"G" + random.randbytes(8), b"C\2ab", b"\x8f",
-            b"(" + inside + b"t", b"](" + inside + b"e", b"}(" + inside + b"u", b"\x8f(" + inside + b"\x90",
+            some_number(random), text(random.choice(TEXTS)), b"N", b"\x88", b"G" + random.randbytes(8), b"C\2ab",
+            b"\x8f", b"(" + inside + b"t", b"](" + inside + b"e", b"}(" + inside + b"u", b"\x8f(" + inside + b"\x90",
             named(random.choice(NAMES)), b"h%c" % random.randrange(4),
         ]
     )  # fmt: skip
@@ -264,18 +283,20 @@ HOSTILE = {
     "large-bytes": b"\x8e" + struct.pack("<Q", 1 << 33),
     "huge-frame": b"\x95" + struct.pack("<Q", 1 << 62) + b"N",
     "huge-range": named("builtins list") + named("builtins range") + number(2**62) + b"\x85R\x85R",
-    "huge-shape": named("numpy._core.multiarray _reconstruct") + named("numpy ndarray") + number(2**40) + b"\x85C\1b\x87R",
+    "huge-shape": named("numpy._core.multiarray _reconstruct") + named("numpy ndarray") + number(2**40)
+    + b"\x85C\1b\x87R",
     "long-number": b"I" + b"9" * 100_000 + b"\n",
     "endless-hash": b"K\0\x94" + b"".join(b"h%ch%c\x86\x94" % (n, n) for n in range(60)) + b"0}h\x3cNs",
-    "one-hash": b"}(" + b"".join(b"\x8a\x0a" + (n * (2**61 - 1)).to_bytes(10, "little") + b"N" for n in range(20_000)) + b"u",
+    "one-hash": b"}(" + b"".join(number(256 + n * (2**61 - 1)) + b"N" for n in range(20_000)) + b"u",
     "copies-of-bytes": b"B" + struct.pack("<I", 1 << 20) + bytes(1 << 20) + b"\x94" + named("builtins bytearray")
     + b"\x94](" + b"h\1h\0\x85R" * 20_000 + b"e",
     "copies-of-a-list": b"](" + MANY + b"e\x94" + named("builtins list") + b"\x94](" + b"h\1h\0\x85R" * 20_000 + b"e",
     "deep-key": b"}N" + b"\x85" * 100_000 + b"Ns",
     "nested-slices": named("builtins slice") + b"\x94N\x85R\x94" + b"0h\0h\1\x85R",
     "extension": b"\x82\1", "instance": b"(ios\nsystem\n", "object": b"(" + named("os system") + b"o",
-    "persistent-text": b"Pa\n", "buffer": b"\x97", "no-utf-8": b"c\xff\n\xff\n", "long-name": b"c" + b"a." * 100_000 + b"\nb\n",
-    "dots": named("retrograd.nn..x y"), "list-key": b"}]Ns", "function-in-a-list": b"]" + named("_codecs encode") + b"a",
+    "persistent-text": b"Pa\n", "buffer": b"\x97", "no-utf-8": b"c\xff\n\xff\n",
+    "long-name": b"c" + b"a." * 100_000 + b"\nb\n", "dots": named("retrograd.nn..x y"), "list-key": b"}]Ns",
+    "function-in-a-list": b"]" + named("_codecs encode") + b"a",
     "storage-as-value": b"(" + text("storage") + named("torch FloatStorage") + text("0") + text("cpu") + b"K\4tQ",
     "left-over": b"NN", "no-value": b"", "mark": b"(", "odd-items": b"}(Nu", "terminal": named("os\x1b[2J system"),
 }  # fmt: skip

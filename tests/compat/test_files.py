@@ -183,7 +183,15 @@ def test_files_one_after_the_other_in_a_stream_are_read_one_by_one():
 def test_tensors_that_share_memory_in_pytorch_share_it_here(tmp_path, form):
     base = torch.arange(6.0).reshape(2, 3)
     parameter = torch.nn.Parameter(torch.ones(2))
-    value = {"base": base, "row": base[1], "t": base.T, "same": base, "p": parameter, "q": parameter, "d": parameter.data}
+    value = {
+        "base": base,
+        "row": base[1],
+        "t": base.T,
+        "same": base,
+        "p": parameter,
+        "q": parameter,
+        "d": parameter.data,
+    }
     found = rg.load(_saved(value, tmp_path / "a.pt", form))
     assert found["same"] is found["base"] and found["q"] is found["p"]
     loss = (found["p"] ** 2).sum()
@@ -199,32 +207,43 @@ def test_dtypes_that_only_new_tensors_have_and_attributes_are_read(tmp_path):
     tensor.note, parameter.scale = "kept", 3
     value = [tensor, parameter, torch.arange(3).to(torch.uint16), torch.nn.Buffer(torch.ones(2), persistent=False)]
     found = rg.load(_saved(value, tmp_path / "a.pt", True))
-    assert found[0].note == "kept" and found[1].scale == 3 and found[2].dtype == np.uint16 and found[2].tolist() == [0, 1, 2]
+    assert (
+        found[0].note == "kept"
+        and found[1].scale == 3
+        and found[2].dtype == np.uint16
+        and found[2].tolist() == [0, 1, 2]
+    )
     assert isinstance(found[3], rg.nn.Buffer) and found[3].persistent is False
 
 
 # What is written
 
 
+NAMES_OF_DTYPES = (
+    "float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128",
+)  # fmt: skip
+
+
 def everything():
     base, parameter = rg.arange(12.0).reshape(3, 4), rg.nn.Parameter(rg.ones(2))
-    names = "float64 float32 float16 int64 int32 int16 int8 uint8 bool complex64 complex128".split()
-    dtypes = {name: rg.tensor([0, 1, 1]).to(getattr(rg, name)) for name in names}
+    dtypes = {name: rg.tensor([0, 1, 1]).to(getattr(rg, name)) for name in NAMES_OF_DTYPES}
     if HAS_BFLOAT16:
         dtypes["bfloat16"] = rg.tensor([1.5, -2.0], dtype=rg.bfloat16)
     pairs = rg.tensor([1 + 2j, 3j])
     return {
         **dtypes,
         "base": base, "t": base.T, "column": base[:, 1], "step": base[::2, 1:], "same": base, "all": base.reshape(-1),
-        "expanded": rg.ones(1).expand(2, 3), "0-d": rg.tensor(3), "empty": rg.zeros(0, 3), "p": parameter, "q": parameter,
-        "d": parameter.detach(), "leaf": rg.ones(2, requires_grad=True), "result": rg.ones(2, requires_grad=True) * 2,
+        "expanded": rg.ones(1).expand(2, 3), "0-d": rg.tensor(3), "empty": rg.zeros(0, 3), "p": parameter,
+        "q": parameter, "d": parameter.detach(), "leaf": rg.ones(2, requires_grad=True),
+        "result": rg.ones(2, requires_grad=True) * 2,
         "pairs": pairs, "parts": rg.view_as_real(pairs), "u2": rg.from_numpy(np.arange(3, dtype=np.uint16)),
         "buffer": rg.nn.Buffer(rg.ones(2)), "backwards": rg.from_numpy(np.arange(3.0)[::-1]),
     }  # fmt: skip
 
 
 PLAIN = {
-    "od": OrderedDict(b=1, a=2.5), "list": [1, -(2**70), "é\ud800", None, True, (3, b"x"), {4}, [], {}, ()], 7: {2.5: "a"},
+    "od": OrderedDict(b=1, a=2.5), "list": [1, -(2**70), "é\ud800", None, True, (3, b"x"), {4}, [], {}, ()],
+    7: {2.5: "a"},
     "numbers": [float("inf"), -0.0, 1j, 10**400], "bytes": bytearray(b"a"),
 }  # fmt: skip
 

@@ -1,8 +1,8 @@
 """The names that a file of a stranger may use, and what each stands for (``weights_only``).
 
 Three tables: what PyTorch's files of tensors name, what Retrograd's own files name, and what the program lists by
-``add_safe_globals``. Modules of this package are made without ``__init__`` and get the state that a Module has; operators
-are values, and are not called.
+``add_safe_globals``. Modules of this package are made without ``__init__`` and get the state that a Module has.
+Operators are values, and are not called.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from ..nn.parameter import Buffer, Parameter
 from ..ops.table.registry import OPERATORS
 from ..safetensors_format import CorruptFileError
 from . import file_arrays
-from .sealed_pickle import Name, Opaque, SealedUnpickler
+from .file_arrays import Function
+from .sealed_pickle import Name, SealedUnpickler
 
 _safe: list[Any] = []
 
@@ -57,16 +58,6 @@ class safe_globals:
 
     def __exit__(self, *error: object) -> None:
         _safe[:] = self._before
-
-
-class Function(Opaque):
-    """A function that a file may call, and has no other use of."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def __call__(self, *args: Any) -> Any:
-        return self._function(*args)
 
 
 def called(function: Callable[..., Any]) -> Name:
@@ -178,7 +169,7 @@ class FileNames:
         self._builtin(dict, lambda items=(): self._reader().mapping_of(dict, items))
         self._builtin(complex, _complex)
         self._builtin(slice, lambda *parts: slice(*_whole_numbers(parts)))
-        self._builtin(range, lambda *parts: range(*_whole_numbers(parts)))
+        self._builtin(range, _range)
         self._builtin(bytearray, buffer)
         for plain in (int, float, str, bool):
             self._builtin(plain, None)
@@ -260,9 +251,9 @@ class FileNames:
             if found is not None and _is_operator(found):
                 return Name(found)
         raise CorruptFileError(
-            f"Weights only load failed: the file names {module[:80]}.{name[:80]}, which is neither a tensor nor a plain "
-            "container. Whoever loads it runs the file's own code: do it only if you trust where it comes from, with "
-            "weights_only=False, or list the class by retrograd.serialization.add_safe_globals"
+            f"Weights only load failed: the file names {module[:80]}.{name[:80]}, which is neither a tensor nor a "
+            "plain container. Whoever loads it runs the file's own code: do it only if you trust where it comes from, "
+            "with weights_only=False, or list the class by retrograd.serialization.add_safe_globals"
         )
 
     def _build_module(self, module: Module, state: Any) -> None:
@@ -323,9 +314,15 @@ def _complex(real: Any = 0.0, imag: Any = 0.0) -> complex:
     return complex(real, imag)
 
 
+def _range(*parts: Any) -> range:
+    if not all(type(part) is int for part in parts):
+        raise CorruptFileError("a range of what are no integers")
+    return range(*parts)
+
+
 def _whole_numbers(parts: tuple[Any, ...]) -> tuple[int | None, ...]:
     if not all(part is None or type(part) is int for part in parts):
-        raise CorruptFileError("a slice or range of what are no integers")
+        raise CorruptFileError("a slice of what are no integers")
     return parts
 
 

@@ -67,7 +67,7 @@ def _read_archive(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
             raise CorruptFileError("a storage of two types")
         return storages[key]
 
-    data = BytesIO(archive.read(main))
+    data = BytesIO(archive.read(main).data)
     if weights_only:
         value = _sealed(data, FileNames(placed), persistent)
     else:

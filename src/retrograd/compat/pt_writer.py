@@ -1,8 +1,8 @@
 """PyTorch's zip archives, written: what real PyTorch loads with ``weights_only=True``, views and ties included.
 
-An archive holds a pickle of protocol 2, ``data.pkl``, and a record per memory that tensors live in. The pickle calls
-PyTorch's own functions by name, for tensors, parameters, dtypes, sizes and devices; so that nothing but plain containers
-is left, it needs no class of this package. Whole Modules and other objects are pickled by their own classes' names.
+An archive holds a pickle of protocol 2, ``data.pkl``, and a record for each memory that tensors live in. The pickle
+calls PyTorch's own functions by name, for tensors, parameters, dtypes, sizes and devices, and needs no class of this
+package. Whole Modules and other objects are pickled by their own classes' names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
 from io import BytesIO
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -69,12 +69,13 @@ class _Memory:
         self.size = (high - self.low) // self.dtype.itemsize * self.dtype.itemsize
         place = self.low - backend.address(root)
         self._bytes = backend.strided(root, place, (self.size,), (1,), np.dtype(np.uint8))
-        kind = _torch_name("torch.storage", "UntypedStorage") if code is None else _torch_name("torch", _STORAGE_NAMES[code])
+        untyped = _torch_name("torch.storage", "UntypedStorage")
+        kind = untyped if code is None else _torch_name("torch", _STORAGE_NAMES[code])
         self.identity = ("storage", kind, key, str(backend.device(root)), self.size // self.dtype.itemsize)
 
     def content(self) -> memoryview:
         """The bytes, on the CPU."""
-        return memoryview(np.ascontiguousarray(backend_of(self._bytes).to_numpy(self._bytes)))
+        return np.ascontiguousarray(backend_of(self._bytes).to_numpy(self._bytes)).data
 
     def offset(self, array: Any) -> int | None:
         """How many elements the array lies behind the memory's beginning; None where it cannot be said."""
@@ -98,11 +99,15 @@ def write(value: Any, stream: IO[bytes], *, whole: bool) -> None:
     Raises:
         TypeError: without ``whole``, a value is something else; the message names it by its path.
         pickle.PicklingError, AttributeError: with it, one that cannot be pickled.
+        ValueError: the nesting is hundreds deep.
         RuntimeError: another thread changed a Tensor meanwhile.
     """
     data = BytesIO()
     pickler = _Pickler(data, value, whole)
-    pickler.dump(value)
+    try:
+        pickler.dump(value)
+    except RecursionError:
+        raise ValueError("save: the state is nested too deeply") from None
     archive = Writer(stream)
     archive.add("archive/data.pkl", data.getbuffer())
     archive.add("archive/byteorder", b"little")
@@ -113,7 +118,7 @@ def write(value: Any, stream: IO[bytes], *, whole: bool) -> None:
 
 
 class _Pickler(pickle._Pickler):  # the one in Python: C's writes no name that it cannot import
-    dispatch = dict(pickle._Pickler.dispatch)
+    dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)
 
     def __init__(self, stream: IO[bytes], root: Any, whole: bool) -> None:
         super().__init__(stream, 2)
@@ -126,13 +131,13 @@ class _Pickler(pickle._Pickler):  # the one in Python: C's writes no name that i
         return obj.identity if type(obj) is _Memory else None
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
-        if isinstance(obj, np.dtype):
-            obj = _named_dtype(obj)
-        super().save(obj, save_persistent_id)
+        """Write any object; a dtype by PyTorch's name."""
+        named = _named_dtype(obj) if isinstance(obj, np.dtype) else obj
+        super().save(named, save_persistent_id)  # type: ignore[misc]
 
     def _save_torch_name(self, obj: _TorchName) -> None:
-        self.write(pickle.GLOBAL + obj.line)
-        self.memoize(obj)
+        self.write(pickle.GLOBAL + obj.line)  # type: ignore[attr-defined]
+        self.memoize(obj)  # type: ignore[attr-defined]
 
     dispatch[_TorchName] = _save_torch_name
 
@@ -147,16 +152,19 @@ class _Pickler(pickle._Pickler):  # the one in Python: C's writes no name that i
             return _torch_name("torch", "device"), place
         if kind is _NumpyDtype:
             return obj.dtype.__reduce__()
-        if kind is np.ndarray and (self._whole or obj.dtype.kind in "biufcSU" or obj.dtype.name == "bfloat16"):
-            function, args, state = obj.__reduce__()
+        if kind is np.ndarray and (self._whole or _is_plain_dtype(obj.dtype)):
+            reduced: Any = obj.__reduce__()
+            function, args, state = reduced
             return function, args, tuple(_NumpyDtype(x) if isinstance(x, np.dtype) else x for x in state)
-        if isinstance(obj, np.generic) and obj.dtype.kind in "biufc":
-            function, args = obj.__reduce__()
+        if isinstance(obj, np.generic) and _is_plain_dtype(obj.dtype):
+            reduced = obj.__reduce__()
+            function, args = reduced
             return function, (_NumpyDtype(obj.dtype), *args[1:])
         if not (self._whole or kind in _PLAIN or kind is _TorchName or _is_named(obj)):
+            where = _path_to(obj, self._root) or "a part of the state"
             raise TypeError(
-                f"save: {_path_to(obj, self._root) or 'a part of the state'} is a {kind.__name__}; wanted Tensors, arrays, numbers, texts, None, or "
-                "dicts, lists, tuples and sets of these (a module's state_dict(), not the module)"
+                f"save: {where} is a {kind.__name__}; wanted Tensors, arrays, numbers, texts, None, or dicts, lists, "
+                "tuples and sets of these (a module's state_dict(), not the module)"
             )
         return NotImplemented
 
@@ -182,7 +190,8 @@ class _Pickler(pickle._Pickler):  # the one in Python: C's writes no name that i
         array = tensor.array
         named = _named_dtype(array.dtype)
         if not isinstance(named, _TorchName):
-            raise TypeError(f"save: {_path_to(tensor, self._root) or 'a Tensor'} has dtype {array.dtype}, which PyTorch has not")
+            where = _path_to(tensor, self._root) or "a Tensor"
+            raise TypeError(f"save: {where} has dtype {array.dtype}, which PyTorch has not")
         memory = self._memory_of(array)
         offset = memory.offset(array)
         if offset is None:  # what PyTorch's tensors cannot be: turned backwards, or between the elements
@@ -190,7 +199,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: C's writes no name that i
             memory = self._memory_of(array)
             offset = 0
         strides = tuple(stride // array.dtype.itemsize for stride in array.strides)
-        args = (memory, offset, tuple(array.shape), strides, requires_grad, OrderedDict())
+        args: tuple[Any, ...] = (memory, offset, tuple(array.shape), strides, requires_grad, OrderedDict())
         if memory.dtype == array.dtype:
             return _torch_name("torch._utils", "_rebuild_tensor_v2"), args
         return _torch_name("torch._utils", "_rebuild_tensor_v3"), (*args, named)
@@ -216,6 +225,11 @@ class _Call:
         return self._call
 
 
+def _is_plain_dtype(dtype: DType) -> bool:
+    """Whether arrays of the dtype hold numbers or texts, which ``load`` makes by default."""
+    return dtype.kind in "biufcSU" or dtype.name == "bfloat16"
+
+
 def _named_dtype(dtype: DType) -> Any:
     """PyTorch's name of a dtype; NumPy's dtype, as it is in arrays, where PyTorch has none."""
     name = "bfloat16" if dtype.name == "bfloat16" else _NAMES_OF_DTYPES.get(dtype) if dtype.isnative else None
@@ -233,7 +247,11 @@ def _path_to(wanted: Any, value: Any, path: str = "", depth: int = 0) -> str | N
     """Where an object is in a nest, as ``model.layers.0``; None where it is not."""
     if value is wanted:
         return path or "the state"
-    items: Any = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    items: Any = ()
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, (list, tuple)):
+        items = enumerate(value)
     for key, item in items if depth < 20 else ():
         found = _path_to(wanted, item, f"{path}.{key}" if path else str(key), depth + 1)
         if found is not None:

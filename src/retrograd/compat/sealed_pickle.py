@@ -11,8 +11,8 @@ file. This one is for files of strangers:
 * keys of dictionaries are numbers, texts, and small tuples of these, so that no hash takes for ever;
 * no opcode recurses.
 
-Whatever is wrong with the file is a CorruptFileError. Values that only stand for something during the reading (storages,
-functions that build tensors) are ``Opaque``, and cannot get into the result.
+Whatever is wrong with the file is a CorruptFileError. Values that only stand for something during the reading
+(storages, functions that build tensors) are ``Opaque``, and cannot get into the result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Zip archives of uncompressed records, as PyTorch writes them: written record by record, and read with every place checked.
+"""Zip archives of uncompressed records, as PyTorch writes them. The reader checks every place in the file.
 
 An archive may begin anywhere in a stream, and more may follow: the reader finds the archive's own end.
 
@@ -91,7 +91,7 @@ class _End(NamedTuple):
 
     directory: int
     directory_size: int
-    count: int
+    records: int
     end: int
 
 
@@ -132,13 +132,13 @@ class Reader:
             raise CorruptFileError(f"{name[:80]} does not lie where the archive's directory says")
         content = np.empty(record.size, np.uint8)
         self._stream.seek(begin)
-        view = memoryview(content)
+        view = content.data
         for at in range(0, record.size, 16 * _CHUNK):
             part = self._stream.read(min(record.size - at, 16 * _CHUNK))
             view[at : at + len(part)] = part
             if len(part) < min(record.size - at, 16 * _CHUNK):
                 raise CorruptFileError("truncated")
-        if crc32(content) != record.checksum:
+        if crc32(view) != record.checksum:
             raise CorruptFileError(f"{name[:80]} is damaged, its checksum does not match")
         return content
 
@@ -158,7 +158,7 @@ class Reader:
         return found
 
     def _found_end(self) -> _End:
-        """The archive's end: the last in the stream, or, where more follows, the first that belongs to this beginning."""
+        """The archive's end: the stream's, or, where more follows, the first that belongs to this beginning."""
         tail = max(self._begin, self._stop - _END.size)
         found = self._end_at(tail)
         if found is not None and found.end == self._stop:
@@ -201,7 +201,7 @@ class Reader:
         data = self._bytes(found.directory, found.directory_size)
         records: dict[str, _Record] = {}
         at = total = 0
-        for _ in range(found.count):
+        for _ in range(found.records):
             if at + _CENTRAL.size > len(data):
                 raise CorruptFileError("the archive's directory is damaged")
             fields = _CENTRAL.unpack_from(data, at)
