@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 if sys.platform != "win32":
     import fcntl
@@ -81,6 +81,15 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     if _status(path) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
     return open(path, "rb")
+
+
+def write_whole(stream: IO[bytes], content: bytes | memoryview) -> None:
+    """Write all bytes, also to a stream without a buffer, whose ``write`` may take a part of them."""
+    while len(content) > 0:
+        written = stream.write(content)
+        if not isinstance(written, int) or written >= len(content):
+            return
+        content = memoryview(content)[written:]
 
 
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:

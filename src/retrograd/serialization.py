@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from importlib import import_module
+from io import BytesIO
 from operator import methodcaller
 from pathlib import Path
 from pickle import UnpicklingError
@@ -22,7 +23,7 @@ import numpy as np
 from . import safetensors_format
 from .core.fallback import legacy_names
 from .core.tensor import Tensor, new_tensor, to_array
-from .files import open_regular, replacing
+from .files import open_regular, replacing, write_whole
 from .packing import Packed as Packed
 from .packing import pack as pack
 from .packing import tied, unpack
@@ -84,7 +85,7 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
     (3, <All keys matched successfully>)
     """
     is_stream = hasattr(f, "write")
-    suffix = "" if is_stream else os.path.splitext(os.fsdecode(f))[1]
+    suffix = "" if is_stream else os.path.splitext(os.fsdecode(f))[1].lower()
     if suffix in _TORCH_SUFFIXES or saves_objects and suffix != ".safetensors":
         with nullcontext(f) if is_stream else replacing(f) as stream:
             import_module("retrograd.compat.pt_writer").write(obj, stream, whole=saves_objects)
@@ -115,7 +116,8 @@ def load(
     ``add_safe_globals``. bfloat16 becomes float32 where ml_dtypes is not installed.
 
     Args:
-        f: the file, or a stream open for binary reading, of which one file is read, from where it stands.
+        f: the file, or a stream open for binary reading, of which one file is read, from where it stands. (A stream
+            that cannot seek is read to its end.)
         map_location: the device of the Tensors; or a dictionary of devices, or a function of a storage and the name of
             its device, which gives a storage, as PyTorch takes them.
         pickle_module: taken for compatibility.
@@ -132,11 +134,21 @@ def load(
         OSError: the file cannot be read, or is a folder, a device or a pipe.
     """
     if hasattr(f, "read"):
-        return _load_stream(f, f, map_location, weights_only is not False)
+        stream = f if _can_seek(f) else BytesIO(f.read())
+        return _load_stream(stream, stream, map_location, weights_only is not False)
     if os.fsdecode(f).endswith(".index.json"):
         return _load_shards(Path(f), map_location)
     with open_regular(f) as stream:
         return _load_stream(stream, f, map_location, weights_only is not False)
+
+
+def _can_seek(stream: Any) -> bool:
+    """Whether the stream knows where it stands; a pipe or a socket does not, and is read to its end."""
+    try:
+        stream.seek(stream.tell())
+    except (OSError, AttributeError):
+        return False
+    return True
 
 
 def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) -> Any:
@@ -239,7 +251,7 @@ def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool =
     if _checksum(arrays, text) != checksum:
         raise RuntimeError(f"save: a Tensor was changed while it was written to {_shown(path)}")
     with nullcontext(path) if hasattr(path, "write") else replacing(path) as stream:
-        stream.write(content)
+        write_whole(stream, content)
 
 
 def read_file(path: Any, tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], checked: bool = False) -> Any:

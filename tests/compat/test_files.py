@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.compat import file_arrays
 from retrograd.serialization import CorruptFileError
 
 torch = pytest.importorskip("torch")
@@ -216,6 +217,55 @@ def test_dtypes_that_only_new_tensors_have_and_attributes_are_read(tmp_path):
     assert isinstance(found[3], rg.nn.Buffer) and found[3].persistent is False
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_empty_tensors_of_two_dtypes_may_share_their_memory(tmp_path, form):
+    empty = torch.zeros(0, dtype=torch.complex64)
+    found = rg.load(_saved([empty, torch.view_as_real(empty)], tmp_path / "a.pt", form))
+    assert [(x.dtype, tuple(x.shape)) for x in found] == [(rg.complex64, (0,)), (rg.float32, (0, 2))]
+
+
+def test_bfloat16_is_read_as_float32_where_its_library_is_missing(tmp_path, monkeypatch):
+    base = torch.tensor([1.0, -2.5, 3.0], dtype=torch.bfloat16)
+    for form in FORMS:
+        path = _saved([base, base[1:]], tmp_path / f"{form}.pt", form)
+        monkeypatch.setattr(file_arrays, "bfloat16_or_none", lambda: None)
+        found = rg.load(path)
+        assert found[0].dtype == rg.float32 and found[0].tolist() == [1.0, -2.5, 3.0]
+        found[0][2] = 7.0
+        assert found[1].tolist() == [-2.5, 7.0]
+
+
+def test_tensors_go_where_map_location_says(tmp_path):
+    from tests.guarded import guarded_backend
+
+    _saved([x := torch.arange(4.0), x[1:]], tmp_path / "a.pt", True)
+    with guarded_backend():
+        for place in ("cuda", {"cpu": "cuda"}):
+            found = rg.load(tmp_path / "a.pt", map_location=place)
+            assert found[0].is_cuda and found[1].tolist() == [1.0, 2.0, 3.0]
+            found[0][1] = 9.0
+            assert found[1][0] == 9.0
+        rg.save({"a": found[0], "b": found[1]}, tmp_path / "b.pt")
+    seen = []
+    found = rg.load(tmp_path / "b.pt", map_location=lambda storage, location: seen.append(location) or storage)
+    assert seen == ["cuda:0"] and found["b"].tolist() == [9.0, 2.0, 3.0]
+    with pytest.raises(ZeroDivisionError):  # of the user's, not of the file's
+        rg.load(tmp_path / "b.pt", map_location=lambda storage, location: 1 / 0)
+
+
+def test_a_stream_that_cannot_seek_is_read(tmp_path):
+    path = _saved({"a": torch.ones(2)}, tmp_path / "a.pt", True)
+
+    class Pipe(io.BytesIO):
+        def seekable(self):
+            return False
+
+        def seek(self, *place):
+            raise io.UnsupportedOperation("seek")
+
+    assert rg.load(Pipe(path.read_bytes()))["a"].tolist() == [1.0, 1.0]
+
+
 # What is written
 
 
@@ -333,3 +383,20 @@ def test_what_cannot_be_written_is_named_and_leaves_the_old_file(tmp_path, state
     with pytest.raises(TypeError, match=message):
         rg.save(state, tmp_path / "a.pt")
     assert rg.load(tmp_path / "a.pt") == [1] and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_stream_without_a_buffer_gets_the_whole_file():
+    class Slow(io.RawIOBase):
+        def __init__(self):
+            self.content = b""
+
+        def writable(self):
+            return True
+
+        def write(self, data):
+            self.content += bytes(data[:100])
+            return min(len(data), 100)
+
+    slow = Slow()
+    rg.save({"a": rg.arange(100.0)}, slow)
+    assert rg.load(io.BytesIO(slow.content))["a"].tolist() == list(range(100))

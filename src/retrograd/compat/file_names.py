@@ -98,6 +98,7 @@ class FileNames:
     def __init__(self, placed: file_arrays.Placed) -> None:
         self._unpickler: SealedUnpickler | None = None
         self._copies = file_arrays.Copies(placed)
+        self._without_state: set[int] = set()  # Modules whose state is still to come
         self._names: dict[tuple[str, str], Name] = {}
         for name, value in torch_names().items():
             self._names[name] = Name(value, make=value if isinstance(value, Function) else None)
@@ -221,7 +222,10 @@ class FileNames:
         new: Callable[..., Any] = found.__new__
 
         def make(*args: Any, **options: Any) -> Any:
-            return new(found, *args, **options)
+            made = new(found, *args, **options)
+            if isinstance(made, Module):
+                self._without_state.add(id(made))
+            return made
 
         return Name(found, make=found, new=make, build=self._build_listed, listed=True)
 
@@ -247,7 +251,7 @@ class FileNames:
             except ImportError:
                 found = None
             if isinstance(found, type) and issubclass(found, Module):
-                return Name(found, new=partial(_blank, found), build=self._build_module)
+                return Name(found, new=partial(self._blank_module, found), build=self._build_module)
             if found is not None and _is_operator(found):
                 return Name(found)
         raise CorruptFileError(
@@ -255,6 +259,13 @@ class FileNames:
             "plain container. Whoever loads it runs the file's own code: do it only if you trust where it comes from, "
             "with weights_only=False, or list the class by retrograd.serialization.add_safe_globals"
         )
+
+    def _blank_module(self, kind: type[Module]) -> Module:
+        """A Module with nothing in it, whose own ``__init__`` has not run."""
+        module = object.__new__(kind)
+        Module.__init__(module)
+        self._without_state.add(id(module))
+        return module
 
     def _build_module(self, module: Module, state: Any) -> None:
         """Give a Module its state: Parameters, buffers, Modules, and attributes that replace no method."""
@@ -266,6 +277,8 @@ class FileNames:
                 isinstance(name, str) and (value is None or isinstance(value, kind)) for name, value in entries.items()
             ):
                 raise CorruptFileError(f"{table} of a {type(module).__name__} with entries that are none")
+        if any(id(child) in self._without_state for child in state.get("_modules", {}).values()):
+            raise CorruptFileError(f"a {type(module).__name__} that contains itself, or a Module without a state")
         kinds = {"training": bool, "_non_persistent": set} | {name: dict for name in state if name.endswith("_hooks")}
         for name, kind in kinds.items():
             if not isinstance(state.get(name, kind()), kind):
@@ -275,6 +288,7 @@ class FileNames:
                 self._check_hooks(state[name])
         file_arrays.check_attributes(type(module), state)
         module.__setstate__(state)
+        self._without_state.discard(id(module))
 
     def _check_hooks(self, hooks: dict[Any, Any]) -> None:
         """Hooks are functions that the program has listed, or none."""
@@ -282,13 +296,6 @@ class FileNames:
             function = hook[0] if isinstance(hook, tuple) and hook else hook
             if not any(function is item or type(function) is item for item in self._listed.values()):
                 raise CorruptFileError("a Module with hooks that the program has not listed by add_safe_globals")
-
-
-def _blank(kind: type[Module]) -> Module:
-    """A Module with nothing in it, whose own ``__init__`` has not run."""
-    module = object.__new__(kind)
-    Module.__init__(module)
-    return module
 
 
 def _is_operator(found: Any) -> bool:

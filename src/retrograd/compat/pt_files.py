@@ -46,6 +46,15 @@ def _storage_of(pid: Any) -> tuple[StorageType, str, str, int]:
     raise CorruptFileError("a tensor without a storage")
 
 
+def _of_type(storage: Storage, dtype: str, count: int, placed: Placed, location: str) -> Storage:
+    """The storage, if it is what the file says of it; PyTorch lets empty ones have several types."""
+    if storage.count == count == 0:
+        return storage if storage.dtype == dtype else Storage(dtype, 0, None, placed, location)
+    if (storage.dtype, storage.count) != (dtype, count):
+        raise CorruptFileError("a storage of two types or sizes")
+    return storage
+
+
 def _read_archive(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
     archive = Reader(stream)
     main = next((name for name in archive if name.endswith("data.pkl")), None)
@@ -63,9 +72,7 @@ def _read_archive(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
         if key not in storages:
             data = archive.read(f"{folder}data/{key}")
             storages[key] = Storage(kind.dtype, count, data, placed, location)
-        elif storages[key].dtype != kind.dtype:
-            raise CorruptFileError("a storage of two types")
-        return storages[key]
+        return _of_type(storages[key], kind.dtype, count, placed, location)
 
     data = BytesIO(archive.read(main).data)
     if weights_only:
@@ -92,9 +99,7 @@ def _read_legacy(stream: IO[bytes], placed: Placed) -> Any:
             if left < 0:
                 raise CorruptFileError("truncated")
             storages[key] = Storage(kind.dtype, count, None, placed, location)
-        elif (storages[key].dtype, storages[key].count) != (kind.dtype, count):
-            raise CorruptFileError("a storage of two types or sizes")
-        return storages[key]
+        return _of_type(storages[key], kind.dtype, count, placed, location)
 
     names = FileNames(placed)
     if _sealed(stream, names) != _LEGACY_MAGIC:

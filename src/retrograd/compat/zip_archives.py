@@ -14,6 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
+from ..files import write_whole
 from ..safetensors_format import CorruptFileError
 
 _LOCAL = struct.Struct("<4s5H3I2H")
@@ -75,7 +76,7 @@ class Writer:
         self._write(_END.pack(b"PK\5\6", 0, 0, count, count, size, begin, 0))
 
     def _write(self, content: Content) -> None:
-        self._stream.write(content)
+        write_whole(self._stream, content)
         self._at += len(content)
 
 
