@@ -15,6 +15,7 @@ import sys
 import time
 import zipfile
 from collections import Counter, OrderedDict, defaultdict
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -249,7 +250,8 @@ def attack(seed, seconds):
 
 def run(statement, timeout):
     command = [sys.executable, "-c", f"from tests.attack import test_pickles as t; {statement}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    folder = Path(__file__).resolve().parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=folder)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 

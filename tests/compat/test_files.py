@@ -400,3 +400,22 @@ def test_a_stream_without_a_buffer_gets_the_whole_file():
     slow = Slow()
     rg.save({"a": rg.arange(100.0)}, slow)
     assert rg.load(io.BytesIO(slow.content))["a"].tolist() == list(range(100))
+
+
+def test_every_truncation_and_every_damaged_byte_of_an_archive_is_noticed_or_does_not_matter(tmp_path):
+    rg.save({"a": rg.arange(4.0), "b": [1, rg.ones(1)]}, tmp_path / "a.pt")
+    data = (tmp_path / "a.pt").read_bytes()
+    for length in range(len(data)):
+        with pytest.raises(CorruptFileError):
+            rg.load(io.BytesIO(data[:length]))
+    for position in range(len(data)):
+        for bit in (1, 16):
+            changed = bytearray(data)
+            changed[position] ^= bit
+            try:
+                found = rg.load(io.BytesIO(changed))
+            except CorruptFileError:
+                continue
+            assert (
+                found["a"].tolist() == [0.0, 1.0, 2.0, 3.0] and found["b"][0] == 1 and found["b"][1].tolist() == [1.0]
+            )

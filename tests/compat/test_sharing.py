@@ -256,6 +256,7 @@ def test_processes_of_a_program_know_torch(tmp_path, start):
 
 
 def test_a_program_writes_archives_wherever_the_name_is_not_of_safetensors(tmp_path):
+    pytest.importorskip("safetensors")
     out = run(
         tmp_path,
         """
