@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.compat import file_arrays
+from retrograd.compat import file_arrays, zip_archives
 from retrograd.serialization import CorruptFileError
 
 torch = pytest.importorskip("torch")
@@ -358,6 +358,20 @@ def test_written_archives_are_mapped_by_pytorch_and_whole_to_other_readers(tmp_p
                 file.seek(entry.header_offset + 28)
                 place = entry.header_offset + 30 + len(entry.filename) + int.from_bytes(file.read(2), "little")
             assert place % 64 == 0
+
+
+@pytest.mark.parametrize(("large", "many"), [(300, 3), (1 << 32, 3), (300, 1 << 16)])
+def test_archives_with_64_bit_numbers_are_read_by_all(tmp_path, monkeypatch, large, many):
+    monkeypatch.setattr(zip_archives, "_LARGE", large)
+    monkeypatch.setattr(zip_archives, "_MANY", many)
+    state = {"a": rg.arange(100.0), "b": rg.ones(2), "c": rg.arange(90)}
+    rg.save(state, tmp_path / "a.pt")
+    with zipfile.ZipFile(tmp_path / "a.pt") as archive:
+        assert archive.testzip() is None and len(archive.namelist()) == 6
+    for found in (rg.load(tmp_path / "a.pt"), torch.load(tmp_path / "a.pt", weights_only=True)):
+        assert all(found[name].tolist() == value.tolist() for name, value in state.items())
+    stream = io.BytesIO((tmp_path / "a.pt").read_bytes() * 2)
+    assert rg.load(stream)["b"].tolist() == rg.load(stream)["b"].tolist() == [1.0, 1.0] and stream.read() == b""
 
 
 def test_numpys_arrays_are_written_as_pytorch_writes_them_and_read_native(tmp_path):

@@ -23,6 +23,7 @@ _END = struct.Struct("<4s4H2IH")
 _END_64 = struct.Struct("<4sQ2H2I4Q")
 _LOCATOR_64 = struct.Struct("<4sIQI")
 _HALF, _FULL = 0xFFFF, 0xFFFFFFFF  # what stands where a number is only in the 64-bit field
+_LARGE, _MANY = _FULL, _HALF  # from which on the 64-bit field is written
 _UTF_8 = 0x800  # the flag of a name in UTF-8
 _DATE = 0x21  # the format's first day, so that equal contents are equal files
 _ALIGNMENT = 64
@@ -46,7 +47,7 @@ class Writer:
             RuntimeError: another thread changed the content while it was written.
         """
         label, size, checksum = name.encode(), len(content), crc32(content)
-        large = size >= _FULL
+        large = size >= _LARGE
         extra = struct.pack("<2H2Q", 1, 16, size, size) if large else b""
         padding = -(self._at + _LOCAL.size + len(label) + len(extra) + 4) % _ALIGNMENT
         extra += struct.pack("<2s1H", b"FB", padding) + b"Z" * padding
@@ -58,9 +59,9 @@ class Writer:
         if crc32(content) != checksum:
             raise RuntimeError(f"save: a Tensor was changed while it was written to {name}")
         wide = [size, size] if large else []
-        wide += [begin] if begin >= _FULL else []
+        wide += [begin] if begin >= _LARGE else []
         extra = struct.pack(f"<2H{len(wide)}Q", 1, 8 * len(wide), *wide) if wide else b""
-        central = (45, *header, len(extra), 0, 0, 0, 0, min(begin, _FULL))
+        central = (45, *header, len(extra), 0, 0, 0, 0, _FULL if begin >= _LARGE else begin)
         self._directory.append(_CENTRAL.pack(b"PK\1\2", *central) + label + extra)
 
     def close(self) -> None:
@@ -68,11 +69,11 @@ class Writer:
         begin, count = self._at, len(self._directory)
         self._write(b"".join(self._directory))
         size = self._at - begin
-        if count >= _HALF or begin >= _FULL or size >= _FULL:
+        if count >= _MANY or begin >= _LARGE or size >= _LARGE:
             end = self._at
             self._write(_END_64.pack(b"PK\6\6", _END_64.size - 12, 45, 45, 0, 0, count, count, size, begin))
             self._write(_LOCATOR_64.pack(b"PK\6\7", 0, end, 1))
-        count, size, begin = min(count, _HALF), min(size, _FULL), min(begin, _FULL)
+            count, size, begin = _HALF, _FULL, _FULL
         self._write(_END.pack(b"PK\5\6", 0, 0, count, count, size, begin, 0))
 
     def _write(self, content: Content) -> None:
