@@ -267,7 +267,19 @@ def test_pickles_made_at_random_are_loaded_or_refused_and_change_nothing(long, r
 
 
 MANY = b"".join(struct.pack("<cB", b"K", n) for n in range(200)) * 500
+# A tuple of tuples, each twice in the next: its repr, and its hash, would never end.
+ENDLESS = b"K\0\x94" + b"".join(b"h%ch%c\x86\x94" % (n, n) for n in range(60)) + b"0"
+FLOATS = (
+    named("numpy dtype") + text("f4") + b"\x89\x88\x87R(K\3" + text("<") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb"
+)
 HOSTILE = {
+    "endless-shape": ENDLESS + named("numpy._core.multiarray _reconstruct") + named("numpy ndarray")
+    + b"K\0\x85C\1b\x87R(K\1h\x3c" + FLOATS + b"\x89C\0tb",
+    "endless-options": ENDLESS + named("retrograd.nn.linear Linear") + b")}" + text("a") + b"h\x3cs\x92",
+    "endless-size": ENDLESS + named("torch Size") + b"h\x3c\x85R",
+    "endless-function": ENDLESS + b"h\x3c)R",
+    "nested-defaults": named("collections defaultdict") + b"\x940" + b"h\0)RN" * 50_000 + b"h\0)R" + b"s" * 50_000,
+    "class-as-container": named("builtins list") + b"]a",
     "forged-objects": named("builtins set") + named("numpy ndarray") + b"K\1\x85" + named("numpy dtype") + text("O")
     + b"\x85RC\x08" + b"A" * 8 + b"\x87R\x85R",
     "replaced-backward": named("retrograd.core.tensor Tensor") + b"}" + text("backward")

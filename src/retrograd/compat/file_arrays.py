@@ -182,7 +182,8 @@ def check_attributes(kind: type, state: Any) -> None:
         raise CorruptFileError(f"a state of a {kind.__name__} that is no dictionary")
     for name in state:
         if not isinstance(name, str) or name.startswith("__"):
-            raise CorruptFileError(f"an attribute {name!r:.80} of a {kind.__name__}")
+            shown = name[:80] if isinstance(name, str) else f"that is a {type(name).__name__}"
+            raise CorruptFileError(f"an attribute {shown} of a {kind.__name__}")
         here = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
         if callable(here) or hasattr(type(here), "__get__"):
             raise CorruptFileError(f"it replaces {name} of a {kind.__name__}")
@@ -263,7 +264,7 @@ def array_of(data: Any, dtype: Any, shape: Any, order: Any, charge: Callable[[in
     if not isinstance(data, (bytes, bytearray)) or not isinstance(shape, tuple):
         raise CorruptFileError("an array without bytes or without a shape")
     if not all(type(length) is int and 0 <= length < _MOST_BYTES for length in shape):
-        raise CorruptFileError(f"an array of shape {shape!r:.80}")
+        raise CorruptFileError("an array whose shape is no tuple of lengths")
     if prod(shape) * dtype.itemsize != len(data):
         raise CorruptFileError(f"an array of shape {shape!r:.80} and dtype {dtype} with {len(data)} bytes")
     charge(len(data))

@@ -110,7 +110,9 @@ def _read_legacy(stream: IO[bytes], placed: Placed) -> Any:
         raise CorruptFileError("its numbers are in big-endian order, which is not read")
     value = _sealed(stream, names, persistent)
     keys = _sealed(stream, names)
-    if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(storages):
+    if not isinstance(keys, list) or not all(isinstance(key, (str, int)) for key in keys):
+        raise CorruptFileError("damaged: the list of its storages is none")
+    if sorted(map(str, keys)) != sorted(storages):
         raise CorruptFileError("damaged: its storages are not those that its tensors have")
     for key in keys:
         storage = storages[str(key)]

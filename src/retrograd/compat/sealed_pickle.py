@@ -74,6 +74,7 @@ class _Mark:
 _MARK = _Mark()
 _MOST_IN_A_KEY = 1000
 _MOST_LONG_KEYS = 4000  # integers beyond 60 bits can be chosen to have one hash
+_MOST_DEFAULTS = 2000  # one defaultdict in another: Python frees these by recursion, which may end the process
 _PLAIN_KEYS = (str, int, float, bool, bytes, complex, type(None), Tensor, Device, np.dtype)
 
 
@@ -94,7 +95,7 @@ class SealedUnpickler:
         self._end = stream.seek(0, 2)
         stream.seek(begin)
         self._budget = 2 * (self._end - begin) + 100_000
-        self._long_keys = 0
+        self._long_keys = self._nested_defaults = 0
         self._find = find
         self._persistent = persistent
         self._stack: list[Any] = []
@@ -192,17 +193,17 @@ class SealedUnpickler:
                 self.charge(part.bit_length() // 8)
             if type(part) in (tuple, Size, frozenset):
                 pending += part
-            elif not (isinstance(part, _PLAIN_KEYS) or self._is_listed(part)):
+            elif not (isinstance(part, _PLAIN_KEYS) or id(part) in self._names or self._is_of_listed(part)):
                 raise CorruptFileError(f"damaged: a {type(part).__name__} as a key, or in a set")
             if count > _MOST_IN_A_KEY or self._long_keys > _MOST_LONG_KEYS:
                 raise CorruptFileError("it has keys that take for ever to compare")
         self.charge(count - 1)
         return value
 
-    def _is_listed(self, value: Any) -> bool:
-        name = self._names.get(id(value))
+    def _is_of_listed(self, value: Any) -> bool:
+        """Whether the file made the object by a class or function that the program has listed."""
         made = self._made.get(id(value))
-        return name is not None or made is not None and made[1].listed
+        return made is not None and made[1].listed
 
     # Names, calls and states
 
@@ -219,7 +220,7 @@ class SealedUnpickler:
         if name is None or make is None or not isinstance(args, tuple):
             raise CorruptFileError(f"it calls {_shown(function)}, which is not called from a file")
         if not isinstance(options, (dict, type(None))) or options and not name.listed:
-            raise CorruptFileError(f"it calls {_shown(function)} with {options!r:.80}")
+            raise CorruptFileError(f"it calls {_shown(function)} with arguments by name")
         value = make(*args, **(options or {}))
         if name.build is not None or name.listed:
             self._made[id(value)] = value, name
@@ -261,7 +262,7 @@ class SealedUnpickler:
         items = [self._storable(item) for item in items]
         if type(target) is list:
             target.extend(items)
-        elif self._is_listed(target) and hasattr(target, "append"):
+        elif self._is_of_listed(target) and hasattr(target, "append"):
             for item in items:
                 target.append(item)
         else:
@@ -270,11 +271,15 @@ class SealedUnpickler:
     def _set_items(self, items: list[Any]) -> None:
         target = self._top()
         if type(target) not in (dict, OrderedDict, defaultdict, Counter) and not (
-            self._is_listed(target) and hasattr(target, "__setitem__")
+            self._is_of_listed(target) and hasattr(target, "__setitem__")
         ):
             raise CorruptFileError(f"it sets items of {_shown(target)}")
         if len(items) % 2:
             raise CorruptFileError("damaged: a key without a value")
+        if type(target) is defaultdict:
+            self._nested_defaults += sum(type(value) is defaultdict for value in items[1::2])
+            if self._nested_defaults > _MOST_DEFAULTS:
+                raise CorruptFileError("it has thousands of defaultdicts, one in another")
         for key, value in zip(items[::2], items[1::2]):
             target[self._key(key)] = self._storable(value)
 
@@ -317,6 +322,8 @@ class SealedUnpickler:
             raise CorruptFileError(f"a dictionary of {_shown(items)}")
         self.charge(2 * len(pairs))
         made = kind()
+        if type(made) is defaultdict and pairs:
+            raise CorruptFileError("a defaultdict that is made with items")
         for pair in pairs:
             if not isinstance(pair, (list, tuple)) or len(pair) != 2:
                 raise CorruptFileError(f"a dictionary of {_shown(pair)}")
