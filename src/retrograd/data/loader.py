@@ -211,7 +211,8 @@ class DataLoader(Generic[T_co]):
                 f"DataLoader: the state holds {len(state['generators'])} generators, this loader has {len(generators)}"
             )
         given, start = state["batches_given"], state["epoch_start"]
-        if not isinstance(given, int) or given < 0 or (length := self._length()) is not None and given > length:
+        most = self._length() if self._has_indices else None  # workers of a stream may give a batch more
+        if not isinstance(given, int) or given < 0 or most is not None and given > most:
             raise ValueError(f"DataLoader: the state is after {given!r:.80} batches of {self._length()}")
         if start is not None:
             if not isinstance(start, list) or len(start) != len(generators):
