@@ -320,14 +320,10 @@ class Surroundings:
         if hasattr(type(x), "__getattr__") and "_modules" not in fields and id(fields) not in self._seen:
             self._seen[id(fields)] = fields  # which may read whatever there is
             self.lists.append((fields, _contents(fields)))
-        if (
-            not self._names.isdisjoint(("vars", "__dict__"))
-            and "_modules" not in fields
-            and id(fields) not in self._seen
-        ):
-            if not isinstance(x, (type, types.ModuleType)):
-                self._seen[id(fields)] = fields
-                self.lists.append((fields, _contents(fields)))
+        plain = "_modules" not in fields and not isinstance(x, (type, types.ModuleType))
+        if plain and id(fields) not in self._seen and not self._names.isdisjoint(("vars", "__dict__")):
+            self._seen[id(fields)] = fields
+            self.lists.append((fields, _contents(fields)))
         for name in sorted(self._names.intersection(fields)):
             value = fields[name]
             if isinstance(x, types.ModuleType) and x.__name__.startswith(("retrograd", "numpy")):
