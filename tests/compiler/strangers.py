@@ -8,6 +8,7 @@ is compared: results, gradients, parameters, buffers, attributes, errors.
 ``python -m tests.compiler.strangers --programs 1000 [--first 0]`` runs many; failures are printed with their source.
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import argparse
@@ -90,7 +91,7 @@ CHANGES = [
     "h = h.clone().mul_(2.0)",
     "total[0] = total[0] + h.detach().sum()",
     "net.state = net.state * 0.5 + h.detach().mean()",
-    "h.register_hook(lambda g: g * 2.0)" ,
+    "h.register_hook(lambda g: g * 2.0)",
     "h.retain_grad()",
     "W.requires_grad_(True)",
     "cfg['k'] += 0.5",
@@ -108,7 +109,7 @@ CHANGES = [
     "default.append(2.0)",
     "numbers_seen.update({len(numbers_seen): h.detach()})",
     "a.gen = (k for k in [1.0, 2.0])\n    h = h * sum(a.gen)",
-    "del cfg['h']" ,
+    "del cfg['h']",
     "a.__dict__.pop('late', None)",
     "setattr(a, 'made', h.sum())",
     "h.mark = 1",
@@ -268,8 +269,7 @@ class Stranger:
         w["inner"] = rg.compile(inner, fallback=True) if compiled else inner
 
         def numbers() -> Any:
-            for value in (0.5, w["scale"]):
-                yield value
+            yield from (0.5, w["scale"])
 
         w["numbers"] = numbers
         exec(self.source, w)
@@ -329,7 +329,12 @@ class Stranger:
         found = [_shown(w[name]) for name in names]
         found += [_shown(getattr(a, name, None)) for name in ("last", "half", "loss", "text", "count", "made", "grad")]
         found += [_shown(getattr(w["box"], "value", None)), _shown(getattr(w["W"], "note", None))]
-        found += [_shown(w["W"].grad), w["W"].requires_grad, _shown(w["net"].state_dict()), _shown(w["net"].weight.grad)]
+        found += [
+            _shown(w["W"].grad),
+            w["W"].requires_grad,
+            _shown(w["net"].state_dict()),
+            _shown(w["net"].weight.grad),
+        ]
         found += [w["opt"].param_groups[0]["lr"], hasattr(a, "fresh"), hasattr(a, "late"), random.random()]
         return found
 
@@ -355,7 +360,9 @@ def _shown(x: Any) -> Any:
         return _shown(vars(x))
     if isinstance(x, (tuple, list)):
         return [type(x).__name__, *map(_shown, x)]
-    return sorted(x, key=str) if isinstance(x, set) else x if isinstance(x, (int, float, str, bool)) else type(x).__name__
+    return (
+        sorted(x, key=str) if isinstance(x, set) else x if isinstance(x, (int, float, str, bool)) else type(x).__name__
+    )
 
 
 def difference(x: Any, y: Any, path: str = "") -> str:
@@ -369,7 +376,9 @@ def difference(x: Any, y: Any, path: str = "") -> str:
     if isinstance(x, list) and isinstance(y, list):
         if len(x) != len(y):
             return f"{path}: {len(x)} and {len(y)} items"
-        return next((d for k, (a, b) in enumerate(zip(x, y, strict=True)) if (d := difference(a, b, f"{path}[{k}]"))), "")
+        return next(
+            (d for k, (a, b) in enumerate(zip(x, y, strict=True)) if (d := difference(a, b, f"{path}[{k}]"))), ""
+        )
     return "" if type(x) is type(y) and x == y else f"{path}: {x!r} and {y!r}"
 
 

@@ -1,15 +1,8 @@
 """Every way out of a Tensor into Python is a guard, a refusal or right, with fallback and without."""
 
-import collections
 import copy
-import decimal
-import fractions
 import io
-import itertools
 import json
-import math
-import pickle
-import struct
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -60,35 +53,40 @@ def caught(n):
 
 # Expressions of a Tensor x with one element, its sum n and that as an int, i.
 TEXT = """
-format(n, '.1f') | '{}'.format(n) | '{:.2f}'.format(n) | f'{n}' | f'{n!r}' | str(n) | repr(n) | '%s' % n | '%.3f' % n
-str(x * 1000) | repr(x.sum() * 1000) | f'{x.sum() * 1000}' | f'{x.sum():.2f}' | '%s' % (x * 1000) | str([n]) | str({'a': n})
-f'{i:03d}' | str(i) | str(np.sqrt(n) * 1000) | f'{np.sqrt(n):.3f}' | f'{n=}' | '%d' % n | bin(i) | hex(i)
-np.array_str(x.numpy()) | str(x.tolist()) | str((x > 1.5).item())
+format(n, '.1f') | '{}'.format(n) | '{:.2f}'.format(n) | f'{n}' | f'{n!r}' | str(n) | repr(n) | '%s' % n
+'%.3f' % n | str(x * 1000) | repr(x.sum() * 1000) | f'{x.sum() * 1000}' | f'{x.sum():.2f}' | '%s' % (x * 1000)
+str([n]) | str({'a': n}) | f'{i:03d}' | str(i) | str(np.sqrt(n) * 1000) | f'{np.sqrt(n):.3f}' | f'{n=}' | '%d' % n
+bin(i) | hex(i) | np.array_str(x.numpy()) | str(x.tolist()) | str((x > 1.5).item())
 """
 NUMBER = """
-round(n) | round(n * 1.234, 1) | divmod(n, 2)[1] | divmod(30, i)[1] | divmod(i, 3)[0] | pow(i, 2, 7) | pow(2, n) | n ** 0.5
-n // 3 | n % 3 | -n | abs(-n) | ~i | i << 2 | 1 << i | ~(n > 1.5) | (n > 1.5) * 2.0 | i & 1 | i.bit_length()
-math.sqrt(n) | math.floor(n) | math.ceil(n * 1.1) | math.isnan(n) | math.fsum([n, 1]) | math.comb(12, i)
-np.sqrt(n) | np.maximum(n, 1.5) | np.array([n, 1.0]).sum() | np.float32(n) | np.where(n > 1.5, 1.0, 2.0) | np.arange(n).sum()
-np.sqrt(n).is_integer() | np.sqrt(n).astype(np.float32) | np.sqrt(n).tobytes()[7] | round(np.sqrt(n), 1) | hash(np.sqrt(n)) % 5
-hash(n) % 7 | {1.0: 5.0, 2.0: 6.0}.get(n, 0.0) | {1: 5.0, 2: 6.0}.get(i, 0.0) | n in {1.0, 2.0} | n in [1.0] | len({n, 1.0})
-sorted([n, 1.5])[0] | sorted([1.5, 3.0], key=lambda v: abs(v - n))[0] | min(n, 1.5) | max([n, 1.5]) | sum([n, n]) | any([n > 1.5])
-struct.unpack('f', struct.pack('f', n))[0] | pickle.loads(pickle.dumps(n)) | copy.deepcopy([n])[0] | copy.copy(n)
-float(fractions.Fraction(n)) | float(decimal.Decimal(str(n))) | n.is_integer() | n.as_integer_ratio()[0] | len(n.hex()) | n.real
-1.0 if n > 1.5 else 2.0 | n and 3.0 | not n | float(n) | int(n) | complex(n).real | bool(n > 1.5) | n == 1.0 | (n > 1.5) is True
-(x.sum() > 1.5).item() is True | {True: 3.0, False: 4.0}[n == 1.0] | (3.0, 4.0)[n == 1.0] | matched(n) | caught(n)
-sum(range(i)) | list(range(20))[i] | 'abcdefghijklm'[i] == 'b' | len('ab' * i) | len(i * [1.0]) | len((1.0,) * i) | len(b'a' * i)
-len([1, 2, 3, 4][:i]) | np.arange(20.0)[i] | np.arange(20.0)[:i].sum() | len(list(itertools.repeat(1.0, i))) | chr(65 + i) == 'B'
-len(list(itertools.takewhile(lambda v: v < n, [0.0, 1.0, 2.0]))) | sum(v * n for v in (1.0, 2.0)) | collections.Counter([n])[1.0]
-x.tolist()[0] | x.numpy()[0] | float(sum(x.numpy())) | x.numpy().mean().item() | float(x.sum()) | [v.item() for v in x][0]
-1.0 in x | x.is_nonzero() | rg.equal(x, rg.ones(1)) | rg.allclose(x, rg.ones(1)) | (x == 1).all().item() | len(x[x > 1.5])
-x.nonzero().shape[0] | list(range(20))[x.sum().long()] | pickle.loads(pickle.dumps(x)).sum() | copy.deepcopy(x).sum()
-rg.tensor(n) | rg.tensor([n, 2.0])[0] | rg.full((1,), n) | rg.arange(n).sum() | rg.ones(i).sum() | x.repeat(i).sum() | x ** n
-on_a_thread(lambda: n * 2) | on_a_thread(lambda: (x * 2).sum()) | on_a_thread(lambda: float(f'{n}')) | on_a_pool(lambda k: n * k)
-on_a_pool(lambda k: (x * k).sum()) | on_a_thread(lambda: 1.0 if n > 1.5 else 2.0) | printed(n * 1000) | printed(x * 1000)
+round(n) | round(n * 1.234, 1) | divmod(n, 2)[1] | divmod(30, i)[1] | divmod(i, 3)[0] | pow(i, 2, 7) | pow(2, n)
+n ** 0.5 | n // 3 | n % 3 | -n | abs(-n) | ~i | i << 2 | 1 << i | ~(n > 1.5) | (n > 1.5) * 2.0 | i & 1
+i.bit_length() | math.sqrt(n) | math.floor(n) | math.ceil(n * 1.1) | math.isnan(n) | math.fsum([n, 1])
+math.comb(12, i) | np.sqrt(n) | np.maximum(n, 1.5) | np.array([n, 1.0]).sum() | np.float32(n)
+np.where(n > 1.5, 1.0, 2.0) | np.arange(n).sum() | np.sqrt(n).is_integer() | np.sqrt(n).astype(np.float32)
+np.sqrt(n).tobytes()[7] | round(np.sqrt(n), 1) | hash(np.sqrt(n)) % 5 | hash(n) % 7
+{1.0: 5.0, 2.0: 6.0}.get(n, 0.0) | {1: 5.0, 2: 6.0}.get(i, 0.0) | n in {1.0, 2.0} | n in [1.0] | len({n, 1.0})
+sorted([n, 1.5])[0] | sorted([1.5, 3.0], key=lambda v: abs(v - n))[0] | min(n, 1.5) | max([n, 1.5]) | sum([n, n])
+any([n > 1.5]) | struct.unpack('f', struct.pack('f', n))[0] | pickle.loads(pickle.dumps(n)) | copy.deepcopy([n])[0]
+copy.copy(n) | float(fractions.Fraction(n)) | float(decimal.Decimal(str(n))) | n.is_integer()
+n.as_integer_ratio()[0] | len(n.hex()) | n.real | 1.0 if n > 1.5 else 2.0 | n and 3.0 | not n | float(n) | int(n)
+complex(n).real | bool(n > 1.5) | n == 1.0 | (n > 1.5) is True | (x.sum() > 1.5).item() is True
+{True: 3.0, False: 4.0}[n == 1.0] | (3.0, 4.0)[n == 1.0] | matched(n) | caught(n) | sum(range(i))
+list(range(20))[i] | 'abcdefghijklm'[i] == 'b' | len('ab' * i) | len(i * [1.0]) | len((1.0,) * i) | len(b'a' * i)
+len([1, 2, 3, 4][:i]) | np.arange(20.0)[i] | np.arange(20.0)[:i].sum() | len(list(itertools.repeat(1.0, i)))
+chr(65 + i) == 'B' | len(list(itertools.takewhile(lambda v: v < n, [0.0, 1.0, 2.0])))
+sum(v * n for v in (1.0, 2.0)) | collections.Counter([n])[1.0] | x.tolist()[0] | x.numpy()[0]
+float(sum(x.numpy())) | x.numpy().mean().item() | float(x.sum()) | [v.item() for v in x][0] | 1.0 in x
+x.is_nonzero() | rg.equal(x, rg.ones(1)) | rg.allclose(x, rg.ones(1)) | (x == 1).all().item() | len(x[x > 1.5])
+x.nonzero().shape[0] | list(range(20))[x.sum().long()] | pickle.loads(pickle.dumps(x)).sum()
+copy.deepcopy(x).sum() | rg.tensor(n) | rg.tensor([n, 2.0])[0] | rg.full((1,), n) | rg.arange(n).sum()
+rg.ones(i).sum() | x.repeat(i).sum() | x ** n | on_a_thread(lambda: n * 2) | on_a_thread(lambda: (x * 2).sum())
+on_a_thread(lambda: float(f'{n}')) | on_a_pool(lambda k: n * k) | on_a_pool(lambda k: (x * k).sum())
+on_a_thread(lambda: 1.0 if n > 1.5 else 2.0) | printed(n * 1000) | printed(x * 1000)
 """
 REFUSED_BY_C = """
-json.loads(json.dumps(n)) | json.loads(json.dumps({'a': n}))['a'] | float(decimal.Decimal(n)) | float.__add__(n, 1.0)
+json.loads(json.dumps(n)) | json.loads(json.dumps({'a': n}))['a'] | float(decimal.Decimal(n))
+float.__add__(n, 1.0)
 """
 
 

@@ -253,8 +253,8 @@ def drawn_by_python():
 
 
 def drawn_by_numpy():
-    np.random.seed(3)
-    return lambda x: x * float(np.random.rand()), None
+    np.random.seed(3)  # noqa: NPY002
+    return lambda x: x * float(np.random.rand()), None  # noqa: NPY002
 
 
 def made_leaf():

@@ -32,6 +32,7 @@ from .entry import Entry, Lifted, Result, Trace
 from .escapes import KEPT, containers, kept_outside
 from .guards import Place, Surroundings, Wrapper, is_iterator
 from .modes import tracing_with
+from .modules import compiled_module
 from .program import Value
 from .real import as_real
 from .replay import Miss
@@ -62,6 +63,7 @@ class Compiled(Wrapper):
     ) -> None:
         self.function = function
         self.max_operators = max_operators
+        self._options = fallback, dynamic, limit, max_operators
         self.fallback = fallback
         self.dynamic = dynamic
         self.limit = limit
@@ -83,10 +85,6 @@ class Compiled(Wrapper):
     def __reduce__(self) -> Any:
         """A copy has no programs yet."""
         return Compiled, (self.function, *self._options)
-
-    @property
-    def _options(self) -> tuple[Any, ...]:
-        return self.fallback, self.dynamic, self.limit, self.max_operators
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: a compiled function for each instance."""
@@ -566,8 +564,8 @@ def compile(
         fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
             an error. By default so only under ``retrograd run``, without ``fullgraph``.
         limit: how many programs are kept, for different shapes, modes and numbers.
-        max_operators: how many operators, those of the backward pass among them, one program may have. A call with more,
-            as a loop of thousands of steps makes, runs eagerly, as do all later ones, and a warning says so.
+        max_operators: how many operators, forward and backward, a program may have. A longer call, such as a loop of
+            many steps, runs eagerly, as do all later ones, with one warning.
 
     Raises:
         TypeError: it cannot be called.
@@ -599,23 +597,3 @@ def compile(
         raise TypeError(f"compile: wanted a function or a module, got the class {model.__name__}")
     made = Compiled(model, bool(fallback), dynamic, limit, max_operators)
     return compiled_module(model, made) if isinstance(model, Module) else made
-
-
-def compiled_module(module: Module, compiled: Compiled) -> Module:
-    """A module that is the same one, attributes and all, but for its calls."""
-    kind: Any = type(module)
-    shared = module.__dict__
-
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.__dict__ is not shared:  # a copy is a module of its own
-            return kind.__call__(self, *args, **kwargs)
-        return compiled(*args, **kwargs)
-
-    def reduced(self: Any, protocol: Any) -> Any:
-        return kind.__reduce_ex__(module, protocol)
-
-    names = {"__call__": call, "__reduce_ex__": reduced, "__module__": kind.__module__, "__doc__": kind.__doc__}
-    same = type(kind.__name__, (kind,), names | {"_orig_mod": module, "compiled": property(lambda self: compiled)})
-    made: Any = object.__new__(same)
-    object.__setattr__(made, "__dict__", shared)
-    return made

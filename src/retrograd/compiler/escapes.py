@@ -13,7 +13,6 @@ from ..core.storage import LOCAL_ONLY
 from ..core.tensor import Tensor
 from .real import as_real
 
-
 KEPT = "it keeps a Tensor or number made in the call in an object outside"
 
 

@@ -205,9 +205,7 @@ class Surroundings:
                 for item in list(x.values() if isinstance(x, dict) else x):
                     self.unseen = self.unseen or is_iterator(item)
                     self._visit(item, depth + 1)
-        elif isinstance(x, (types.ModuleType, type)):
-            self._objects.append(x)
-        elif isinstance(x, local):
+        elif isinstance(x, (types.ModuleType, type, local)):
             self._objects.append(x)
         elif _module_of(kind) in ("builtins", "numpy", "threading", "_thread", "logging"):
             return
@@ -322,10 +320,10 @@ class Surroundings:
         if hasattr(type(x), "__getattr__") and "_modules" not in fields and id(fields) not in self._seen:
             self._seen[id(fields)] = fields  # which may read whatever there is
             self.lists.append((fields, _contents(fields)))
-        if not self._names.isdisjoint(("vars", "__dict__")) and "_modules" not in fields and id(fields) not in self._seen:
-            if not isinstance(x, (type, types.ModuleType)):
-                self._seen[id(fields)] = fields
-                self.lists.append((fields, _contents(fields)))
+        plain = "_modules" not in fields and not isinstance(x, (type, types.ModuleType))
+        if plain and id(fields) not in self._seen and not self._names.isdisjoint(("vars", "__dict__")):
+            self._seen[id(fields)] = fields
+            self.lists.append((fields, _contents(fields)))
         for name in sorted(self._names.intersection(fields)):
             value = fields[name]
             if isinstance(x, types.ModuleType) and x.__name__.startswith(("retrograd", "numpy")):
@@ -391,7 +389,9 @@ class Surroundings:
         for x, before in zip(self.random, self._drawn, strict=True):
             if not _same_state(_random_state(x), before):
                 name = x.__name__ if isinstance(x, types.ModuleType) else f"a {type(x).__name__}"
-                return f"it draws random numbers from {name}, which a replay would not; those of Retrograd it draws again"
+                return (
+                    f"it draws random numbers from {name}, which a replay would not; those of Retrograd it draws again"
+                )
         return ""
 
     def words(self, free: set[tuple[int, Any]]) -> list[str]:

@@ -34,6 +34,11 @@ def numbers_of(x: Any) -> Any:
     return x._xp if kind is TracedModule else x
 
 
+def same_number(value: Any, seen: Any) -> bool:
+    """Whether a number is the one that the trace saw; NaN is NaN."""
+    return bool(value == seen or value != value and seen != seen)
+
+
 def is_real(x: Any) -> bool:
     """Whether it is an array of NumPy's or CuPy's."""
     return type(x) is np.ndarray or is_array(x) and not isinstance(x, (np.ndarray, Wrapping))

@@ -286,8 +286,8 @@ def _enter() -> None:
             if name not in _COMPARISONS.split():
                 setattr(kind, f"__r{plain}__", reflected(function))
                 setattr(kind, f"__i{plain}__", inplace(function, kind))
-        setattr(kind, "__divmod__", lambda self, other: (self // other, self % other))
-        setattr(kind, "__rdivmod__", lambda self, other: (other // self, other % self))
+        setattr(kind, "__divmod__", lambda self, other: (self // other, self % other))  # noqa: B010
+        setattr(kind, "__rdivmod__", lambda self, other: (other // self, other % self))  # noqa: B010
 
 
 def _binary(tracer: Tracer, function: Callable[..., Any], left: Any, right: Any) -> Any:

@@ -26,11 +26,11 @@ from ..core.sites import Site, user_site
 from ..core.storage import Storage, is_saved, is_writable, unshare
 from ..core.tensor import Tensor
 from ..kernels.results import noted
-from .escapes import KEPT, put_real
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
+from .escapes import KEPT, put_real
 from .modes import without
 from .program import SHAPED_BY_DATA, Asked, Instruction, Program, Value, replaced
-from .real import as_real, is_ours, is_real, lies_in, made_real, numbers_of, owner_of
+from .real import as_real, is_ours, is_real, lies_in, made_real, numbers_of, owner_of, same_number
 from .rules import Rules, Whole
 from .scalars import as_array
 from .second_runs import Twice
@@ -319,7 +319,7 @@ class Tracer(Observer):
         """The number itself. The package's own checks become guards; so do arguments; all else is the user's choice."""
         if not self._elsewhere() and self.recording:
             if number.node in self.from_python or not self._by_user():
-                instruction = Instruction("guard", _same, (number.node, number.numbers))
+                instruction = Instruction("guard", same_number, (number.node, number.numbers))
                 self._append(instruction)
             else:
                 self._refuse_choice(f"the number {number.numbers!r}")
@@ -592,10 +592,6 @@ class Tracer(Observer):
         """The value of a Tensor, array or number that the function returns; None for what is constant."""
         array = x.array if isinstance(x, Tensor) else x
         return array.node if type(array) in (Traced, Number) else None
-
-
-def _same(value: Any, seen: Any) -> bool:
-    return value == seen or value != value and seen != seen
 
 
 _PACKAGE = __file__[: -len("compiler/tracer.py")]
