@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .._generated.special import xlog1py
-from .._generated.toplevel import logaddexp, ones_like, zeros_like
+from .._generated.toplevel import full_like, logaddexp, ones_like, zeros_like
 from ..core.tensor import Tensor
 from . import constraints
 from .constraints import Constraint
