@@ -1,8 +1,16 @@
 """Every way out of a Tensor into Python is a guard, a refusal or right, with fallback and without."""
 
+# ruff: noqa: F401 (the expressions below use what is imported)
+import collections
 import copy
+import decimal
+import fractions
 import io
+import itertools
 import json
+import math
+import pickle
+import struct
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
