@@ -36,6 +36,7 @@ from ..table.registry import operator
 from ..table.types import IndexLike, Operand
 from . import batching
 from .lists import is_read_as_tuple
+from .placing import selected_first
 from .writing import byte_mask, written_value
 
 _ELLIPSIS = type(Ellipsis)
@@ -422,7 +423,8 @@ def getitem(self: Tensor, index: IndexLike) -> Tensor:
     and warned about: NumPy reads one array of positions.
 
     Derivative: ``g`` in its place, 0 elsewhere; at a repeated position it adds up.
-    Shape: as NumPy's: where positions are mixed with slices, their dimensions are placed as NumPy places them.
+    Shape: as PyTorch's: the dimensions of positions stand where the positions do, and first where a slice stands between
+        two of them. An integer is not a position: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``. NumPy takes it for one.
     Dtype: any, kept.
 
     Args:
@@ -447,7 +449,15 @@ def getitem(self: Tensor, index: IndexLike) -> Tensor:
     checked = index_of(self, index)
     if checked.basic:
         return apply_view(GETITEM, self, {"index": checked.key})
+    self, checked = _as_pytorch(self, checked)
     return apply(READ, (self,), {"index": checked})
+
+
+def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
+    """A view and the index of it that give PyTorch's order of dimensions."""
+    if len(index.key) < 3 or (parts := selected_first(index.key, x.array.ndim)) is None:
+        return x, index
+    return apply_view(GETITEM, x, {"index": parts[0]}), index.with_key(parts[1])
 
 
 # Writing
@@ -553,7 +563,9 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
     place = index_of(self, index)
     if place.basic and isinstance(value, Tensor) and _is_that_view(self, place.key, value):
         return
-    if place.basic and overlaps_itself(self.array):  # Of an expanded Tensor a part may be written that does not.
+    if not place.basic:
+        self, place = _as_pytorch(self, place)
+    elif overlaps_itself(self.array):  # Of an expanded Tensor a part may be written that does not.
         self, place = apply_view(GETITEM, self, {"index": place.key}), Index((Ellipsis,))
     apply_inplace(SETITEM, self, written_value(self, value, item=True), index=place)
 

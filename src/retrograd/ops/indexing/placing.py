@@ -1,0 +1,60 @@
+"""Where the dimensions of positions go in the result of an index: PyTorch's order, where NumPy's is another.
+
+NumPy takes an integer beside an array as a position, so that a slice between the two moves the dimensions of the
+positions to the front: ``x[0, :, [1, 2]]`` of shape ``(2, 3, 4)`` has shape ``(2, 3)``. PyTorch selects by the integer
+first, and the result has shape ``(3, 2)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Key = tuple[Any, ...]
+
+
+def selected_first(key: Key, ndim: int) -> tuple[Key, Key] | None:
+    """A basic index and the index of its result that give PyTorch's result; None where NumPy's is the same.
+
+    Args:
+        key: integers, slices, None, Ellipsis, bools, and arrays of positions and masks.
+        ndim: the dimensions of the indexed array.
+    """
+    taken = sum(_dimensions(item) for item in key)
+    if taken > ndim:
+        return None  # NumPy says what is wrong
+    items: list[Any] = []
+    for item in key:
+        items += [slice(None)] * (ndim - taken) if item is Ellipsis else [item]
+    places = [place for place, item in enumerate(items) if _is_position(item)]
+    if not places or _together(key) or not _together(tuple(item for item in items if type(item) is not int)):
+        return None
+    before = [item for item in items[: places[0]] if type(item) is not int]
+    if not before:
+        return None
+    view: list[Any] = []
+    rest: list[Any] = []
+    for item in items:
+        if not _is_position(item):
+            view.append(item)
+            rest += [] if type(item) is int else [slice(None)]
+        else:
+            view += [slice(None)] * _dimensions(item)
+            rest.append(item)
+    return (*view, Ellipsis), tuple(rest)
+
+
+def _is_position(item: Any) -> bool:
+    return type(item) is bool or hasattr(item, "dtype")
+
+
+def _dimensions(item: Any) -> int:
+    """How many dimensions of the indexed array an item stands for."""
+    if item is None or item is Ellipsis or type(item) is bool:
+        return 0
+    return int(item.ndim) if hasattr(item, "dtype") and item.dtype.kind == "b" else 1
+
+
+def _together(items: Key) -> bool:
+    """Whether NumPy puts the dimensions of positions in their place: no slice, None or Ellipsis is between any two."""
+    places = [place for place, item in enumerate(items) if type(item) is int or _is_position(item)]
+    return places[-1] - places[0] == len(places) - 1
