@@ -68,6 +68,12 @@ class _Here(threading.local):
 _here = _Here()
 
 
+def __getattr__(name: str) -> int:
+    if name == "_current_level":  # PyTorch's number of the level: programs ask whether there is one
+        return -1 if _here.level is None else 0
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 class UnpackedDualTensor(NamedTuple):
     """A Tensor and its tangent, which is None where it has none."""
 

@@ -58,6 +58,7 @@ class _Loader:
         try:
             found = import_module(path)
             self._own = found.__spec__  # which the import system replaces by that of the other name
+            _name_shadowed(path, spec.name)
             return found
         except ModuleNotFoundError as error:
             if error.name is None or not error.name.startswith("retrograd"):
@@ -68,6 +69,17 @@ class _Loader:
     def exec_module(self, module: ModuleType) -> None:
         if self._own is not None:
             module.__spec__ = self._own
+
+
+def _name_shadowed(path: str, name: str) -> None:
+    """Enter the modules in a package whose names mean something else there, as ``autograd.gradcheck`` is a function.
+
+    The import system would put the module in the function's place when it first loads ``torch.autograd.gradcheck``.
+    """
+    for full, module in list(sys.modules.items()):
+        package, _, last = full.rpartition(".")
+        if package == path and getattr(sys.modules[path], last, module) is not module:
+            sys.modules.setdefault(f"{name}.{last}", module)
 
 
 class _Finder:

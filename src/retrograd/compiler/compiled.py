@@ -372,7 +372,8 @@ class Compiled(Wrapper):
         for entry in list(tracer.outside.values()):
             x = entry.tensor
             if x._requires and entry.requires:
-                if x._hooks is not None or x._node is not None and x._node.hooks:
+                node = x._node
+                if x._hooks is not None or node is not None and (node.hooks or node.plan.node_hooks):
                     tracer.breaks("hooks on a Tensor from outside of the function")
                 index = arguments.get(id(x))
                 wanted[edge_of(x)] = ("tensor", x) if index is None else ("argument", index)
