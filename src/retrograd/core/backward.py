@@ -430,7 +430,12 @@ def accumulate(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> None
         _add_to_grad(leaf, g, unshared, create_graph)
     if hooks is not None:
         for hook in list(hooks.on_accumulation.values()):
-            hook(leaf)
+            result = hook(leaf)
+            if result is not None:
+                raise RuntimeError(
+                    f"post accumulate grad hooks should return None, got {type(result).__name__}; assign tensor.grad to "
+                    "replace the gradient"
+                )
 
 
 def _add_to_grad(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> None:

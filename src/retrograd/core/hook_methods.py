@@ -65,7 +65,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     tensor([3., 3.])
 
     Raises:
-        RuntimeError: the Tensor is not a leaf or needs no gradient.
+        RuntimeError: the Tensor is not a leaf or needs no gradient; by backward, where the hook returns something.
     """
     if not self._requires or self._node is not None:
         raise RuntimeError(
@@ -143,7 +143,8 @@ def hooked(plan: Plan, node: Node, hooks: NodeHooks) -> Plan:
 def register_node_hook(self: Node, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
     """Call ``hook(grad_inputs, grad_outputs)`` when a walk has passed this node; what it returns replaces the first.
 
-    Both are tuples of Tensors, with None where no gradient goes; the inputs' are in the order of ``next_functions``.
+    Both are tuples of Tensors, with None where no gradient goes; the inputs' are in the order of the operator's inputs,
+    and the outputs' are all those of the operator.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> y = x * 3
@@ -163,6 +164,8 @@ def register_prehook(self: Node, hook: Callable[[Any], Any]) -> RemovableHandle:
 
 
 def _node_hooks(node: Node) -> NodeHooks:
+    if node.plan.select is not None:  # stands for one output: the operator's own node is below it
+        node = node.parents[0]
     if node.plan.node_hooks is None:
         hooks = NodeHooks()
         node.plan = hooked(node.plan, node, hooks)
@@ -175,7 +178,11 @@ def register_leaf_hook(self: AccumulateGrad, hook: Callable[[Any, Any], Any]) ->
 
     ``grad`` is what ``.grad`` holds then; PyTorch shows what was added.
     """
-    return self.variable.register_post_accumulate_grad_hook(lambda leaf: reentrant(hook, (), (leaf.grad,)))
+
+    def on_accumulation(leaf: Tensor) -> None:
+        reentrant(hook, (), (leaf.grad,))
+
+    return self.variable.register_post_accumulate_grad_hook(on_accumulation)
 
 
 def register_leaf_prehook(self: AccumulateGrad, hook: Callable[[Any], Any]) -> RemovableHandle:
