@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -160,13 +161,58 @@ def test_register_keeps_value_and_parameter() -> None:
     layer(rg.ones(1, 3)).sum().backward()
     assert weight.grad.tolist() == [[2.0] * 3] * 2
     parametrize.register_parametrization(layer, "weight", Double())
-    np.testing.assert_allclose(layer.weight.tolist(), value)
-    np.testing.assert_allclose(weight.tolist(), np.array(value) / 4)
+    np.testing.assert_allclose(layer.weight.tolist(), np.array(value) * 2)  # a further one changes the value
+    np.testing.assert_allclose(weight.tolist(), np.array(value) / 2)
     layer.weight = rg.ones(2, 3)
     assert weight.tolist() == [[0.25] * 3] * 2 and layer.weight.tolist() == [[1.0] * 3] * 2
     parametrize.remove_parametrizations(layer, "weight")
     assert layer.weight is weight and weight.tolist() == [[1.0] * 3] * 2 and type(layer) is nn.Linear
     assert list(layer.state_dict()) == ["bias", "weight"]
+
+
+class WithoutInverse(nn.Module):
+    def forward(self, x: rg.Tensor) -> rg.Tensor:
+        return x + 1
+
+    def right_inverse(self, x: rg.Tensor) -> rg.Tensor:
+        raise NotImplementedError
+
+
+def returning(result: Callable[[rg.Tensor], Any]) -> nn.Module:
+    """A parametrization whose ``right_inverse`` gives something of its own."""
+
+    class Odd(nn.Module):
+        def forward(self, x: rg.Tensor, *others: rg.Tensor) -> rg.Tensor:
+            return x.float()
+
+        def right_inverse(self, x: rg.Tensor) -> Any:
+            return result(x)
+
+    return Odd()
+
+
+def test_a_parametrization_whose_inverse_is_not_implemented_starts_from_the_value() -> None:
+    layer = nn.Linear(3, 2)
+    value = layer.weight.detach().clone()
+    for count in (1, 2):
+        parametrize.register_parametrization(layer, "weight", WithoutInverse())
+        assert rg.allclose(layer.weight, value + count)
+    assert rg.equal(layer.parametrizations.weight.original, value)
+
+
+@pytest.mark.parametrize(
+    "result", [lambda x: None, lambda x: (None, x), lambda x: x.bool(), lambda x: x.reshape(3, 2)], ids=str
+)
+def test_a_parametrization_that_is_refused_leaves_the_module_as_it_was(result: Callable[[rg.Tensor], Any]) -> None:
+    layer = nn.Linear(3, 2)
+    value = layer.weight.detach().clone()
+    with pytest.raises(ValueError, match="right_inverse|shape and dtype"):
+        parametrize.register_parametrization(layer, "weight", returning(result))
+    assert not parametrize.is_parametrized(layer) and rg.equal(layer.weight, value)
+    parametrize.register_parametrization(layer, "weight", Double())
+    with pytest.raises(ValueError, match="right_inverse|shape and dtype"):
+        parametrize.register_parametrization(layer, "weight", returning(result))
+    assert rg.equal(layer.weight, value) and len(layer.parametrizations.weight) == 1
 
 
 def test_several_originals_buffers_and_removal() -> None:

@@ -36,6 +36,7 @@ def gradcheck(
     check_forward_ad: bool = False,
     check_backward_ad: bool = True,
     fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Compare gradients with central differences: ``|analytic - numerical| <= atol + rtol |numerical|``.
 
@@ -54,6 +55,7 @@ def gradcheck(
         check_forward_ad: also forward mode.
         check_backward_ad: check reverse mode.
         fast_mode: compare a random projection of each Jacobian, in one walk, instead of every element.
+        masked: taken for compatibility: it is about sparse inputs.
 
     Returns:
         Whether every gradient agrees.
@@ -105,6 +107,7 @@ def gradgradcheck(
     check_grad_dtypes: bool = False,
     check_batched_grad: bool = False,
     fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Compare the gradients of a function's gradient with central differences, by the inputs and by ``grad_outputs``.
 

@@ -43,9 +43,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     if not self._requires:
         raise RuntimeError("register_hook: cannot register a hook on a Tensor that does not require grad")
     if self._node is None:
-        if self._hooks is None:
-            self._hooks = LeafHooks()
-        return RemovableHandle(self._hooks.on_gradient, hook)
+        return RemovableHandle(_leaf_hooks(self).on_gradient, hook)
     read_through_base(self)
     if self._node.hooks is None:
         self._node.hooks = {}
@@ -72,9 +70,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
             "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be registered on non-leaf tensors; "
             "wanted a leaf that requires grad"
         )
-    if self._hooks is None:
-        self._hooks = LeafHooks()
-    return RemovableHandle(self._hooks.on_accumulation, hook)
+    return RemovableHandle(_leaf_hooks(self).on_accumulation, hook)
 
 
 @tensor_method
@@ -188,10 +184,13 @@ def register_leaf_hook(self: AccumulateGrad, hook: Callable[[Any, Any], Any]) ->
 def register_leaf_prehook(self: AccumulateGrad, hook: Callable[[Any], Any]) -> RemovableHandle:
     """Call ``hook((grad,))`` before a walk adds a gradient to the leaf's ``.grad``; its result is added instead."""
 
-    leaf = self.variable
+    return RemovableHandle(_leaf_hooks(self.variable).before_accumulation, hook)
+
+
+def _leaf_hooks(leaf: Tensor) -> LeafHooks:
     if leaf._hooks is None:
         leaf._hooks = LeafHooks()
-    return RemovableHandle(leaf._hooks.before_accumulation, hook)
+    return leaf._hooks
 
 
 _metadata: WeakKeyDictionary[Node, dict[str, Any]] = WeakKeyDictionary()
@@ -202,7 +201,13 @@ def metadata(self: Node) -> dict[str, Any]:
     return _metadata.setdefault(self, {})
 
 
+def leaf_metadata(self: AccumulateGrad) -> dict[str, Any]:
+    """A dictionary for programs to write to, kept as long as the leaf."""
+    return _leaf_hooks(self.variable).metadata
+
+
 Node.metadata = property(metadata)  # type: ignore[attr-defined]
+AccumulateGrad.metadata = property(leaf_metadata)  # type: ignore[attr-defined]
 AccumulateGrad.register_hook = register_leaf_hook  # type: ignore[attr-defined]
 AccumulateGrad.register_prehook = register_leaf_prehook  # type: ignore[attr-defined]
 Node.register_hook = register_node_hook  # type: ignore[attr-defined]

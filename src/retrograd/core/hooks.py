@@ -11,9 +11,10 @@ from typing import Any
 class LeafHooks:
     """The hooks of a leaf: on its finished gradient, before that is added to ``.grad``, and after that."""
 
-    __slots__ = ("before_accumulation", "on_accumulation", "on_gradient")
+    __slots__ = ("before_accumulation", "metadata", "on_accumulation", "on_gradient")
 
     def __init__(self) -> None:
+        self.metadata: dict[str, Any] = {}  # of programs, see ``hook_methods.metadata``
         self.on_gradient: dict[int, Callable[[Any], Any]] = {}
         self.before_accumulation: dict[int, Callable[[Any], Any]] = {}
         self.on_accumulation: dict[int, Callable[[Any], Any]] = {}

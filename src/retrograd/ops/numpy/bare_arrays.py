@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core.devices import Wrapping
+from ...core.modes import modes
 from ...core.tensor import Tensor
 from .alternatives import alternative
 
@@ -73,7 +74,8 @@ def _advice() -> str:
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-    if self.requires_grad and (dtype is None or np.dtype(dtype).kind not in "biu"):  # integers have no gradient
+    # Integers have no gradient, and inside no_grad none is wanted.
+    if self.requires_grad and modes.grad_enabled and (dtype is None or np.dtype(dtype).kind not in "biu"):
         raise RuntimeError(
             f"a Tensor that requires grad cannot become a NumPy array without losing its gradient: {_advice()}"
         )
