@@ -273,3 +273,20 @@ def test_sparse_matrices_have_gradients():
     (matrix * rg.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
     assert values.grad.tolist() == [2.0, 3.0, 2.0]
     assert rg.sparse.FloatTensor(indices, values.detach(), rg.ones(2, 2).shape).coalesce().shape == (2, 2)
+
+
+def test_a_function_keeps_its_name_where_a_module_has_it_too(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "from torch.autograd.gradcheck import GradcheckError\n"
+        "import torch.autograd.gradcheck, torch.autograd.graph, torch.autograd.forward_ad, torch.quasirandom\n"
+        "x = torch.tensor(2.0, dtype=torch.double, requires_grad=True)\n"
+        "for fast in (False, True):\n"
+        "    print(torch.autograd.gradcheck(lambda x: x**2, x, fast_mode=fast, masked=True))\n"
+        "print(torch.autograd.graph.Node, torch.quasirandom.SobolEngine(2).draw(1).shape)\n"
+        "print(torch.autograd.forward_ad._current_level)\n"
+    )
+    run = _run("-m", "retrograd.as_torch", str(script))
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split("\n")[:2] == ["True", "True"] and run.stdout.endswith("torch.Size([1, 2])\n-1\n")

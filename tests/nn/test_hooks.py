@@ -184,8 +184,10 @@ def test_always_called_hooks_run_whatever_raised_and_only_once(everywhere):
 
         return hook
 
-    register = modules.register_module_forward_hook if everywhere else lambda hook, **how: (
-        module.register_forward_hook(hook, **how)
+    register = (
+        modules.register_module_forward_hook
+        if everywhere
+        else lambda hook, **how: module.register_forward_hook(hook, **how)
     )
     with register(lambda *args: log.append(args[-1]), always_call=True):
         with pytest.raises(RuntimeError, match="of forward"):

@@ -329,3 +329,39 @@ def test_spectral_norm(layer: str) -> None:
         matrix.shape[int("Transpose" in layer)], -1
     )
     assert abs(np.linalg.svd(matrix)[1][0] - 1) < 1e-8
+
+
+# Packed sequences
+
+
+CASTS = {
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "half": "float16",
+    "float": "float32",
+}
+
+
+@pytest.mark.parametrize("name", [*CASTS, "double"])
+def test_packed_sequences_are_cast_and_stay_themselves_where_nothing_changes(name: str) -> None:
+    packed = nn.utils.rnn.pack_padded_sequence(rg.ones(3, 2, 4), [3, 2])
+    cast = getattr(packed, name)()
+    assert cast.data.dtype == np.dtype(CASTS.get(name, "float64")) and getattr(cast, name)() is cast
+    assert cast.batch_sizes is packed.batch_sizes and packed.cpu() is packed and packed.to("cpu") is packed
+
+
+def test_what_cannot_be_packed_or_padded_is_a_runtime_error() -> None:
+    with pytest.raises(RuntimeError, match="cannot pack empty"):
+        nn.utils.rnn.pack_padded_sequence(rg.ones(0, 0), [])
+    with pytest.raises(RuntimeError, match="expected iterable .* got arg of type int"):
+        nn.utils.rnn.pad_sequence(5)
+
+
+def test_a_pruned_module_is_pickled() -> None:
+    layer = nn.utils.prune.l1_unstructured(nn.Linear(3, 2), "weight", 2)
+    copied = pickle.loads(pickle.dumps(layer))
+    x = rg.ones(1, 3)
+    assert rg.equal(copied(x), layer(x)) and nn.utils.prune.is_pruned(copied)

@@ -433,8 +433,8 @@ def accumulate(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> None
             result = hook(leaf)
             if result is not None:
                 raise RuntimeError(
-                    f"post accumulate grad hooks should return None, got {type(result).__name__}; assign tensor.grad to "
-                    "replace the gradient"
+                    f"post accumulate grad hooks should return None, got {type(result).__name__}; "
+                    "assign tensor.grad to replace the gradient"
                 )
 
 

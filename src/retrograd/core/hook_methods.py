@@ -12,13 +12,12 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from .backward import changed_by, conjugate, fit, replaced_by, shown_to_hooks
-from .errors import describe
 from .graph import AccumulateGrad, Node
 from .hooks import LeafHooks, NodeHooks, RemovableHandle
 from .mutation import read_through_base
 from .plan import WHOLE, Plan, pull
 from .reentrant import reentrant
-from .tensor import Tensor, new_tensor, tensor_method
+from .tensor import Tensor, tensor_method
 
 
 @tensor_method

@@ -146,8 +146,8 @@ class Module(State):
                     hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
                 except Exception as error:
                     warnings.warn(
-                        f"a forward hook with always_call=True raised an error, which was silenced because another error "
-                        f"was raised before it: {error}",
+                        f"a forward hook with always_call=True raised an error, which was silenced because "
+                        f"another error was raised before it: {error}",
                         stacklevel=2,
                     )
 

@@ -130,8 +130,8 @@ def _check_originals(value: Any, original: Tensor) -> None:
     if isinstance(value, Tensor):
         if value.dtype != original.dtype or value.device != original.device:
             raise ValueError(
-                "register_parametrization: where right_inverse outputs one tensor, it may not change the dtype or device "
-                f"of {describe(original)}, got {describe(value)}"
+                "register_parametrization: where right_inverse outputs one tensor, it may not change the dtype or "
+                f"device of {describe(original)}, got {describe(value)}"
             )
         return
     what = "register_parametrization: right_inverse must return a Tensor or a Sequence of tensors"
@@ -250,8 +250,8 @@ def _extend(entry: ParametrizationList, value: Tensor, parametrization: Module, 
             raise ValueError(f"parametrization.right_inverse must return a tensor, got {type(start).__name__}")
         if start.dtype != value.dtype or start.shape != value.shape:
             raise ValueError(
-                f"parametrization.right_inverse must return a Tensor like {describe(value)}, got {describe(start)}; pass "
-                "unsafe=True to allow another"
+                f"parametrization.right_inverse must return a Tensor like {describe(value)}, got {describe(start)}; "
+                "pass unsafe=True to allow another"
             )
     entry.append(parametrization)
     entry.unsafe = entry.unsafe or unsafe
