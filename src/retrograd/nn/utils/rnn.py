@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...core.errors import describe
 from ...core.tensor import Tensor, new_tensor
 from ...ops.indexing.gather import index_select
 from ...ops.make.filled import full
@@ -151,8 +152,10 @@ def pack_padded_sequence(
     if batch_first:
         input = input.transpose(0, 1)
     steps, batch = input.shape[:2]
-    if not counts.size:
-        raise RuntimeError("pack_padded_sequence: cannot pack empty tensors: there are no lengths")
+    if not counts.size or 0 in input.shape:
+        raise RuntimeError(
+            f"pack_padded_sequence: cannot pack empty tensors, got {describe(input)} and {counts.size} lengths"
+        )
     if counts.ndim != 1 or counts.size != batch:
         raise ValueError(f"pack_padded_sequence: wanted {batch} lengths, got {counts.tolist()}")
     if counts.min() <= 0:
