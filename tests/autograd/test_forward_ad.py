@@ -142,3 +142,13 @@ def test_a_function_with_a_jvp_of_its_own_is_asked():
     with fwAD.dual_level():
         found = fwAD.unpack_dual(Square.apply(fwAD.make_dual(X, T))).tangent
     np.testing.assert_allclose(found.numpy(), (2 * X * T + 100).numpy())
+
+
+def test_the_tangent_of_a_dual_tensor_is_the_one_that_was_given():
+    x, t = rg.ones(2), rg.tensor([1.0, 2.0])
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(x, t)
+        assert fwAD.unpack_dual(dual).tangent is t and fwAD.unpack_dual(dual).primal.data_ptr() == x.data_ptr()
+        again = fwAD.make_dual(dual, t * 3)
+        assert fwAD.unpack_dual(again * 2).tangent.tolist() == [6, 12]
+        assert fwAD.unpack_dual(dual * 2).tangent.tolist() == [2, 4]

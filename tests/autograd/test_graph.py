@@ -16,6 +16,7 @@ from retrograd.autograd.graph import (
     save_on_cpu,
     saved_tensors_hooks,
 )
+from retrograd.core.modes import modes
 from retrograd.func import grad as func_grad
 
 
@@ -232,3 +233,20 @@ def test_saved_tensors_may_be_written():
         z.sum().backward()
         context.clear()
     assert x.grad.tolist() == [18, 18]
+
+
+@pytest.mark.parametrize("entries", [1, 3])
+def test_a_context_that_an_unpack_hook_enters_and_does_not_leave_ends_with_the_hook(entries):
+    def unpack(packed):
+        for _ in range(entries):
+            context.__enter__()
+        return packed
+
+    packs = []
+    context = saved_tensors_hooks(lambda x: packs.append(x) or x, unpack)
+    x = rg.ones(2, requires_grad=True)
+    with context:
+        x.sin().sum().backward()
+    assert len(packs) == 1 and not modes.observers and x.grad is not None
+    x.sin()
+    assert len(packs) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import sys
 import threading
 
@@ -412,3 +413,18 @@ def test_a_new_shape_under_no_grad_leaves_the_history():
     (x * x).sum().backward()
     assert x.grad.shape == (3, 2)
     assert rg.autograd.grad(y.sum(), y)[0].shape == (3, 2)
+
+
+def test_inside_no_grad_a_tensor_that_requires_grad_is_an_array():
+    x = rg.ones(2, requires_grad=True)
+    with rg.no_grad():
+        assert x.numpy().tolist() == np.asarray(x).tolist() == [1, 1]
+    for convert in (rg.Tensor.numpy, np.asarray):
+        with pytest.raises(RuntimeError, match="requires grad"):
+            convert(x)
+
+
+def test_a_pickle_of_an_operators_result_comes_back_as_a_leaf():
+    y = rg.ones(2, requires_grad=True) * 3
+    loaded = pickle.loads(pickle.dumps(y))
+    assert loaded.tolist() == [3, 3] and loaded.is_leaf and loaded.requires_grad

@@ -1,6 +1,10 @@
 """Hooks on Tensors and nodes: which gradient they see, and how often."""
 
+import gc
+import weakref
+
 import numpy as np
+import pytest
 
 import retrograd as rg
 
@@ -78,3 +82,112 @@ def test_hooks_leave_second_derivatives_through_written_views_right():
     e = rg.tensor(2.0).exp().item()
     assert np.allclose(first.detach().numpy(), [2 * e**2 + 3 * e**3, 27.0], rtol=1e-5)
     assert np.allclose(second.numpy(), [4 * e**2 + 9 * e**3, 18.0], rtol=1e-5)
+
+
+def times(factor, log):
+    """A hook that multiplies what it is given, one gradient or a tuple of them."""
+
+    def hook(g):
+        log.append(factor)
+        return tuple(part * factor for part in g) if isinstance(g, tuple) else g * factor
+
+    return hook
+
+
+def test_prehooks_of_nodes_run_after_hooks_of_tensors_and_not_where_a_walk_ends():
+    a, log = rg.tensor(1.0, requires_grad=True), []
+    b = a.clone()
+    leaf = b.grad_fn.next_functions[0][0]
+    b.grad_fn.register_prehook(times(2, log))
+    b.register_hook(times(3, log))
+    leaf.register_prehook(times(5, log))
+    a.register_hook(times(7, log))
+    b.sum().backward()
+    assert log == [3, 2, 7, 5] and a.grad.item() == 3 * 2 * 7 * 5
+    log.clear()
+    (g,) = rg.autograd.grad((b * 1).sum(), b)
+    assert log == [3] and g.item() == 3
+    log.clear()
+    (g,) = rg.autograd.grad(b.clone(), a, create_graph=True)
+    assert log == [3, 2, 7] and g.item() == 3 * 2 * 7
+    log.clear()
+    b.clone().backward(inputs=(a,))
+    assert log == [3, 2, 7, 5] and a.grad.item() == 2 * 3 * 2 * 7 * 5
+
+
+def test_prehooks_see_complex_gradients_as_users_do():
+    x = rg.tensor([1 + 2j, 3.0], requires_grad=True)
+    y = x * (2 + 1j)
+    seen = []
+    for node in (y.grad_fn, y.grad_fn.next_functions[0][0]):
+        node.register_prehook(lambda g: seen.append(g[0].tolist()) or (g[0] * 1j,))
+    rg.view_as_real(y * y).sum().backward()
+    assert seen == [[10 - 10j, 18 + 6j], [30 + 10j, 6 + 42j]]
+    assert x.grad.tolist() == [-10 + 30j, -42 + 6j]
+
+
+def test_a_prehook_may_not_change_the_shape():
+    x = rg.ones(2, requires_grad=True)
+    y = x * x
+    handle = y.grad_fn.register_prehook(lambda g: (g[0][:1],))
+    with pytest.raises(RuntimeError, match=r"float32\(2,\), got float32\(1,\)"):
+        y.sum().backward(retain_graph=True)
+    handle.remove()
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+
+class Two(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g * 2 + h * 3
+
+
+def test_hooks_on_the_node_of_one_output_see_all_gradients_of_the_operator():
+    x, seen = rg.ones(1, requires_grad=True), []
+    y, z = Two.apply(x)
+    z.grad_fn.register_prehook(lambda g: (g[0] * 10, g[1] * 100))
+    y.grad_fn.register_hook(lambda inputs, outputs: seen.append([[g.item() for g in p] for p in (inputs, outputs)]))
+    (y + z).sum().backward()
+    assert seen == [[[320.0], [10.0, 100.0]]] and x.grad.tolist() == [320]
+
+
+@pytest.mark.parametrize("kind", ["register_hook", "register_prehook"])
+@pytest.mark.parametrize("write", [False, True])
+def test_a_graph_with_a_hook_on_a_node_is_freed_by_reference_counts(kind, write):
+    class Hook:
+        def __call__(self, *gradients):
+            return None
+
+    hook = Hook()
+    alive = weakref.ref(hook)
+    gc.disable()
+    try:
+        x = rg.ones(3, 3, requires_grad=True).clone()
+        getattr(x.grad_fn, kind)(hook)
+        y = x.view(9)
+        if write:
+            y.exp_()
+        del x, y, hook
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_a_hook_after_accumulation_returns_nothing():
+    x = rg.ones(2, requires_grad=True)
+    x.register_post_accumulate_grad_hook(lambda leaf: leaf.grad)
+    with pytest.raises(RuntimeError, match="should return None, got Tensor"):
+        x.sum().backward()
+
+
+def test_programs_may_keep_values_beside_nodes_and_leaves():
+    x = rg.ones(2, requires_grad=True)
+    y = x * 2
+    y.grad_fn.metadata["a"] = 1
+    y.grad_fn.next_functions[0][0].metadata["b"] = 2
+    assert y.grad_fn.metadata == {"a": 1} and y.grad_fn.next_functions[0][0].metadata == {"b": 2}

@@ -164,3 +164,52 @@ def test_a_number_saved_as_a_vector_of_one_element_is_loaded():
     module.scale = nn.Parameter(rg.tensor(1.0))
     module.load_state_dict({"scale": rg.tensor([3.0])})
     np.testing.assert_array_equal(module.scale.detach().numpy(), 3.0)
+
+
+class Fails(nn.Module):
+    def forward(self, x, fail=True):
+        if fail:
+            raise RuntimeError("of forward")
+        return x
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_always_called_hooks_run_whatever_raised_and_only_once(everywhere):
+    module, log = Fails(), []
+
+    def failing(name):
+        def hook(*args):
+            log.append(name)
+            raise RuntimeError(f"of {name}")
+
+        return hook
+
+    register = (
+        modules.register_module_forward_hook
+        if everywhere
+        else lambda hook, **how: module.register_forward_hook(hook, **how)
+    )
+    with register(lambda *args: log.append(args[-1]), always_call=True):
+        with pytest.raises(RuntimeError, match="of forward"):
+            module(rg.ones(1))
+        module(1, fail=False)
+        assert log == [None, 1]
+        with module.register_forward_pre_hook(failing("pre")), pytest.raises(RuntimeError, match="of pre"):
+            module(rg.ones(1))
+        assert log[2:] == ["pre", None]
+    log.clear()
+    with register(failing("always"), always_call=True), register(failing("second"), always_call=True):
+        with pytest.warns(UserWarning, match="silenced.*of second"), pytest.raises(RuntimeError, match="of always"):
+            module(1, fail=False)
+        assert log == ["always", "second"]
+        with pytest.warns(UserWarning) as warned, pytest.raises(RuntimeError, match="of forward"):
+            module(1)
+    assert len(warned) == 2 and log == ["always", "second"] * 2
+
+
+def test_a_handle_tells_the_hooks_that_its_own_is_among():
+    module = nn.Sigmoid()
+    first, second = (module.register_forward_hook(lambda *args: None) for _ in range(2))
+    assert set(first.hooks_dict_ref()) == {first.id, second.id}
+    first.remove()
+    assert set(second.hooks_dict_ref()) == {second.id}

@@ -206,3 +206,16 @@ def test_alpha_dropout_keeps_mean_and_variance_and_does_nothing_in_evaluation(la
     assert layer(0.3).eval()(x) is x or (layer(0.3).eval()(x) == x).all()
     with pytest.raises(ValueError, match="p must be between 0 and 1"):
         layer(1.5)
+
+
+def test_a_module_with_shapes_refuses_a_state_without_them_and_stays_as_it_was():
+    layer = nn.Linear(3, 5)
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    with pytest.raises(RuntimeError, match="shape of an uninitialized parameter is not known"):
+        layer.load_state_dict(nn.LazyLinear(5).state_dict())
+    assert all(rg.equal(value, before[name]) for name, value in layer.state_dict().items())
+
+
+def test_memory_that_is_not_there_yet_cannot_be_shared():
+    with pytest.raises(RuntimeError, match="share memory on an uninitialized parameter"):
+        nn.LazyLinear(5).weight.share_memory_()

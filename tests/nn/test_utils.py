@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -160,13 +161,58 @@ def test_register_keeps_value_and_parameter() -> None:
     layer(rg.ones(1, 3)).sum().backward()
     assert weight.grad.tolist() == [[2.0] * 3] * 2
     parametrize.register_parametrization(layer, "weight", Double())
-    np.testing.assert_allclose(layer.weight.tolist(), value)
-    np.testing.assert_allclose(weight.tolist(), np.array(value) / 4)
+    np.testing.assert_allclose(layer.weight.tolist(), np.array(value) * 2)  # a further one changes the value
+    np.testing.assert_allclose(weight.tolist(), np.array(value) / 2)
     layer.weight = rg.ones(2, 3)
     assert weight.tolist() == [[0.25] * 3] * 2 and layer.weight.tolist() == [[1.0] * 3] * 2
     parametrize.remove_parametrizations(layer, "weight")
     assert layer.weight is weight and weight.tolist() == [[1.0] * 3] * 2 and type(layer) is nn.Linear
     assert list(layer.state_dict()) == ["bias", "weight"]
+
+
+class WithoutInverse(nn.Module):
+    def forward(self, x: rg.Tensor) -> rg.Tensor:
+        return x + 1
+
+    def right_inverse(self, x: rg.Tensor) -> rg.Tensor:
+        raise NotImplementedError
+
+
+def returning(result: Callable[[rg.Tensor], Any]) -> nn.Module:
+    """A parametrization whose ``right_inverse`` gives something of its own."""
+
+    class Odd(nn.Module):
+        def forward(self, x: rg.Tensor, *others: rg.Tensor) -> rg.Tensor:
+            return x.float()
+
+        def right_inverse(self, x: rg.Tensor) -> Any:
+            return result(x)
+
+    return Odd()
+
+
+def test_a_parametrization_whose_inverse_is_not_implemented_starts_from_the_value() -> None:
+    layer = nn.Linear(3, 2)
+    value = layer.weight.detach().clone()
+    for count in (1, 2):
+        parametrize.register_parametrization(layer, "weight", WithoutInverse())
+        assert rg.allclose(layer.weight, value + count)
+    assert rg.equal(layer.parametrizations.weight.original, value)
+
+
+@pytest.mark.parametrize(
+    "result", [lambda x: None, lambda x: (None, x), lambda x: x.bool(), lambda x: x.reshape(3, 2)], ids=str
+)
+def test_a_parametrization_that_is_refused_leaves_the_module_as_it_was(result: Callable[[rg.Tensor], Any]) -> None:
+    layer = nn.Linear(3, 2)
+    value = layer.weight.detach().clone()
+    with pytest.raises(ValueError, match="right_inverse|shape and dtype"):
+        parametrize.register_parametrization(layer, "weight", returning(result))
+    assert not parametrize.is_parametrized(layer) and rg.equal(layer.weight, value)
+    parametrize.register_parametrization(layer, "weight", Double())
+    with pytest.raises(ValueError, match="right_inverse|shape and dtype"):
+        parametrize.register_parametrization(layer, "weight", returning(result))
+    assert rg.equal(layer.weight, value) and len(layer.parametrizations.weight) == 1
 
 
 def test_several_originals_buffers_and_removal() -> None:
@@ -283,3 +329,39 @@ def test_spectral_norm(layer: str) -> None:
         matrix.shape[int("Transpose" in layer)], -1
     )
     assert abs(np.linalg.svd(matrix)[1][0] - 1) < 1e-8
+
+
+# Packed sequences
+
+
+CASTS = {
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "half": "float16",
+    "float": "float32",
+}
+
+
+@pytest.mark.parametrize("name", [*CASTS, "double"])
+def test_packed_sequences_are_cast_and_stay_themselves_where_nothing_changes(name: str) -> None:
+    packed = nn.utils.rnn.pack_padded_sequence(rg.ones(3, 2, 4), [3, 2])
+    cast = getattr(packed, name)()
+    assert cast.data.dtype == np.dtype(CASTS.get(name, "float64")) and getattr(cast, name)() is cast
+    assert cast.batch_sizes is packed.batch_sizes and packed.cpu() is packed and packed.to("cpu") is packed
+
+
+def test_what_cannot_be_packed_or_padded_is_a_runtime_error() -> None:
+    with pytest.raises(RuntimeError, match="cannot pack empty"):
+        nn.utils.rnn.pack_padded_sequence(rg.ones(0, 0), [])
+    with pytest.raises(RuntimeError, match="expected iterable .* got arg of type int"):
+        nn.utils.rnn.pad_sequence(5)
+
+
+def test_a_pruned_module_is_pickled() -> None:
+    layer = nn.utils.prune.l1_unstructured(nn.Linear(3, 2), "weight", 2)
+    copied = pickle.loads(pickle.dumps(layer))
+    x = rg.ones(1, 3)
+    assert rg.equal(copied(x), layer(x)) and nn.utils.prune.is_pruned(copied)

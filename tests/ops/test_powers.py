@@ -124,3 +124,16 @@ def test_both_derivatives_of_powers_of_the_number_0_by_the_exponent(y, first, se
     (g,) = rg.autograd.grad(0.0**t, t, create_graph=True)
     (h,) = rg.autograd.grad(g, t)
     assert (g.item(), h.item()) == (first, second)
+
+
+@pytest.mark.parametrize("base", [-2.0, -2, 2.0, 0.5 - 1j, True])
+def test_a_number_to_complex_powers_has_the_gradient_of_differences(base):
+    x = rg.tensor([0.3 + 0.2j, 1 - 1j, -0.5 + 0j], dtype=rg.complex128, requires_grad=True)
+    for power in (rg.pow, lambda b, x: b**x, rg.float_power):
+        assert rg.autograd.gradcheck(lambda x, power=power: power(base, x), x)
+
+
+def test_a_negative_number_to_real_powers_has_no_gradient_by_the_power():
+    x = rg.tensor([2.0, 0.5], requires_grad=True)
+    ((-2.0) ** x).sum().backward()
+    assert np.isnan(x.grad.numpy()).all()

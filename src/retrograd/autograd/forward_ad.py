@@ -68,6 +68,12 @@ class _Here(threading.local):
 _here = _Here()
 
 
+def __getattr__(name: str) -> int:
+    if name == "_current_level":  # PyTorch's number of the level: programs ask whether there is one
+        return -1 if _here.level is None else 0
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 class UnpackedDualTensor(NamedTuple):
     """A Tensor and its tangent, which is None where it has none."""
 
@@ -190,6 +196,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
             )
         return UnpackedDualTensor(tensor, None)
     _, leaves = reachable([edge])
+    primal = tensor if leaves else tensor.detach()
+    if edge in here.tangents:
+        return UnpackedDualTensor(primal, here.tangents[edge])
     differentiable = modes.grad_enabled and (
         bool(leaves) or any(tangent._requires for tangent in here.tangents.values())
     )
@@ -199,4 +208,4 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         tangent = tensor.new_zeros(tensor.shape)
     else:
         tangent = found if isinstance(found, Tensor) else new_tensor(as_array(found, tensor))
-    return UnpackedDualTensor(tensor if leaves else tensor.detach(), tangent)
+    return UnpackedDualTensor(primal, tangent)

@@ -12,6 +12,7 @@ from ..core.errors import describe
 from ..core.modes import enable_grad, is_grad_enabled
 from ..core.storage import overlaps_itself
 from ..core.tensor import Tensor, new_tensor
+from ..ops.make.creation import as_tensor
 from .gradients import grad
 from .numerical import as_real, from_real, numerical_jacobian, real_size, unit_cotangent
 
@@ -36,6 +37,7 @@ def gradcheck(
     check_forward_ad: bool = False,
     check_backward_ad: bool = True,
     fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Compare gradients with central differences: ``|analytic - numerical| <= atol + rtol |numerical|``.
 
@@ -54,6 +56,7 @@ def gradcheck(
         check_forward_ad: also forward mode.
         check_backward_ad: check reverse mode.
         fast_mode: compare a random projection of each Jacobian, in one walk, instead of every element.
+        masked: taken for compatibility: it is about sparse inputs.
 
     Returns:
         Whether every gradient agrees.
@@ -105,6 +108,7 @@ def gradgradcheck(
     check_grad_dtypes: bool = False,
     check_batched_grad: bool = False,
     fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Compare the gradients of a function's gradient with central differences, by the inputs and by ``grad_outputs``.
 
@@ -185,7 +189,7 @@ def differentiable_outputs(result: Any) -> list[Tensor]:
 def random_like(outputs: Sequence[Tensor], rng: np.random.Generator) -> list[Tensor]:
     """Normal numbers in the outputs' shapes and dtypes."""
     return [
-        Tensor(from_real(rng.standard_normal(real_size(x)), x.shape, x.dtype), dtype=x.dtype, device=x.device)
+        as_tensor(from_real(rng.standard_normal(real_size(x)), x.shape, x.dtype), dtype=x.dtype, device=x.device)
         for x in outputs
     ]
 
@@ -286,7 +290,7 @@ class _Check:
         """The derivative of ``<cotangents, f>`` along a direction of one input, by a central difference."""
         before = x.array.copy()
         step = self.eps * from_real(direction, x.array.shape, x.array.dtype)
-        step = Tensor(step, dtype=step.dtype, device=x.device).array
+        step = as_tensor(step, dtype=step.dtype, device=x.device).array
         values = []
         for sign in (1, -1):
             try:

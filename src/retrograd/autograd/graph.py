@@ -53,7 +53,9 @@ class saved_tensors_hooks(observing):
     """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-        super().__init__(Packing(pack_hook, unpack_hook))
+        packing = Packing(pack_hook, unpack_hook)
+        super().__init__(packing)
+        packing.context = ref(self)
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
     def __enter__(self) -> Any:

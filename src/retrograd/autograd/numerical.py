@@ -16,6 +16,7 @@ from ..core.dtypes import is_differentiable
 from ..core.errors import describe
 from ..core.modes import no_grad
 from ..core.tensor import Tensor, new_tensor
+from ..ops.make.creation import as_tensor
 
 # Truncation grows with the square of the step, rounding with its inverse: in float64 they meet near the cube root of
 # the machine's precision, for numbers about 1.
@@ -64,7 +65,7 @@ def numerical_gradient(func: Callable[..., Any], *inputs: Any, eps: float = STEP
 
 
 def _double(index: int, value: Any) -> Tensor:
-    tensor = value if isinstance(value, Tensor) else Tensor(value)
+    tensor = value if isinstance(value, Tensor) else as_tensor(value)
     if not is_differentiable(tensor.dtype):
         raise TypeError(f"numerical_gradient: input {index} must be floating or complex, got {describe(tensor)}")
     dtype = np.dtype("c16" if tensor.dtype.kind == "c" else "f8")

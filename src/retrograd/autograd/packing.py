@@ -10,7 +10,7 @@ from ..core.devices import is_array
 from ..core.errors import describe
 from ..core.graph import Node
 from ..core.modes import modes, no_grad
-from ..core.observers import Observer
+from ..core.observers import Observer, observing
 from ..core.plan import Recordable
 from ..core.primitive import attach
 from ..core.storage import Storage, borrowed, storage_of
@@ -24,6 +24,7 @@ class Packing(Observer):
     def __init__(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
         self.pack = pack
         self.unpack = unpack
+        self.context: Callable[[], observing | None] = lambda: None  # that this observer watches in
 
     def called(
         self,
@@ -56,8 +57,16 @@ class PackedArray:
 
     def restored(self) -> tuple[Any, Storage]:
         """The array and the storage of its memory, from the user's own function."""
-        with no_grad():
-            tensor = self.unpack(self.value)
+        before = len(modes.observers)
+        try:
+            with no_grad():
+                tensor = self.unpack(self.value)
+        finally:
+            # Contexts that the function entered and did not leave end with it, as in PyTorch.
+            for observer in reversed(modes.observers[before:]):
+                context = observer.context() if isinstance(observer, Packing) else None
+                if context is not None:
+                    context.close()
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor)}"

@@ -442,7 +442,8 @@ class Compiled(Wrapper):
         for entry in list(tracer.outside.values()):
             x = entry.tensor
             if x._requires and entry.requires:
-                if x._hooks is not None or x._node is not None and x._node.hooks:
+                made = x._node
+                if x._hooks is not None or made is not None and (made.hooks or made.plan.node_hooks):
                     tracer.breaks("hooks on a Tensor from outside of the function")
                 index = arguments.get(id(x))
                 wanted[edge_of(x)] = ("tensor", x) if index is None else ("argument", index)

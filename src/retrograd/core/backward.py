@@ -384,6 +384,36 @@ def conjugate(x: Tensor) -> Tensor:
     return x.conj() if x.dtype.kind == "c" else x
 
 
+def changed_by(hook: Callable[[Any], Any], g: Any, place: Any) -> Any:
+    """What a prehook makes of gradients: one, or a tuple of several, arrays or Tensors as they are."""
+    several = isinstance(g, tuple)
+    found = g if several else (g,)
+    changed = reentrant(hook, tuple([shown_to_hooks(x) for x in found]))
+    if changed is None:
+        return g
+    result = [
+        x if x is None or isinstance(old, Tensor) else conjugate(x).array
+        for x, old in zip(replaced_by(place, found, changed), found, strict=True)
+    ]
+    for x, old in zip(result, found, strict=True):
+        if x is not None and old is not None and (x.shape != old.shape or x.dtype != old.dtype):
+            raise RuntimeError(f"hook of {place!r}: wanted a gradient of {describe(old)}, got {describe(x)}")
+    return tuple(result) if several else result[0]
+
+
+def shown_to_hooks(g: Any) -> Tensor | None:
+    return None if g is None else conjugate(g if isinstance(g, Tensor) else new_tensor(as_array(g)))
+
+
+def replaced_by(node: Node, gradients: tuple[Any, ...], changed: Any) -> tuple[Any, ...]:
+    changed = changed if isinstance(changed, tuple) else (changed,)
+    if len(changed) != len(gradients) or not all(x is None or isinstance(x, Tensor) for x in changed):
+        raise RuntimeError(
+            f"hook of {node!r}: wanted None or a tuple of {len(gradients)} Tensors or None, got {describe(changed)}"
+        )
+    return changed
+
+
 # Walks on several threads may reach one leaf: reading its .grad and adding to it is one step for them. Reentrant, since
 # the collector may run anything in between.
 _accumulating = tuple(RLock() for _ in range(16))
@@ -391,12 +421,21 @@ _accumulating = tuple(RLock() for _ in range(16))
 
 def accumulate(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> None:
     """Add a finished cotangent to ``leaf.grad``, in place where the buffer is its own."""
+    hooks = leaf._hooks
+    if hooks is not None and hooks.before_accumulation:
+        unshared = False
+        for before in list(hooks.before_accumulation.values()):
+            g = changed_by(before, g, leaf)
     with _accumulating[id(leaf) >> 4 & 15]:
         _add_to_grad(leaf, g, unshared, create_graph)
-    hooks = leaf._hooks
     if hooks is not None:
         for hook in list(hooks.on_accumulation.values()):
-            hook(leaf)
+            result = hook(leaf)
+            if result is not None:
+                raise RuntimeError(
+                    f"post accumulate grad hooks should return None, got {type(result).__name__}; "
+                    "assign tensor.grad to replace the gradient"
+                )
 
 
 def _add_to_grad(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> None:

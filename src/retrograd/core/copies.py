@@ -1,4 +1,4 @@
-"""Copies and pickles of Tensors: of leaves alone, since a copy has no history."""
+"""Copies and pickles of Tensors: leaves alone are copied, since a copy has no history; a pickle makes a leaf."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ class Copies:
         return copied
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
-        if self._node is not None:
-            raise RuntimeError(f"pickle: only leaves can be pickled, not the result of {self._node.operator}")
+        # The result of an operator comes back as a leaf, as PyTorch's does.
         array = backend_of(self.array).to_numpy(self.array)
         return _rebuild, (type(self), array, str(self.device), self._requires, getattr(self, "__dict__", None))
 

@@ -11,14 +11,13 @@ from copy import copy
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
-from .backward import as_array, conjugate, fit
-from .errors import describe
+from .backward import changed_by, conjugate, fit, replaced_by, shown_to_hooks
 from .graph import AccumulateGrad, Node
-from .hooks import LeafHooks, RemovableHandle
+from .hooks import LeafHooks, NodeHooks, RemovableHandle
 from .mutation import read_through_base
 from .plan import WHOLE, Plan, pull
 from .reentrant import reentrant
-from .tensor import Tensor, new_tensor, tensor_method
+from .tensor import Tensor, tensor_method
 
 
 @tensor_method
@@ -43,9 +42,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     if not self._requires:
         raise RuntimeError("register_hook: cannot register a hook on a Tensor that does not require grad")
     if self._node is None:
-        if self._hooks is None:
-            self._hooks = LeafHooks()
-        return RemovableHandle(self._hooks.on_gradient, hook)
+        return RemovableHandle(_leaf_hooks(self).on_gradient, hook)
     read_through_base(self)
     if self._node.hooks is None:
         self._node.hooks = {}
@@ -65,16 +62,14 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     tensor([3., 3.])
 
     Raises:
-        RuntimeError: the Tensor is not a leaf or needs no gradient.
+        RuntimeError: the Tensor is not a leaf or needs no gradient; by backward, where the hook returns something.
     """
     if not self._requires or self._node is not None:
         raise RuntimeError(
             "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be registered on non-leaf tensors; "
             "wanted a leaf that requires grad"
         )
-    if self._hooks is None:
-        self._hooks = LeafHooks()
-    return RemovableHandle(self._hooks.on_accumulation, hook)
+    return RemovableHandle(_leaf_hooks(self).on_accumulation, hook)
 
 
 @tensor_method
@@ -108,11 +103,16 @@ def retain_grad(self: Tensor) -> None:
     self._node.hooks[-id(self)] = keep
 
 
-def hooked(plan: Plan, node: Node, hooks: dict[int, Callable[[Any, Any], Any]]) -> Plan:
-    """A plan as the given one, for one node, whose hooks see the gradients that go out beside those that came in."""
+def hooked(plan: Plan, node: Node, hooks: NodeHooks) -> Plan:
+    """A plan as the given one, for one node, whose hooks see the gradients that come in, and those that go out."""
     hooked_plan = copy(plan)
+    me = ref(node)  # which holds the plan: a cycle would keep the graph until the collector runs
 
     def joint(g: Any, saved: Any, needs: tuple[bool, ...]) -> list[Any]:
+        node = me()
+        assert node is not None
+        for before in list(hooks.before.values()):
+            g = changed_by(before, g, node)
         together: Any = None if plan.joint is None else plan.joint(g, saved, needs)
         found: list[Any] = [None] * len(node.parents)
         for index, rule, place in plan.rules:
@@ -122,12 +122,12 @@ def hooked(plan: Plan, node: Node, hooks: dict[int, Callable[[Any, Any], Any]]) 
                 gi = fit(gi, parent if type(parent) is Node else parent.array, node)
             found[index] = gi
         recorded = any(isinstance(x, Tensor) for x in (g if isinstance(g, tuple) else (g,)))
-        outgoing = tuple([_shown(x) for x in found])
-        incoming = tuple([_shown(x) for x in g]) if isinstance(g, tuple) else (_shown(g),)
-        for hook in list(hooks.values()):
+        outgoing = tuple([shown_to_hooks(x) for x in found])
+        incoming = tuple([shown_to_hooks(x) for x in g]) if isinstance(g, tuple) else (shown_to_hooks(g),)
+        for hook in list(hooks.after.values()):
             changed = reentrant(hook, outgoing, incoming)
             if changed is not None:
-                outgoing = _replaced(node, outgoing, changed)
+                outgoing = replaced_by(node, outgoing, changed)
         return [x if x is None or recorded else conjugate(x).array for x in outgoing]
 
     hooked_plan.joint = joint
@@ -135,23 +135,11 @@ def hooked(plan: Plan, node: Node, hooks: dict[int, Callable[[Any, Any], Any]]) 
     return hooked_plan
 
 
-def _shown(g: Any) -> Tensor | None:
-    return None if g is None else conjugate(g if isinstance(g, Tensor) else new_tensor(as_array(g)))
-
-
-def _replaced(node: Node, gradients: tuple[Any, ...], changed: Any) -> tuple[Any, ...]:
-    changed = changed if isinstance(changed, tuple) else (changed,)
-    if len(changed) != len(gradients) or not all(x is None or isinstance(x, Tensor) for x in changed):
-        raise RuntimeError(
-            f"hook of {node!r}: wanted None or a tuple of {len(gradients)} Tensors or None, got {describe(changed)}"
-        )
-    return changed
-
-
 def register_node_hook(self: Node, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
     """Call ``hook(grad_inputs, grad_outputs)`` when a walk has passed this node; what it returns replaces the first.
 
-    Both are tuples of Tensors, with None where no gradient goes; the inputs' are in the order of ``next_functions``.
+    Both are tuples of Tensors, with None where no gradient goes; the inputs' are in the order of the operator's inputs,
+    and the outputs' are all those of the operator.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> y = x * 3
@@ -159,29 +147,25 @@ def register_node_hook(self: Node, hook: Callable[[Any, Any], Any]) -> Removable
     >>> y.sum().backward()
     tensor([3., 3.]) tensor([1., 1.])
     """
-    if self.plan.node_hooks is None:
-        hooks: dict[int, Callable[[Any, Any], Any]] = {}
-        self.plan = hooked(self.plan, self, hooks)
-        self.plan.node_hooks = hooks
-    return RemovableHandle(self.plan.node_hooks, hook)
+    return RemovableHandle(_node_hooks(self).after, hook)
 
 
 def register_prehook(self: Node, hook: Callable[[Any], Any]) -> RemovableHandle:
     """Call ``hook(grad_outputs)`` before a walk passes this node; what it returns replaces the gradients.
 
-    Raises:
-        RuntimeError: the node has several outputs; each has a node of its own.
+    It is called after the hooks of the node's Tensor, and not where the walk ends at this node.
     """
-    if self.plan.several:
-        raise RuntimeError(f"register_prehook: {self!r} has several outputs; register on the node of one of them")
+    return RemovableHandle(_node_hooks(self).before, hook)
 
-    def on_gradient(g: Tensor) -> Tensor | None:
-        changed = hook((g,))
-        return changed[0] if isinstance(changed, (tuple, list)) else changed
 
-    if self.hooks is None:
-        self.hooks = {}
-    return RemovableHandle(self.hooks, on_gradient)
+def _node_hooks(node: Node) -> NodeHooks:
+    if node.plan.select is not None:  # stands for one output: the operator's own node is below it
+        node = node.parents[0]
+    if node.plan.node_hooks is None:
+        hooks = NodeHooks()
+        node.plan = hooked(node.plan, node, hooks)
+        node.plan.node_hooks = hooks
+    return node.plan.node_hooks
 
 
 def register_leaf_hook(self: AccumulateGrad, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
@@ -189,17 +173,23 @@ def register_leaf_hook(self: AccumulateGrad, hook: Callable[[Any, Any], Any]) ->
 
     ``grad`` is what ``.grad`` holds then; PyTorch shows what was added.
     """
-    return self.variable.register_post_accumulate_grad_hook(lambda leaf: reentrant(hook, (), (leaf.grad,)))
+
+    def on_accumulation(leaf: Tensor) -> None:
+        reentrant(hook, (), (leaf.grad,))
+
+    return self.variable.register_post_accumulate_grad_hook(on_accumulation)
 
 
 def register_leaf_prehook(self: AccumulateGrad, hook: Callable[[Any], Any]) -> RemovableHandle:
     """Call ``hook((grad,))`` before a walk adds a gradient to the leaf's ``.grad``; its result is added instead."""
 
-    def on_gradient(g: Tensor) -> Tensor | None:
-        changed = hook((g,))
-        return changed[0] if isinstance(changed, (tuple, list)) else changed
+    return RemovableHandle(_leaf_hooks(self.variable).before_accumulation, hook)
 
-    return self.variable.register_hook(on_gradient)
+
+def _leaf_hooks(leaf: Tensor) -> LeafHooks:
+    if leaf._hooks is None:
+        leaf._hooks = LeafHooks()
+    return leaf._hooks
 
 
 _metadata: WeakKeyDictionary[Node, dict[str, Any]] = WeakKeyDictionary()
@@ -210,7 +200,13 @@ def metadata(self: Node) -> dict[str, Any]:
     return _metadata.setdefault(self, {})
 
 
+def leaf_metadata(self: AccumulateGrad) -> dict[str, Any]:
+    """A dictionary for programs to write to, kept as long as the leaf."""
+    return _leaf_hooks(self.variable).metadata
+
+
 Node.metadata = property(metadata)  # type: ignore[attr-defined]
+AccumulateGrad.metadata = property(leaf_metadata)  # type: ignore[attr-defined]
 AccumulateGrad.register_hook = register_leaf_hook  # type: ignore[attr-defined]
 AccumulateGrad.register_prehook = register_leaf_prehook  # type: ignore[attr-defined]
 Node.register_hook = register_node_hook  # type: ignore[attr-defined]

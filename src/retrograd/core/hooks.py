@@ -9,13 +9,25 @@ from typing import Any
 
 
 class LeafHooks:
-    """The hooks of a leaf: on its finished gradient, and after that was added to ``.grad``."""
+    """The hooks of a leaf: on its finished gradient, before that is added to ``.grad``, and after that."""
 
-    __slots__ = ("on_accumulation", "on_gradient")
+    __slots__ = ("before_accumulation", "metadata", "on_accumulation", "on_gradient")
 
     def __init__(self) -> None:
+        self.metadata: dict[str, Any] = {}  # of programs, see ``hook_methods.metadata``
         self.on_gradient: dict[int, Callable[[Any], Any]] = {}
+        self.before_accumulation: dict[int, Callable[[Any], Any]] = {}
         self.on_accumulation: dict[int, Callable[[Any], Any]] = {}
+
+
+class NodeHooks:
+    """The hooks of a node that see all its gradients: before its rules run, and after that."""
+
+    __slots__ = ("after", "before")
+
+    def __init__(self) -> None:
+        self.before: dict[int, Callable[[Any], Any]] = {}
+        self.after: dict[int, Callable[[Any, Any], Any]] = {}
 
 
 class RemovableHandle:
@@ -30,6 +42,10 @@ class RemovableHandle:
         if prepend:
             assert isinstance(hooks, OrderedDict)
             hooks.move_to_end(self.id, last=False)
+
+    def hooks_dict_ref(self) -> dict[int, Any]:
+        """The hooks that the handle's own is among, by the handles' ``id``: PyTorch's name for them."""
+        return self._hooks
 
     def remove(self) -> None:
         """Take the hook back; a second call does nothing."""

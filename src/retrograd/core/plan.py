@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from .devices import is_array
+from .hooks import NodeHooks
 
 Rule = Callable[..., Any]
 
@@ -76,7 +77,7 @@ class Plan:
 
     def __init__(self, primitive: Recordable, mask: int) -> None:
         self.primitive = primitive
-        self.node_hooks: dict[int, Callable[..., Any]] | None = None
+        self.node_hooks: NodeHooks | None = None
         self.select: int | None = None
         self.several = primitive.outputs != 1
         # Elementwise, a gradient has the output's shape: only for an input of another shape is it to be summed back.

@@ -58,7 +58,7 @@ def register_module_forward_hook(
     Args:
         hook: the function.
         with_kwargs: call it as ``hook(module, args, kwargs, output)``.
-        always_call: call it also after a forward that raised, with None for the output.
+        always_call: call it also when a pre-hook, the forward or an earlier hook raised, with None for the output.
     """
     return _Handle(forward_hooks, (hook, with_kwargs, always_call))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
@@ -105,37 +106,50 @@ class Module(State):
         return result
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook, with_kwargs in [*everywhere.forward_pre_hooks.values(), *self._forward_pre_hooks.values()]:
-            if with_kwargs:
-                changed = hook(self, args, kwargs)
-                if changed is not None:
-                    args, kwargs = changed
-            else:
-                changed = hook(self, args)
-                if changed is not None:
-                    args = changed if isinstance(changed, tuple) else (changed,)
-        backward = None
-        on_gradients = [*everywhere.backward_hooks.values(), *self._backward_hooks.values()]
-        before_gradients = [*everywhere.backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
-        if on_gradients or before_gradients:
-            from .hooks import BackwardHooks
-
-            backward = BackwardHooks(self, on_gradients, before_gradients)
-            args = backward.watch_inputs(args)
         pending = [*everywhere.forward_hooks.values(), *self._forward_hooks.values()]
         try:
+            for hook, with_kwargs in [*everywhere.forward_pre_hooks.values(), *self._forward_pre_hooks.values()]:
+                if with_kwargs:
+                    changed = hook(self, args, kwargs)
+                    if changed is not None:
+                        args, kwargs = changed
+                else:
+                    changed = hook(self, args)
+                    if changed is not None:
+                        args = changed if isinstance(changed, tuple) else (changed,)
+            backward = None
+            on_gradients = [*everywhere.backward_hooks.values(), *self._backward_hooks.values()]
+            before_gradients = [*everywhere.backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+            if on_gradients or before_gradients:
+                from .hooks import BackwardHooks
+
+                backward = BackwardHooks(self, on_gradients, before_gradients)
+                args = backward.watch_inputs(args)
             result = self.forward(*args, **kwargs)
+            # What was registered or removed by the forward counts.
+            pending = [*everywhere.forward_hooks.values(), *self._forward_hooks.values()]
             while pending:
                 hook, with_kwargs, _ = pending.pop(0)
                 changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
                 if changed is not None:
                     result = changed
         except Exception:
-            for hook, with_kwargs, always in pending:
-                if always:
-                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
+            self._call_always_called(pending, args, kwargs)
             raise
         return result if backward is None else backward.watch_outputs(result)
+
+    def _call_always_called(self, hooks: list[tuple[Any, bool, bool]], args: Any, kwargs: dict[str, Any]) -> None:
+        """After an error, call the hooks that want it; an error of theirs is a warning beside the first error."""
+        for hook, with_kwargs, always in hooks:
+            if always:
+                try:
+                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
+                except Exception as error:
+                    warnings.warn(
+                        f"a forward hook with always_call=True raised an error, which was silenced because "
+                        f"another error was raised before it: {error}",
+                        stacklevel=2,
+                    )
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -148,8 +162,8 @@ class Module(State):
     ) -> RemovableHandle:
         """Call ``hook(module, args, output)`` after each forward; what it returns replaces the output.
 
-        With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``; with ``always_call`` also after a
-        forward that raised, with None for the output.
+        With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``; with ``always_call`` also when
+        a pre-hook, the forward or an earlier hook raised, with None for the output.
         """
         return RemovableHandle(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
 

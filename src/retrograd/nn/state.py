@@ -210,9 +210,9 @@ class State:
                     continue
                 value = found
             tensor: Tensor = getattr(self, name)
-            if tensor.array.shape == () and value.array.shape == (1,):  # as PyTorch before 0.4 saved numbers
+            if tensor.shape == () and value.shape == (1,):  # as PyTorch before 0.4 saved numbers
                 value = value[0]
-            if value.array.shape != tensor.array.shape:
+            if value.shape != tensor.shape:
                 error_msgs.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
             elif local_metadata.get("assign_to_params_buffers"):
                 assignments.append(partial(self._assign, name, value))

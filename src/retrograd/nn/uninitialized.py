@@ -87,6 +87,13 @@ class Uninitialized:
         """It is nobody's result."""
         return True
 
+    def share_memory_(self) -> NoReturn:
+        """Raise RuntimeError: there is no memory to share yet."""
+        raise RuntimeError(
+            f"can't share memory on an uninitialized {self.becomes.__name__.lower()}: call the lazy module with an "
+            "example input first"
+        )
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 

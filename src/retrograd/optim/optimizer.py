@@ -240,7 +240,7 @@ class Optimizer:
 
         ids = [id(parameter) for parameter in entries]
         if len(set(ids)) != len(ids):
-            warnings.warn(f"{me}: the parameter group contains duplicate parameters", stacklevel=3)
+            warnings.warn(f"{me}: optimizer contains a parameter group with duplicate parameters", stacklevel=3)
         for other in self.param_groups:
             if ("param_names" in group) != ("param_names" in other):
                 raise ValueError(f"{me}: all optimizer param groups should be with/without names")

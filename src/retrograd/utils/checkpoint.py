@@ -1,5 +1,7 @@
 """``retrograd.autograd.checkpoint`` under PyTorch's name: ``from retrograd.utils.checkpoint import checkpoint``."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..autograd.checkpoint import checkpoint as checkpoint
@@ -9,6 +11,19 @@ from ..core.fallback import legacy_names
 
 def set_checkpoint_debug_enabled(enabled: bool | None) -> None:
     """Taken for compatibility: an error says what differed in any case."""
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Taken for compatibility: a second run always goes to its end, and so costs as much as the first.
+
+    >>> import retrograd as rg
+    >>> from retrograd.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+    >>> x = rg.ones(2, requires_grad=True)
+    >>> with set_checkpoint_early_stop(False):
+    ...     y = checkpoint(rg.exp, x, use_reentrant=False)
+    """
+    yield
 
 
 if not TYPE_CHECKING:

@@ -57,9 +57,10 @@ class ParametrizationList(ModuleList):
         value: Any = original
         with no_grad():
             for module in reversed(list(modules)):
-                if hasattr(module, "right_inverse"):
-                    value = module.right_inverse(value)
+                value = _inverse(module, value)
         self.is_tensor = isinstance(value, Tensor)
+        _check_originals(value, original)
+        before = original.data
         if isinstance(value, Tensor):
             # The Parameter stays the same object: optimizers may hold it already.
             kept = original if isinstance(original, Parameter) else value
@@ -69,10 +70,15 @@ class ParametrizationList(ModuleList):
         else:
             self.ntensors = len(value)
             for place, tensor in enumerate(value):
-                trained = Parameter(tensor.detach()) if isinstance(original, Parameter) else tensor
-                self._enter(f"original{place}", trained)
+                if isinstance(original, Parameter):
+                    tensor = Parameter(tensor.detach(), requires_grad=original.requires_grad)
+                self._enter(f"original{place}", tensor)
         if not unsafe:
-            _check_same(self(), original)
+            try:
+                _check_same(self(), before)
+            except Exception:
+                original.data = before
+                raise
 
     def _enter(self, name: str, tensor: Tensor) -> None:
         if isinstance(tensor, Parameter):
@@ -97,7 +103,7 @@ class ParametrizationList(ModuleList):
             if len(given) != len(originals):
                 raise ValueError(f"right_inverse: wanted {len(originals)} Tensors, got {len(given)}")
             for original, new in zip(originals, given, strict=True):
-                if original.shape != new.shape:
+                if original.shape != new.shape or original.dtype != new.dtype:
                     raise ValueError(f"right_inverse: wanted a Tensor like {describe(original)}, got {describe(new)}")
                 original.copy_(new)
 
@@ -107,6 +113,33 @@ class ParametrizationList(ModuleList):
         for module in rest:
             result = module(result)
         return result
+
+
+def _inverse(module: Module, value: Any) -> Any:
+    """What a parametrization starts from to give ``value``: the value itself where it has no ``right_inverse``."""
+    if hasattr(module, "right_inverse"):
+        try:
+            return module.right_inverse(value)
+        except NotImplementedError:
+            pass
+    return value
+
+
+def _check_originals(value: Any, original: Tensor) -> None:
+    """Refuse what no first parametrization can start from."""
+    if isinstance(value, Tensor):
+        if value.dtype != original.dtype or value.device != original.device:
+            raise ValueError(
+                "register_parametrization: where right_inverse outputs one tensor, it may not change the dtype or "
+                f"device of {describe(original)}, got {describe(value)}"
+            )
+        return
+    what = "register_parametrization: right_inverse must return a Tensor or a Sequence of tensors"
+    if not isinstance(value, Sequence):
+        raise ValueError(f"{what}, got {type(value).__name__}")
+    for place, tensor in enumerate(value):
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"{what}, got element {place} of the sequence with type {type(tensor).__name__}")
 
 
 def _check_same(result: Any, original: Tensor) -> None:
@@ -164,8 +197,9 @@ def register_parametrization(
     """Compute ``module.<tensor_name>`` from now on as ``parametrization(original)``.
 
     The original becomes ``module.parametrizations.<tensor_name>.original``. A parametrization may have a method
-    ``right_inverse(value)`` that gives the original, or a tuple of originals, for a value: it sets the first originals,
-    and is used when the attribute is assigned. Several parametrizations are applied in the order of registration.
+    ``right_inverse(value)`` that gives the original, or a tuple of originals, for a value: that of the first
+    parametrization sets the originals, so that the value stays; all are used when the attribute is assigned. Several
+    parametrizations are applied in the order of registration; a further one changes the value.
 
     Args:
         module: the owner of the Tensor.
@@ -206,19 +240,19 @@ def register_parametrization(
 
 
 def _extend(entry: ParametrizationList, value: Tensor, parametrization: Module, unsafe: bool) -> None:
-    """Apply one more parametrization after those there are, keeping the value where that can be done."""
-    with no_grad():
-        wanted: Any = value
-        if hasattr(parametrization, "right_inverse"):
-            wanted = parametrization.right_inverse(value)
-            if not isinstance(wanted, Tensor):
-                raise ValueError(
-                    "register_parametrization: only the first parametrization may start from several Tensors"
-                )
-        if not unsafe:
-            _check_same(parametrization(wanted), value)
-        if hasattr(parametrization, "right_inverse"):
-            entry.right_inverse(wanted)
+    """Apply one more parametrization after those there are; the originals stay as they are."""
+    if not unsafe:
+        with no_grad():
+            result: Any = parametrization(value)
+            _check_same(result, value)
+            start = _inverse(parametrization, result)
+        if not isinstance(start, Tensor):
+            raise ValueError(f"parametrization.right_inverse must return a tensor, got {type(start).__name__}")
+        if start.dtype != value.dtype or start.shape != value.shape:
+            raise ValueError(
+                f"parametrization.right_inverse must return a Tensor like {describe(value)}, got {describe(start)}; "
+                "pass unsafe=True to allow another"
+            )
     entry.append(parametrization)
     entry.unsafe = entry.unsafe or unsafe
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...core.errors import describe
 from ...core.tensor import Tensor, new_tensor
 from ...ops.indexing.gather import index_select
 from ...ops.make.filled import full
@@ -54,24 +55,50 @@ class PackedSequence(_Fields):
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The sequences in another dtype or on another device."""
-        data = self.data.to(*args, **kwargs)
-        return self if data is self.data else type(self)(data, *self[1:])
+        return self._with(self.data.to(*args, **kwargs))
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The sequences on a GPU."""
-        return type(self)(self.data.cuda(*args, **kwargs), *self[1:])
+        return self._with(self.data.cuda(*args, **kwargs))
 
-    def cpu(self) -> PackedSequence:
+    def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The sequences in the CPU's memory."""
-        return self.to("cpu")
+        return self.to("cpu", *args, **kwargs)
 
     def double(self) -> PackedSequence:
         """The sequences in float64."""
-        return type(self)(self.data.double(), *self[1:])
+        return self._with(self.data.double())
 
     def float(self) -> PackedSequence:
         """The sequences in float32."""
-        return type(self)(self.data.float(), *self[1:])
+        return self._with(self.data.float())
+
+    def half(self) -> PackedSequence:
+        """The sequences in float16."""
+        return self._with(self.data.half())
+
+    def long(self) -> PackedSequence:
+        """The sequences in int64."""
+        return self._with(self.data.long())
+
+    def int(self) -> PackedSequence:
+        """The sequences in int32."""
+        return self._with(self.data.int())
+
+    def short(self) -> PackedSequence:
+        """The sequences in int16."""
+        return self._with(self.data.short())
+
+    def char(self) -> PackedSequence:
+        """The sequences in int8."""
+        return self._with(self.data.char())
+
+    def byte(self) -> PackedSequence:
+        """The sequences in uint8."""
+        return self._with(self.data.byte())
+
+    def _with(self, data: Tensor) -> PackedSequence:
+        return self if data is self.data else type(self)(data, *self[1:])
 
     @property
     def is_cuda(self) -> bool:
@@ -125,11 +152,15 @@ def pack_padded_sequence(
     if batch_first:
         input = input.transpose(0, 1)
     steps, batch = input.shape[:2]
+    if not counts.size or 0 in input.shape:
+        raise RuntimeError(
+            f"pack_padded_sequence: cannot pack empty tensors, got {describe(input)} and {counts.size} lengths"
+        )
     if counts.ndim != 1 or counts.size != batch:
         raise ValueError(f"pack_padded_sequence: wanted {batch} lengths, got {counts.tolist()}")
-    if counts.size and counts.min() <= 0:
+    if counts.min() <= 0:
         raise RuntimeError("Length of all samples has to be greater than 0, but found an element that is <= 0")
-    if counts.size and counts.max() > steps:
+    if counts.max() > steps:
         raise RuntimeError(f"pack_padded_sequence: the length {counts.max()} exceeds the {steps} steps of the input")
     order = None
     if not enforce_sorted:
@@ -201,6 +232,10 @@ def pad_sequence(
     tensor([[1, 2, 3],
             [4, 0, 0]])
     """
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(
+            f"pad_sequence: expected iterable for input sequences, but got arg of type {type(sequences).__name__}"
+        )
     listed = list(sequences)
     if not listed:
         raise RuntimeError("pad_sequence: received an empty list of sequences")

@@ -84,6 +84,8 @@ def _power_rule_y(g: Any, ans: Any, x: Any, y: Any) -> Any:
     # x^y log(x); at x = 0 its limit 0 for y > 0, which PyTorch takes for y = 0, too.
     at_zero = (x == 0) & (y.real >= 0)
     if _is_number(x):
+        if ans.dtype.kind == "c":
+            x = complex(x)  # the logarithm of a negative number is complex
         return g * ans * (np.log(x).item() if x != 0 else LOG(WHERE(at_zero, 1.0, ZEROS(g))))
     return KEEP(g * ans * LOG(WHERE(at_zero, 1.0, x)), ~at_zero)
 

@@ -113,7 +113,8 @@ def _advice(frame: FrameType, caller: Caller) -> str:
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-    if self.requires_grad and (dtype is None or np.dtype(dtype).kind not in "biu"):  # integers have no gradient
+    # Integers have no gradient, and inside no_grad none is wanted.
+    if self.requires_grad and modes.grad_enabled and (dtype is None or np.dtype(dtype).kind not in "biu"):
         frame = sys._getframe(1)
         raise ConversionError(
             "a Tensor that requires grad cannot become a NumPy array without losing its gradient: "
