@@ -359,6 +359,20 @@ def _lowered(level: Any, x: Tensor) -> tuple[Tensor, bool]:
     return x, False
 
 
+def _lowered_nest(level: Any, x: Any) -> tuple[Any, Any]:
+    """An argument with the Tensors of the layer below, and the same nest of the axes of their examples."""
+    if isinstance(x, Tensor):
+        value, mapped = _lowered(level, x)
+        return value, 0 if mapped else None
+    if isinstance(x, dict):
+        found = {key: _lowered_nest(level, value) for key, value in x.items()}
+        return {key: value for key, (value, _) in found.items()}, {key: dims for key, (_, dims) in found.items()}
+    if type(x) in (list, tuple):
+        parts = [_lowered_nest(level, value) for value in x]
+        return type(x)([value for value, _ in parts]), type(x)([dims for _, dims in parts])
+    return x, None
+
+
 def _in_full(level: Any, x: Tensor) -> Tensor:
     value, mapped = _lowered(level, x)
     return value if mapped else value.expand((level.size, *value.array.shape))
@@ -393,10 +407,19 @@ def _of_examples(
                 "vmap; leave out one of them"
             )
         info = VmapInfo(level.size, level.randomness)
+        nests = [_lowered_nest(level, x) for x in args]
         with on_level(level.below), below:
-            output, dims = cls.vmap(info, tuple(0 if mapped else None for mapped in flags), *values)
+            found = cls.vmap(info, tuple([dims for _, dims in nests]), *[value for value, _ in nests])
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise RuntimeError(f"{cls.__name__}.vmap: expected to have two returns, the outputs and their out_dims")
+        output, dims = found
         several = isinstance(output, (tuple, list))
         places = dims if several and isinstance(dims, (tuple, list)) else [dims] * (len(output) if several else 1)
+        if len(places) != (len(output) if several else 1) or not all(x is None or isinstance(x, int) for x in places):
+            raise RuntimeError(
+                f"{cls.__name__}.vmap: returned an incompatible (out_dims, output) tuple: out_dims must be an integer "
+                f"or None for all outputs, or one for each in the structure of the outputs, got {dims!r}"
+            )
         results = tuple(
             _lifted(level, y if dim is None else y.movedim(dim, 0), dim is not None)
             for y, dim in zip(output if several else (output,), places, strict=True)

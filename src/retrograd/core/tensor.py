@@ -202,9 +202,9 @@ class Tensor(Copies, TensorMethods):
         array([1., 1.], dtype=float32)
 
         Raises:
-            RuntimeError: the Tensor requires grad (call ``detach()`` first).
+            RuntimeError: the Tensor requires grad, and gradients are recorded (call ``detach()`` first).
         """
-        if self._requires and not force:
+        if self._requires and not force and modes.grad_enabled:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if watchers:
             tell_departed(self, "numpy")
