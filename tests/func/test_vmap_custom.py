@@ -217,3 +217,22 @@ def test_a_vmap_method_that_returns_no_pair_of_outputs_and_dims_is_an_error(retu
 
     with pytest.raises(RuntimeError, match="two returns|incompatible"):
         vmap(Wrong.apply)(rg.ones(3, 2))
+
+
+def test_a_vmap_method_may_return_a_nest_of_outputs_and_arrays():
+    class Parts(rg.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x, [x, x]
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return (x.T, [x, x.numpy()]), (1, [0, 0])
+
+    x = rg.arange(6.0).reshape(2, 3)
+    one, (two, three) = vmap(Parts.apply)(x)
+    assert one.tolist() == two.tolist() == three.tolist() == x.tolist()

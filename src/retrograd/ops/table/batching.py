@@ -53,7 +53,7 @@ def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, 
         if isinstance(column[0], tuple):
             parts = [joined(part) for part in zip(*column, strict=True)]
             return type(column[0])(*parts) if hasattr(column[0], "_fields") else tuple(parts)
-        stacked = np.stack(list(column))
+        stacked: Any = np.stack(list(column))
         return new_tensor(Batched(level, stacked[: level.size], True))
 
     with on_level(level.below):
