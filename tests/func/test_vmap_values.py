@@ -5,6 +5,7 @@ import pytest
 
 import retrograd as rg
 import retrograd.nn.functional as F
+from retrograd.compat import rarer
 from retrograd.func import grad, vmap
 
 RNG = np.random.default_rng(0)
@@ -73,6 +74,12 @@ def test_normal_takes_means_and_deviations_that_differ_between_examples(place):
     assert out.shape == (2, 4000)
     np.testing.assert_allclose(out.mean(1).numpy(), [5, 5] if place == "std" else [0, 100], atol=0.3)
     np.testing.assert_allclose(out.std(1).numpy(), [2, 2] if place == "mean" else [1, 3], rtol=0.1)
+
+
+def test_binomial_takes_counts_that_differ_between_examples():
+    counts = rg.tensor([[10.0] * 4000, [100.0] * 4000])
+    out = vmap(rarer.binomial, (0, None), randomness="different")(counts, rg.full((4000,), 0.5))
+    np.testing.assert_allclose(out.mean(1).numpy(), [5, 50], rtol=0.1)
 
 
 def test_an_out_that_all_examples_share_is_not_resized_to_hold_them():
