@@ -29,6 +29,13 @@ except RuntimeError as error:
 function, weights, buffers = make_functional_with_buffers(models[0], disable_autograd_tracking=True)
 assert not function(weights, buffers, x).requires_grad
 
+from functorch.experimental import chunk_vmap, replace_all_batch_norm_modules_
+for chunks in (1, 2, 3, 9):
+    assert torch.allclose(chunk_vmap(torch.dot, (0, None), chunks=chunks)(x, x[0]), x @ x[0])
+norm = replace_all_batch_norm_modules_(nn.Sequential(nn.BatchNorm1d(3)))
+assert torch.func.replace_all_batch_norm_modules_ is replace_all_batch_norm_modules_
+assert vmap(norm)(x.reshape(1, 5, 3)).shape == (1, 5, 3) and norm[0].running_mean is None
+
 found = Timer("x @ x.T", globals={"x": x}).timeit(10)
 assert found.times[0] > 0 and "10 runs each" in str(found)
 assert Timer("x.sum()", globals={"x": x}).blocked_autorange(min_run_time=0.01).median > 0

@@ -177,3 +177,62 @@ def test_custom_rules_hold_on_every_layer(name):
     check(jvp(lambda x: vmap(lambda a: f(a, w))(x), (x,), (x,))[1], COS * B * 5 * A)
     slopes = grad(lambda w: vmap(grad(lambda a: f(a, w).sum()))(x).sum())(w)
     check(slopes, (5 * COS - 5 * np.sin(A * B) * A * B).sum(0))
+
+
+class ScaledSum(rg.autograd.Function):
+    @staticmethod
+    def forward(x, scales):
+        return x + scales[0] * scales[1]
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def vmap(info, in_dims, x, scales):
+        assert in_dims == (0, [0, None])
+        return x + scales[0] * scales[1], 0
+
+
+def test_the_vmap_method_of_a_function_gets_the_tensors_inside_lists_for_all_examples():
+    x, scale = rg.arange(6.0).reshape(2, 3), rg.tensor([1.0, 2.0, 3.0])
+    out = vmap(ScaledSum.apply, in_dims=(0, [0, None]))(x, [x, scale])
+    np.testing.assert_allclose(out.numpy(), (x + x * scale).numpy())
+
+
+@pytest.mark.parametrize("returned", [lambda y: y, lambda y: (y, 0, 0), lambda y: (y, (0, 0)), lambda y: (y, "0")])
+def test_a_vmap_method_that_returns_no_pair_of_outputs_and_dims_is_an_error(returned):
+    class Wrong(rg.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return returned(x * 2)
+
+    with pytest.raises(RuntimeError, match="two returns|incompatible"):
+        vmap(Wrong.apply)(rg.ones(3, 2))
+
+
+def test_a_vmap_method_may_return_a_nest_of_outputs_and_arrays():
+    class Parts(rg.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x, [x, x]
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return (x.T, [x, x.numpy()]), (1, [0, 0])
+
+    x = rg.arange(6.0).reshape(2, 3)
+    one, (two, three) = vmap(Parts.apply)(x)
+    assert one.tolist() == two.tolist() == three.tolist() == x.tolist()

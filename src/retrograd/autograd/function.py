@@ -18,7 +18,7 @@ from ..core.fallback import legacy_names
 from ..core.graph import NOTHING, Node, edge_of, new_node
 from ..core.modes import modes, on_level, recording, watchers
 from ..core.mutation import check_writable, rewrite_history
-from ..core.primitive import Primitive, select_plan
+from ..core.primitive import Primitive, operand, select_plan
 from ..core.reentrant import reentrant
 from ..core.storage import leave, share
 from ..core.tensor import Tensor, new_tensor
@@ -359,6 +359,38 @@ def _lowered(level: Any, x: Tensor) -> tuple[Tensor, bool]:
     return x, False
 
 
+def _lowered_nest(level: Any, x: Any) -> tuple[Any, Any]:
+    """An argument with the Tensors of the layer below, and the same nest of the axes of their examples."""
+    if isinstance(x, Tensor):
+        value, mapped = _lowered(level, x)
+        return value, 0 if mapped else None
+    if isinstance(x, dict):
+        found = {key: _lowered_nest(level, value) for key, value in x.items()}
+        return {key: value for key, (value, _) in found.items()}, {key: dims for key, (_, dims) in found.items()}
+    if type(x) in (list, tuple):
+        parts = [_lowered_nest(level, value) for value in x]
+        return type(x)([value for value, _ in parts]), type(x)([dims for _, dims in parts])
+    return x, None
+
+
+def _lifted_nest(cls: type[Function], level: Any, output: Any, dims: Any) -> Any:
+    """What the method ``vmap`` returned, as Tensors of the level."""
+    if isinstance(output, (list, tuple)):
+        places = [dims] * len(output) if dims is None or isinstance(dims, int) else dims
+        kind = tuple if isinstance(output, tuple) else list
+        if isinstance(places, (kind, list)) and len(places) == len(output):
+            return kind([_lifted_nest(cls, level, y, dim) for y, dim in zip(output, places, strict=True)])
+    elif not isinstance(output, Tensor) and not is_array(output):
+        return output
+    elif dims is None or isinstance(dims, int):
+        output = operand(output)
+        return _lifted(level, output if dims is None else output.movedim(dims, 0), dims is not None)
+    raise RuntimeError(
+        f"{cls.__name__}.vmap: returned an incompatible (output, out_dims) pair: out_dims must be an integer or None "
+        f"for all outputs, or a nest like the outputs, got {dims!r}"
+    )
+
+
 def _in_full(level: Any, x: Tensor) -> Tensor:
     value, mapped = _lowered(level, x)
     return value if mapped else value.expand((level.size, *value.array.shape))
@@ -393,15 +425,12 @@ def _of_examples(
                 "vmap; leave out one of them"
             )
         info = VmapInfo(level.size, level.randomness)
+        nests = [_lowered_nest(level, x) for x in args]
         with on_level(level.below), below:
-            output, dims = cls.vmap(info, tuple(0 if mapped else None for mapped in flags), *values)
-        several = isinstance(output, (tuple, list))
-        places = dims if several and isinstance(dims, (tuple, list)) else [dims] * (len(output) if several else 1)
-        results = tuple(
-            _lifted(level, y if dim is None else y.movedim(dim, 0), dim is not None)
-            for y, dim in zip(output if several else (output,), places, strict=True)
-        )
-        output = results if several else results[0]
+            found = cls.vmap(info, tuple([dims for _, dims in nests]), *[value for value, _ in nests])
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise RuntimeError(f"{cls.__name__}.vmap: expected to have two returns, the outputs and their out_dims")
+        output = _lifted_nest(cls, level, *found)
         if cls.setup_context is not Function.setup_context:
             with recording(False):
                 cls.setup_context(ctx, args, output)

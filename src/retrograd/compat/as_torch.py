@@ -54,7 +54,8 @@ class _Loader:
             vars(module).update(names, __version__=__version__, __path__=[])
             return module
         old = spec.name.partition(".")[0] == "functorch"
-        path = f"retrograd.compat.{spec.name}" if old else "retrograd" + spec.name.removeprefix("torch")
+        room = spec.name.removesuffix(".experimental")  # functorch.experimental has the names of functorch
+        path = f"retrograd.compat.{room}" if old else "retrograd" + spec.name.removeprefix("torch")
         try:
             found = import_module(path)
             self._own = found.__spec__  # which the import system replaces by that of the other name

@@ -17,8 +17,54 @@ from ..func import jvp as jvp
 from ..func import linearize as linearize
 from ..func import vjp as vjp
 from ..func import vmap as vmap
+from ..func.batching import batch_size
+from ..nn.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 
 Weights = tuple[Tensor, ...]
+
+__all__ = [
+    "chunk_vmap", "combine_state_for_ensemble", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+    "linearize", "make_functional", "make_functional_with_buffers", "replace_all_batch_norm_modules_", "vjp", "vmap",
+]  # fmt: skip
+__path__: list[str] = []  # functorch.experimental has the same names
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Make every BatchNorm in a module use the statistics of its batch alone, as ``vmap`` needs.
+
+    Args:
+        root: the Module, which is changed in place.
+
+    Returns:
+        The module.
+    """
+    for module in root.modules():
+        if isinstance(module, (BatchNorm1d, BatchNorm2d, BatchNorm3d)):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
+def chunk_vmap(
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2
+) -> Callable[..., Any]:
+    """``vmap`` over so many parts of the examples, one after the other.
+
+    Args:
+        func, in_dims, out_dims, randomness: as ``vmap`` takes them.
+        chunks: the number of parts.
+
+    Raises:
+        ValueError: ``chunks`` is less than 1.
+    """
+    if chunks < 1:
+        raise ValueError(f"chunk_vmap: chunks must be at least 1, got {chunks}")
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        size = batch_size(func, in_dims, args)
+        return vmap(func, in_dims, out_dims, randomness, chunk_size=max(1, -(-size // chunks)))(*args, **kwargs)
+
+    return mapped
 
 
 def make_functional_with_buffers(

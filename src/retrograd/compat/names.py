@@ -17,6 +17,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.autograd.function": ("variable",),
     "retrograd.compiler": ("dynamo",),
     "retrograd.nn": ("modules",),
+    "retrograd.func": ("functorch",),
     "retrograd.nn.attention": ("attention_backends",),
     "retrograd.nn.functional": ("functions",),
     "retrograd.nn.init": ("init",),

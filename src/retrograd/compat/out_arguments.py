@@ -170,6 +170,11 @@ def _check_dtype(name: str, out: Tensor, result: Tensor, count: int) -> None:
 def _write(name: str, out: Tensor, result: Tensor) -> None:
     with no_grad():
         if out.array.shape != result.array.shape:
+            if getattr(result.array, "level", None) is not getattr(out.array, "level", None):
+                raise RuntimeError(
+                    f"{name}: out {describe(out)} is the same for all examples of vmap, so it cannot be resized to "
+                    "hold a result that differs between them; return the result from the function instead"
+                )
             if out.array.size:
                 warnings.warn(
                     f"{name}: out {describe(out)} was resized to the result's size {tuple(result.shape)}; this is "

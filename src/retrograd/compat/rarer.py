@@ -12,7 +12,7 @@ import numpy as np
 from .._generated import functional as F
 from .._generated import linalg as _linalg
 from .._generated import toplevel as _ops
-from ..core.devices import backend_for
+from ..core.devices import backend_for, backend_of
 from ..core.modes import modes
 from ..core.tensor import Tensor, new_tensor
 from ..func import vmap as vmap
@@ -64,13 +64,17 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **option
 
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Numbers from the binomial distributions of ``count`` trials with probability ``prob``."""
-    from ..ops.make.random_arrays import source_of
+    from ..ops.make.random_arrays import drawn_from, source_of
 
-    trials, chance = count.detach().cpu().array, prob.detach().cpu().array
-    if not (trials >= 0).all() or not ((chance >= 0) & (chance <= 1)).all():
-        raise RuntimeError("binomial: wanted counts of at least 0 and probabilities between 0 and 1")
-    drawn = source_of(generator).numpy.binomial(trials.astype(np.int64), chance.astype(np.float64))
-    return new_tensor(np.asarray(drawn, count.dtype)).to(count.device)
+    def on_host(trials: Any, chances: Any) -> Any:
+        backend = backend_of(trials)
+        trials, chances = backend.to_numpy(trials), backend.to_numpy(chances)
+        if not (trials >= 0).all() or not ((chances >= 0) & (chances <= 1)).all():
+            raise RuntimeError("binomial: wanted counts of at least 0 and probabilities between 0 and 1")
+        drawn = source_of(generator).numpy.binomial(trials.astype(np.int64), chances.astype(np.float64))
+        return backend.asarray(np.asarray(drawn, count.dtype))
+
+    return new_tensor(drawn_from(on_host, count.array, prob.array))
 
 
 def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:

@@ -202,7 +202,7 @@ class Tensor(Copies, TensorMethods):
         array([1., 1.], dtype=float32)
 
         Raises:
-            RuntimeError: the Tensor requires grad (call ``detach()`` first), and nothing switched recording off.
+            RuntimeError: the Tensor requires grad, and gradients are recorded (call ``detach()`` first).
         """
         if self._requires and not force and modes.grad_enabled:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")

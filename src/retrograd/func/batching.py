@@ -89,6 +89,12 @@ def vmap(
     return mapped
 
 
+def batch_size(func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]) -> int:
+    """The number of examples that ``vmap(func, in_dims)`` finds in arguments."""
+    name = _name(func)
+    return _size(name, *_inputs(name, in_dims, args))
+
+
 def _run(
     func: Callable[..., Any],
     name: str,

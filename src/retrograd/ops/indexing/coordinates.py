@@ -13,6 +13,7 @@ from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ..reduce.searching import nonzero
 from ..table.arguments import integer, integers
+from ..table.batching import called_per_example
 from ..table.registry import operator
 from ..table.types import Operand, Size
 
@@ -101,6 +102,7 @@ def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
 
 
 @operator(method=False, differentiable=False, real=True)
+@called_per_example
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each of ``elements`` occurs in ``test_elements``; NaN occurs nowhere.
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...core.devices import array_module
+from ...core.devices import all_examples, array_module
 from ...core.dtypes import precision
 from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
@@ -162,7 +162,7 @@ def lstsq(
     rank = (values > cut * values.max(axis=-1, keepdims=True)).sum(axis=-1) if values.size else values.sum(axis=-1)
     xp = array_module(a)
     residuals = new_tensor(xp.empty((0,), a.dtype))
-    if rows > columns and bool((rank == columns).all()):
+    if rows > columns and bool((all_examples(rank) == columns).all()):
         rest = a @ solution - b
         residuals = (rest * rest.conj()).real.sum(-2) if rest.dtype.kind == "c" else (rest**2).sum(-2)
     return LstsqResult(

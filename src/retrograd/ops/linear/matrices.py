@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import array_module
+from ...core.devices import all_examples, array_module
 from ...core.dtypes import INEXACT
 from ...core.errors import describe
 from ...core.primitive import operand
@@ -41,7 +41,8 @@ def finite(x: Any) -> Any:
     Raises:
         LinAlgError: one is infinite or NaN.
     """
-    if not array_module(x).isfinite(x).all():
+    numbers = all_examples(x)
+    if not array_module(numbers).isfinite(numbers).all():
         raise np.linalg.LinAlgError(
             "the algorithm failed to converge because the input matrix contained non-finite values"
         )

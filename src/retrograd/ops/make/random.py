@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.devices import all_examples
 from ...core.dtypes import INEXACT, DType, as_dtype
 from ...core.layout import broadcast_shapes
 from ...core.primitive import operand
@@ -322,7 +323,7 @@ def normal(
     ((2, 3), (3,))
     """
     deviation = operand(std, "std").array
-    if deviation.size and not bool((deviation >= 0).all()):
+    if deviation.size and not bool((all_examples(deviation) >= 0).all()):
         raise RuntimeError("expects every std >= 0")
     if size is not None:
         noise = randn(size, generator=generator, dtype=dtype, device=device)

@@ -14,6 +14,7 @@ from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ..table.arguments import integer
+from ..table.batching import called_per_example
 from ..table.registry import operator
 
 
@@ -98,6 +99,7 @@ def _weight(weight: Any, shape: tuple[int, ...], x: Any) -> Any:
 
 
 @operator(differentiable=False)
+@called_per_example
 def histogram(
     input: Tensor,
     bins: int | Tensor = 100,

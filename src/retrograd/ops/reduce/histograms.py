@@ -9,11 +9,13 @@ from ...core.dtypes import FLOATING
 from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
+from ..table.batching import called_per_example
 from ..table.registry import operator
 from ..table.types import Operand
 
 
 @operator(differentiable=False)
+@called_per_example
 def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: how many elements lie in each of ``bins`` equal intervals.
 
@@ -57,6 +59,7 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Te
 
 
 @operator(differentiable=False, real=True)
+@called_per_example
 def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0) -> Tensor:
     """``y_n = sum_i [x_i = n] weights_i``: how often each number 0, 1, 2, ... occurs, or the sum of its weights.
 

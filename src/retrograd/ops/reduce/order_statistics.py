@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import numpy as np
 from numpy import ndarray
 
-from ...core.devices import array_module
+from ...core.devices import all_examples, array_module
 from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.quiet import silent
@@ -273,7 +273,8 @@ def _quantile(
         raise RuntimeError(f"argument q must be a number or have 1 dimension, got {describe(levels)}")
     if levels.array.dtype != x.array.dtype:
         raise RuntimeError(f"argument q must have the dtype of the input, {x.dtype}, not {levels.dtype}")
-    if not bool(((levels.array >= 0) & (levels.array <= 1)).all()):
+    numbers = all_examples(levels.array)
+    if not bool(((numbers >= 0) & (numbers <= 1)).all()):
         raise RuntimeError(f"argument q must lie in [0, 1], got {describe(q)}")
     shape = x.array.shape
     if dim is None:

@@ -14,6 +14,7 @@ from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ...kernels.layout.search import coordinates
 from ..table.arguments import dimension
+from ..table.batching import called_per_example
 from ..table.registry import operator
 from ..table.types import Dim, Operand
 from .sorting import mesh
@@ -141,6 +142,7 @@ def unique_consecutive(
 
 
 @operator(method=False, differentiable=False, real=True)
+@called_per_example
 def searchsorted(
     sorted_sequence: Operand,
     input: Operand,

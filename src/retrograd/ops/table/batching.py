@@ -6,20 +6,63 @@ below, where all examples lie along a first axis (see core.batching). Elementwis
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ...core.devices import array_module, is_array
-from ...core.modes import on_level
-from ...core.tensor import Tensor
+from ...core.modes import modes, on_level
+from ...core.tensor import Tensor, new_tensor
 
 if TYPE_CHECKING:
-    from ...core.batching import Call
+    from ...core.batching import Call, Level
 
 Rule = Callable[[Any], Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def called_per_example(function: Function) -> Function:
+    """Inside ``vmap``, call ``function``, which has no derivative and reads values, once per example."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if modes.level is None:
+            return function(*args, **kwargs)
+        level = modes.level.of((*args, *kwargs.values()))
+        return function(*args, **kwargs) if level is None else _stacked_calls(level, called, args, kwargs)
+
+    return called  # type: ignore[return-value]
+
+
+def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The results of ``function`` on each example of ``level``, as Tensors of that level."""
+    from ...core.batched import Batched  # loaded with vmap
+
+    def example(x: Any, index: int) -> Any:
+        array = x.array if isinstance(x, Tensor) else x
+        if type(array) is not Batched or array.level is not level:
+            return x
+        if not array.mapped:
+            return array.value
+        return array.value[index] if level.size else array.value.new_zeros(array.shape)
+
+    def joined(column: Sequence[Any]) -> Any:
+        if isinstance(column[0], tuple):
+            parts = [joined(part) for part in zip(*column, strict=True)]
+            return type(column[0])(*parts) if hasattr(column[0], "_fields") else tuple(parts)
+        stacked: Any = np.stack(list(column))
+        return new_tensor(Batched(level, stacked[: level.size], True))
+
+    with on_level(level.below):
+        return joined(
+            [
+                function(*[example(x, i) for x in args], **{name: example(x, i) for name, x in kwargs.items()})
+                for i in range(level.size or 1)
+            ]
+        )
 
 
 def moved(dims: Any, ndim: int) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.devices import all_examples
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, apply1, operand
 from ....core.tensor import Tensor
@@ -110,7 +111,8 @@ def binary_cross_entropy(
     x, y = floating_operand(input), operand(target, "target")
     if x.array.shape != y.array.shape:
         raise InvalidValue(f"input {describe(x)} and target {describe(y)} must have the same size")
-    if x.array.size and not bool(((x.array >= 0) & (x.array <= 1)).all()):
+    probabilities = all_examples(x.array)
+    if probabilities.size and not bool(((probabilities >= 0) & (probabilities <= 1)).all()):
         raise RuntimeError(f"all elements of input should be between 0 and 1, in {describe(x)}")
     if weight is None:
         return apply(BCE, (x, y), {"reduction": reduction})

@@ -1,0 +1,97 @@
+"""Inside vmap: operators that check or read values, random operators with arrays of parameters, and ``out=``."""
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+import retrograd.nn.functional as F
+from retrograd.compat import rarer
+from retrograd.func import grad, vmap
+
+RNG = np.random.default_rng(0)
+
+
+def uniform(*shape):
+    return rg.Tensor(RNG.random(shape))
+
+
+def ascending(*shape):
+    return rg.Tensor(np.sort(RNG.random(shape)))
+
+
+READ_VALUES = {
+    "binary_cross_entropy": (F.binary_cross_entropy, (uniform(3, 4), uniform(3, 4))),
+    "gradient of binary_cross_entropy": (grad(F.binary_cross_entropy), (uniform(3, 4), uniform(3, 4))),
+    "quantile": (rg.quantile, (uniform(3, 4), uniform(3))),
+    "lstsq": (lambda a, b: rg.linalg.lstsq(a, b).solution, (uniform(3, 4, 2), uniform(3, 4, 1))),
+    "searchsorted": (rg.searchsorted, (ascending(3, 5), uniform(3, 4))),
+    "bucketize": (rg.bucketize, (uniform(3, 4), ascending(3, 5))),
+    "isin": (lambda x, y: rg.isin(x, y), (rg.arange(12).reshape(3, 4) % 5, rg.arange(6).reshape(3, 2))),
+    "histc": (lambda x: rg.histc(x, 4, 0, 1), (uniform(3, 9),)),
+    "histogram": (lambda x: rg.histogram(x, 4, range=(0.0, 1.0)), (uniform(3, 9),)),
+    "histogram with weights": (
+        lambda x, w: rg.histogram(x, 4, range=(0.0, 1.0), weight=w).hist,
+        (uniform(3, 9), uniform(3, 9)),
+    ),
+    "bincount": (lambda x: rg.bincount(x, minlength=5), (rg.arange(12).reshape(3, 4) % 5,)),
+}
+
+
+@pytest.mark.parametrize("name", READ_VALUES)
+def test_operators_that_read_values_equal_a_loop_over_the_examples(name):
+    function, inputs = READ_VALUES[name]
+    mapped = vmap(function)(*inputs)
+    wanted = [function(*[x[i] for x in inputs]) for i in range(3)]
+    if not isinstance(mapped, tuple):
+        mapped, wanted = (mapped,), [(x,) for x in wanted]
+    for k, part in enumerate(mapped):
+        np.testing.assert_allclose(part.numpy(), np.stack([x[k].numpy() for x in wanted]), rtol=1e-9)
+
+
+def test_values_are_read_inside_two_mapped_functions():
+    edges, points = ascending(2, 3, 5), uniform(2, 3, 4)
+    out = vmap(vmap(rg.searchsorted))(edges, points)
+    assert out.tolist() == [[rg.searchsorted(e, p).tolist() for e, p in zip(*pair)] for pair in zip(edges, points)]
+
+
+def test_values_are_read_where_only_one_input_is_mapped():
+    edges, points = ascending(5), uniform(3, 4)
+    assert vmap(rg.bucketize, (0, None))(points, edges).tolist() == rg.bucketize(points, edges).tolist()
+    assert vmap(rg.searchsorted, (None, 0))(edges, points[:0]).shape == (0, 4)
+
+
+def test_a_probability_of_any_example_beyond_one_is_an_error():
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        vmap(F.binary_cross_entropy)(rg.tensor([[0.5], [1.5]]), rg.ones(2, 1))
+
+
+@pytest.mark.parametrize("place", ["both", "mean", "std"])
+def test_normal_takes_means_and_deviations_that_differ_between_examples(place):
+    mean = rg.tensor([[0.0] * 4000, [100.0] * 4000]) if place != "std" else 5.0
+    std = rg.tensor([[1.0] * 4000, [3.0] * 4000]) if place != "mean" else 2.0
+    dims = (None if place == "std" else 0, None if place == "mean" else 0)
+    out = vmap(rg.normal, dims, randomness="different")(mean, std)
+    assert out.shape == (2, 4000)
+    np.testing.assert_allclose(out.mean(1).numpy(), [5, 5] if place == "std" else [0, 100], atol=0.3)
+    np.testing.assert_allclose(out.std(1).numpy(), [2, 2] if place == "mean" else [1, 3], rtol=0.1)
+
+
+def test_binomial_takes_counts_that_differ_between_examples():
+    counts = rg.tensor([[10.0] * 4000, [100.0] * 4000])
+    out = vmap(rarer.binomial, (0, None), randomness="different")(counts, rg.full((4000,), 0.5))
+    np.testing.assert_allclose(out.mean(1).numpy(), [5, 50], rtol=0.1)
+
+
+def test_an_out_that_all_examples_share_is_not_resized_to_hold_them():
+    shared = rg.ones(3)
+    with pytest.raises(RuntimeError, match="same for all examples"):
+        vmap(lambda x: rg.cat([x, x], out=shared))(rg.ones(2, 3))
+    assert shared.tolist() == [1, 1, 1]
+
+
+def test_numpy_takes_a_tensor_that_requires_grad_where_nothing_is_recorded():
+    x = rg.ones(2, requires_grad=True)
+    with rg.no_grad():
+        assert x.numpy().tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="requires grad"):
+        x.numpy()
