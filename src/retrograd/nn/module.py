@@ -15,6 +15,7 @@ from ..core.observers import Observer
 from ..core.shown import shown_by
 from ..core.tensor import Tensor
 from . import everywhere
+from .arguments import device_and_dtype
 from .parameter import Buffer, Parameter
 from .state import State
 
@@ -442,11 +443,10 @@ class Module(State):
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
         """Move to a device, or cast floating Parameters and buffers to a dtype; in place, and returned."""
 
+        device, dtype = device_and_dtype(*args, **kwargs)
+
         def convert(x: Tensor) -> Tensor:
-            moved = x.to(*args, **kwargs)
-            if moved.dtype != x.dtype and x.dtype.kind not in INEXACT:
-                return x.to(moved.device)
-            return moved
+            return x.to(device, dtype) if x.dtype.kind in INEXACT else x.to(device)
 
         return self._apply(convert)
 

@@ -122,7 +122,7 @@ class _BatchNorm(_NormBase):
         momentum = self.momentum
         mean, var = self.running_mean, self.running_var
         by_batch = self.training or mean is None
-        if self.training and self.num_batches_tracked is not None:
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if momentum is None:  # the plain average of all batches
                 momentum = 1.0 / float(self.num_batches_tracked.item())
