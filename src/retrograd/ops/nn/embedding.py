@@ -55,7 +55,7 @@ EMBEDDING: Primitive = Primitive(
 )
 
 
-def _positions(input: Operand, weight: Tensor) -> Tensor:
+def _positions(input: Operand, weight: Tensor, error: type[Exception] = IndexError) -> Tensor:
     index = operand(input)
     if index.array.dtype.kind not in "iu":
         raise RuntimeError(f"expected integers for input, got {describe(index)}")
@@ -66,7 +66,7 @@ def _positions(input: Operand, weight: Tensor) -> Tensor:
     if all_examples(index.array).size and not lie_within(index.array, weight.array.shape[0]):
         low, high = extent(index.array)
         if low < 0 or high >= weight.array.shape[0]:
-            raise IndexError(f"index {low if low < 0 else high} is out of range for weight {describe(weight)}")
+            raise error(f"index {low if low < 0 else high} is out of range for weight {describe(weight)}")
     return index
 
 
@@ -185,13 +185,15 @@ def embedding_bag(
         raise RuntimeError(f"weight must be floating, got {describe(weight)}")
     if weight.array.ndim != 2:
         raise InvalidValue(f"weight must be 2-D, got {describe(weight)}")
-    index = _positions(input, weight)
+    index = _positions(input, weight, RuntimeError)
     if mode not in ("sum", "mean", "max"):
         raise InvalidValue(f"mode has to be one of sum, mean or max, got {mode!r}")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"per_sample_weights need mode 'sum', got {mode!r}")
     if per_sample_weights is not None and per_sample_weights.shape != index.shape:
         raise InvalidValue(f"per_sample_weights {describe(per_sample_weights)} and input {describe(index)} must agree")
+    if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
+        raise RuntimeError(f"expected per_sample_weights in {weight.dtype}, as weight, got {describe(per_sample_weights)}")
     positions, factors = index.reshape(-1), per_sample_weights
     bag, bags = _bags(index, offsets, include_last_offset)
     padding = _padding(padding_idx, weight)

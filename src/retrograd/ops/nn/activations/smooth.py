@@ -38,6 +38,8 @@ SILU = unary("silu", _silu, lambda g, x: _silu_backward(g, x), signals=True, com
 
 @in_blocks
 def _silu_slope(x: Any) -> Any:
+    if x.dtype.itemsize == 2:
+        x = x.astype(np.float32)
     s = SIGMOID(x)
     return s * (1 + x * (1 - s))
 
