@@ -172,7 +172,9 @@ class State:
     def _state_names(self) -> list[str]:
         """The names of this module's own entries that ``load_state_dict()`` expects."""
         tensors = [*self._parameters.items(), *self._buffers.items()]
-        names = [name for name, tensor in tensors if tensor is not None and name not in self._non_persistent_buffers_set]
+        names = [
+            name for name, tensor in tensors if tensor is not None and name not in self._non_persistent_buffers_set
+        ]
         return names if type(self).set_extra_state is State.set_extra_state else [*names, "_extra_state"]
 
     def _load_from_state_dict(

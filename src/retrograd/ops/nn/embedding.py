@@ -171,8 +171,8 @@ def embedding_bag(
     Raises:
         ValueError: the mode is unknown, or input, offsets and per_sample_weights do not fit together.
         NotImplementedError: ``per_sample_weights`` with another mode than sum.
-        IndexError: a number is out of range.
-        RuntimeError: weight is not floating, the input not of integers, or ``offsets`` do not rise from 0.
+        RuntimeError: a number is out of range, weight is not floating, the input not of integers, ``per_sample_weights``
+            have another dtype than weight, or ``offsets`` do not rise from 0.
 
     >>> F.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
     tensor([[4., 6.]])
@@ -193,7 +193,9 @@ def embedding_bag(
     if per_sample_weights is not None and per_sample_weights.shape != index.shape:
         raise InvalidValue(f"per_sample_weights {describe(per_sample_weights)} and input {describe(index)} must agree")
     if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
-        raise RuntimeError(f"expected per_sample_weights in {weight.dtype}, as weight, got {describe(per_sample_weights)}")
+        raise RuntimeError(
+            f"expected per_sample_weights in {weight.dtype}, as weight, got {describe(per_sample_weights)}"
+        )
     positions, factors = index.reshape(-1), per_sample_weights
     bag, bags = _bags(index, offsets, include_last_offset)
     padding = _padding(padding_idx, weight)

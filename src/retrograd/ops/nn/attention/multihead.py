@@ -59,7 +59,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, ma
             f"{describe(key)}, {describe(value)}"
         )
     if padding is not None and padding.array.ndim != ndim - 1:
-        raise AssertionError(
+        raise RuntimeError(
             f"wanted a {ndim - 1}-D key_padding_mask for query {describe(query)}, got {describe(padding)}"
         )
     if mask is not None:
@@ -203,7 +203,7 @@ def multi_head_attention_forward(
         mask = mask.reshape(batch, num_heads, rows, columns)
     if padding is not None:
         if padding.array.shape != (batch, columns):
-            raise AssertionError(f"wanted key_padding_mask ({batch}, {columns}), got {describe(padding)}")
+            raise RuntimeError(f"wanted key_padding_mask ({batch}, {columns}), got {describe(padding)}")
         padding = padding.reshape(batch, 1, 1, columns)
         mask = padding if mask is None else mask + padding
     dropout_p = dropout_p if training else 0.0
