@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd import nn
-from retrograd.nn import functional as F
 
 import retrograd as rg
+from retrograd import nn
+from retrograd.nn import functional as F
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_normalization_keeps_half_precision_beside_float32_weights(name: str, we
         "instance_norm": lambda x, w: F.instance_norm(x, None, None, w, w),
         "group_norm": lambda x, w: F.group_norm(x, 2, w, w),
         "layer_norm": lambda x, w: F.layer_norm(x, (4,), w, w),
-        "rms_norm": lambda x, w: F.rms_norm(x, (4,), w),
+        "rms_norm": lambda x, w: F.rms_norm(x, (4,), w, eps=1e-5),
     }
     rg.manual_seed(0)
     x = rg.randn(3, 4, 4).to(dtype).requires_grad_()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from retrograd import nn
 
 import retrograd as rg
+from retrograd import nn
 
 
 @pytest.mark.parametrize("affine", [True, False])

@@ -396,7 +396,7 @@ class ParameterDict(Module):
     def update(self, parameters: Any) -> None:
         """Enter the values of a mapping or of pairs, over those that have the same keys.
 
-        The new keys of a mapping that is neither an OrderedDict nor a ParameterDict come in sorted order, as in PyTorch.
+        New keys of a mapping that is neither an OrderedDict nor a ParameterDict come in sorted order, as in PyTorch.
         """
         pairs = _pairs("ParameterDict", parameters)
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):

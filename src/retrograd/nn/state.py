@@ -154,7 +154,7 @@ class State:
             after.extend(partial(hook, module, incompatible) for hook in module._load_state_dict_post_hooks.values())
 
         load(self, OrderedDict(state_dict), "")
-        del load  # a closure that refers to itself would keep the Tensors until the cycle collector runs
+        del load  # noqa: F821 - a closure that refers to itself would keep the Tensors until the cycle collector runs
         if not problems and (after or not strict or not (missing or unexpected)):
             with no_grad():
                 for write in assignments:

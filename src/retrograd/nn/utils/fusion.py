@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from typing import Any, TypeVar
 
 from ...core.modes import no_grad
@@ -35,7 +36,7 @@ def fuse_conv_bn_eval(conv: M, bn: Any, transpose: bool = False) -> M:
     >>> rg.allclose(rg.nn.utils.fusion.fuse_conv_bn_eval(conv, bn)(x), bn(conv(x)))
     True
     """
-    return _fused(conv, bn, lambda *values: fuse_conv_bn_weights(*values, transpose=transpose))
+    return _fused(conv, bn, partial(fuse_conv_bn_weights, transpose=transpose))
 
 
 def fuse_linear_bn_eval(linear: L, bn: Any) -> L:
@@ -73,8 +74,8 @@ def fuse_conv_bn_weights(
 ) -> tuple[Parameter, Parameter]:
     """Weight and bias of a convolution followed by batch normalization in evaluation mode.
 
-    With ``s = bn_w / sqrt(bn_rv + bn_eps)`` they are ``conv_w * s`` and ``(conv_b - bn_rm) * s + bn_b``, in the dtypes of
-    ``conv_w`` and ``conv_b``. They require grad where ``conv_w`` and ``conv_b`` do.
+    With ``s = bn_w / sqrt(bn_rv + bn_eps)`` they are ``conv_w * s`` and ``(conv_b - bn_rm) * s + bn_b``, in the dtypes
+    of ``conv_w`` and ``conv_b``. They require grad where ``conv_w`` and ``conv_b`` do.
 
     Args:
         conv_w, conv_b: of the convolution; a bias of None is zero.

@@ -171,8 +171,8 @@ def embedding_bag(
     Raises:
         ValueError: the mode is unknown, or input, offsets and per_sample_weights do not fit together.
         NotImplementedError: ``per_sample_weights`` with another mode than sum.
-        RuntimeError: a number is out of range, weight is not floating, the input not of integers, ``per_sample_weights``
-            have another dtype than weight, or ``offsets`` do not rise from 0.
+        RuntimeError: a number is out of range, weight is not floating, the input not of integers,
+            ``per_sample_weights`` have another dtype than weight, or ``offsets`` do not rise from 0.
 
     >>> F.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
     tensor([[4., 6.]])
