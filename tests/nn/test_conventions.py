@@ -213,3 +213,16 @@ def test_the_fast_mode_finds_a_wrong_rule_of_forward_mode() -> None:
     assert rg.autograd.gradcheck(Square.apply, (x,), fast_mode=True)
     with pytest.raises(RuntimeError, match="forward mode"):
         rg.autograd.gradcheck(Square.apply, (x,), fast_mode=True, check_forward_ad=True)
+
+
+def test_a_state_without_the_count_of_batches_leaves_it_as_it_is() -> None:
+    bn = nn.BatchNorm1d(2)
+    bn.num_batches_tracked.fill_(10)
+    bn.load_state_dict({}, strict=False)
+    assert int(bn.num_batches_tracked) == 10
+
+
+def test_storages_say_whether_processes_share_them() -> None:
+    layer = nn.Linear(2, 2)
+    assert not layer.weight.storage().is_shared()
+    assert layer.share_memory().weight.storage().is_shared()

@@ -150,11 +150,11 @@ class State:
                 if child is not None:
                     below = f"{prefix}{name}."
                     # A dictionary of the child's own: its hooks see nothing else, and what they change stays below.
-                    load(child, {key: given[key] for key in given if key.startswith(below)}, below)
+                    load(child, {key: given[key] for key in given if key.startswith(below)}, below)  # noqa: F821
             after.extend(partial(hook, module, incompatible) for hook in module._load_state_dict_post_hooks.values())
 
         load(self, OrderedDict(state_dict), "")
-        del load  # noqa: F821 - a closure that refers to itself would keep the Tensors until the cycle collector runs
+        del load  # a closure that refers to itself would keep the Tensors until the cycle collector runs
         if not problems and (after or not strict or not (missing or unexpected)):
             with no_grad():
                 for write in assignments:
