@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.modes import enable_grad, is_grad_enabled
 from ..core.storage import overlaps_itself
@@ -86,7 +87,7 @@ def gradcheck(
         if check_batched_forward_grad:
             check.batched_tangents()
         if check_forward_ad:
-            check.forward_mode()
+            (check.forward_projections if fast_mode else check.forward_mode)()
     except GradcheckError:
         if raise_exception:
             raise
@@ -107,7 +108,10 @@ def gradgradcheck(
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
     check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
     fast_mode: bool = False,
+    gen_non_contig_grad_outputs: bool = False,
     masked: bool | None = None,
 ) -> bool:
     """Compare the gradients of a function's gradient with central differences, by the inputs and by ``grad_outputs``.
@@ -117,6 +121,10 @@ def gradgradcheck(
         inputs: as for ``gradcheck``.
         grad_outputs: per output that requires grad the cotangent of the first gradient; drawn at random by default.
         eps: the step; as the other arguments, see ``gradcheck``.
+        check_fwd_over_rev: also differentiate the gradient in forward mode.
+        check_rev_over_rev: differentiate the gradient in reverse mode.
+        gen_non_contig_grad_outputs: draw cotangents that are not contiguous.
+        masked: taken for compatibility: it is about sparse inputs.
 
     Raises:
         GradcheckError: a second derivative is wrong.
@@ -131,13 +139,15 @@ def gradgradcheck(
     outputs = _Check(func, arguments, eps, atol, rtol).outputs()
     if grad_outputs is None:
         cotangents = random_like(outputs, np.random.default_rng(0))
+        if gen_non_contig_grad_outputs:
+            cotangents = [_apart(g) for g in cotangents]
     else:
         cotangents = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
         if len(cotangents) != len(outputs):
             raise ValueError(
                 f"gradgradcheck: {len(outputs)} outputs require grad, but {len(cotangents)} grad_outputs given"
             )
-    cotangents = [g.detach().clone().requires_grad_() for g in cotangents]
+    cotangents = [(g.detach() if grad_outputs is None else g.detach().clone()).requires_grad_() for g in cotangents]
     return gradcheck(
         gradient_function(func, len(arguments)),
         (*arguments, *cotangents),
@@ -149,8 +159,17 @@ def gradgradcheck(
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
     )
+
+
+def _apart(g: Tensor) -> Tensor:
+    """The same numbers as every second element of a larger array."""
+    wide = array_module(g).zeros((*g.array.shape, 2), g.array.dtype)
+    wide[..., 0] = g.array
+    return new_tensor(wide[..., 0])
 
 
 def gradient_function(func: Callable[..., Any], count: int) -> Callable[..., tuple[Tensor, ...]]:
@@ -357,18 +376,39 @@ class _Check:
             together = grad(output, self.inputs, stacked, retain_graph=True, allow_unused=True, is_grads_batched=True)
             self._compare_batched(f"gradient of output {index} by input", apart, together)
 
+    def outputs_at(self, *values: Tensor) -> tuple[Tensor, ...]:
+        """The outputs that a gradient flows through, where the wanted inputs have these values."""
+        arguments = list(self.arguments)
+        for position, value in zip(self.positions, values, strict=True):
+            arguments[position] = value
+        return tuple(differentiable_outputs(self.func(*arguments)))
+
+    def forward_projections(self) -> None:
+        """Compare ``v^T J u`` of forward mode for random u and v."""
+        from ..func.forward import jvp  # here: forward mode is loaded when it is first asked for
+
+        rng = np.random.default_rng(5)
+        cotangents = random_like(self.outputs(), rng)
+        for index, (position, x) in enumerate(zip(self.positions, self.inputs, strict=True)):
+            direction = rng.standard_normal(real_size(x))
+            n = self.along(x, direction, cotangents)
+            tangents = [new_tensor(y.array * 0) for y in self.inputs]
+            step = np.asarray(from_real(direction, x.array.shape, x.array.dtype))
+            tangents[index] = Tensor(step, dtype=step.dtype, device=x.device)
+            moved = jvp(self.outputs_at, [y.detach() for y in self.inputs], tangents)[1]
+            a = sum(float(as_real(t.array) @ as_real(v.array)) for t, v in zip(moved, cotangents, strict=True))
+            if not np.isclose(a, n, rtol=self.rtol, atol=self.atol * max(1.0, float(np.abs(direction).sum()))):
+                raise GradcheckError(
+                    f"gradcheck (fast mode): forward mode is wrong along a random direction of input {position}, "
+                    f"{describe(x)}: analytic {a:.10g}, numerical {n:.10g}; fast_mode=False names the elements"
+                )
+
     def batched_tangents(self) -> None:
         """``vmap`` over tangents must give what each of them gives."""
         from ..func import jvp, vmap
 
-        def function(*values: Tensor) -> tuple[Tensor, ...]:
-            arguments = list(self.arguments)
-            for position, value in zip(self.positions, values, strict=True):
-                arguments[position] = value
-            return tuple(differentiable_outputs(self.func(*arguments)))
-
         def moved(*tangents: Tensor) -> tuple[Tensor, ...]:
-            found: tuple[Tensor, ...] = jvp(function, [x.detach() for x in self.inputs], tangents)[1]
+            found: tuple[Tensor, ...] = jvp(self.outputs_at, [x.detach() for x in self.inputs], tangents)[1]
             return found
 
         rng = np.random.default_rng(4)
@@ -405,18 +445,11 @@ class _Check:
         from ..func.forward import jvp  # here: forward mode is loaded when it is first asked for
 
         numerical = numerical_jacobian(self.differentiable, self.inputs, self.eps)
-
-        def function(*values: Tensor) -> list[Tensor]:
-            arguments = list(self.arguments)
-            for position, value in zip(self.positions, values, strict=True):
-                arguments[position] = value
-            return differentiable_outputs(self.func(*arguments))
-
         for index, x in enumerate(self.inputs):
             for column in range(real_size(x)):
                 tangents = [new_tensor(y.array * 0) for y in self.inputs]
                 tangents[index] = unit_cotangent(x, column)
-                outputs, moved = jvp(function, [y.detach() for y in self.inputs], tangents)
+                outputs, moved = jvp(self.outputs_at, [y.detach() for y in self.inputs], tangents)
                 for output, (y, t) in enumerate(zip(outputs, moved, strict=True)):
                     n = numerical[output][index][:, column : column + 1]
                     a = as_real(t.array)[:, None]

@@ -49,6 +49,11 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return False
 
 
+def is_tf32_supported() -> bool:
+    """Whether products of float32 can be computed in TF32: no operator here does."""
+    return False
+
+
 def init() -> None:
     """See that there is a GPU."""
     _cupy()

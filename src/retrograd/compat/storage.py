@@ -74,6 +74,10 @@ class TypedStorage:
         """Bytes of all numbers."""
         return int(self._array.nbytes)
 
+    def is_shared(self) -> bool:
+        """Whether processes forked from this one share the memory."""
+        return bool(self._tensor.is_shared())  # type: ignore[attr-defined]
+
     def __repr__(self) -> str:
         rows = "\n".join(f" {value}" for value in self.tolist())
         return f"{rows}\n[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"

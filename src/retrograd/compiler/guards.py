@@ -305,7 +305,7 @@ class Surroundings:
                     self._visit(hook, depth + 1)
             elif type(value) in (list, dict, set, deque) and not _module_of(type(module)).startswith(_PACKAGE):
                 continue
-            elif name not in ("_parameters", "_buffers", "_modules", "_non_persistent"):
+            elif name not in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
                 self.places.setdefault((id(fields), name), (Place(fields, name), value))
                 self._visit(value, depth + 1)
         self._objects.append(module)

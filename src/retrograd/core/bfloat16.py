@@ -86,12 +86,17 @@ _MOVES = {
 }
 
 
+# Whose result has the first operand's dtype, whatever the others have: weights are often kept in float32.
+_KEEPS_FIRST = {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "batch_norm_given"}
+
+
 def _widen(primitive: Primitive) -> None:
     """Let a primitive compute on arrays of bfloat16."""
     primitive.plans.clear()
     if primitive.view or primitive.name in _MOVES:
         return
-    primitive.forward = _widened_forward(primitive.forward, bool(primitive.residuals))
+    first = primitive.name in _KEEPS_FIRST
+    primitive.forward = _widened_forward(primitive.forward, bool(primitive.residuals), first)
     if primitive.write is not None and primitive.name != "copy_":
         primitive.write = _widened_write(primitive.write)
 
@@ -101,13 +106,14 @@ def _has(arrays: tuple[Any, ...]) -> bool:
     return any(getattr(array, "dtype", None) is narrow for array in arrays)
 
 
-def _widened_forward(forward: Callable[..., Any], residuals: bool) -> Callable[..., Any]:
+def _widened_forward(forward: Callable[..., Any], residuals: bool, keeps_first: bool) -> Callable[..., Any]:
     @wraps(forward)
     def run(*arrays: Any, **params: Any) -> Any:
         if not _has(arrays):
             return forward(*arrays, **params)
         out = forward(*map(wide, arrays), **params)
-        if any(getattr(array, "dtype", None) == float32 for array in arrays):
+        deciding = arrays[:1] if keeps_first else arrays
+        if any(getattr(array, "dtype", None) == float32 for array in deciding):
             return out
         if residuals:
             return (_narrow(out[0]), *out[1:])

@@ -67,7 +67,7 @@ class _ModuleSequence(Module):
     def insert(self: S, index: int, module: Module) -> S:
         """Put a module before the one at ``index``."""
         if not isinstance(module, Module):
-            raise TypeError(f"{self._get_name()}.insert: wanted a Module, got {type(module).__name__}")
+            raise AssertionError(f"{self._get_name()}.insert: wanted a Module, got {type(module).__name__}")
         if not -len(self) <= index <= len(self):
             raise IndexError(f"{self._get_name()}.insert: index {index} is out of range for {len(self)} modules")
         modules = list(self._modules.values())
@@ -394,8 +394,14 @@ class ParameterDict(Module):
         return [self[key] for key in self]
 
     def update(self, parameters: Any) -> None:
-        """Enter the values of a mapping or of pairs, over those that have the same keys."""
-        for key, value in _pairs("ParameterDict", parameters):
+        """Enter the values of a mapping or of pairs, over those that have the same keys.
+
+        New keys of a mapping that is neither an OrderedDict nor a ParameterDict come in sorted order, as in PyTorch.
+        """
+        pairs = _pairs("ParameterDict", parameters)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            pairs.sort()  # as PyTorch, so that optimizers number the Parameters alike
+        for key, value in pairs:
             self[key] = value
 
     def extra_repr(self) -> str:

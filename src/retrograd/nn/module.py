@@ -16,6 +16,7 @@ from ..core.observers import Observer
 from ..core.shown import shown_by
 from ..core.tensor import Tensor
 from . import everywhere
+from .arguments import device_and_dtype
 from .parameter import Buffer, Parameter
 from .state import State
 
@@ -58,7 +59,7 @@ class Module(State):
             "_parameters": {},
             "_buffers": {},
             "_modules": {},
-            "_non_persistent": set(),
+            "_non_persistent_buffers_set": set(),
             "_forward_hooks": OrderedDict(),
             "_forward_pre_hooks": OrderedDict(),
             "_backward_hooks": OrderedDict(),
@@ -254,9 +255,9 @@ class Module(State):
             raise TypeError(f"cannot assign {type(tensor).__name__} to buffer {name!r} (wanted a Tensor or None)")
         self._buffers[name] = everywhere.registered(everywhere.buffer_hooks, self, name, tensor)
         if persistent:
-            self._non_persistent.discard(name)
+            self._non_persistent_buffers_set.discard(name)
         else:
-            self._non_persistent.add(name)
+            self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Enter a submodule under ``name``."""
@@ -456,11 +457,10 @@ class Module(State):
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
         """Move to a device, or cast floating Parameters and buffers to a dtype; in place, and returned."""
 
+        device, dtype = device_and_dtype(*args, **kwargs)
+
         def convert(x: Tensor) -> Tensor:
-            moved = x.to(*args, **kwargs)
-            if moved.dtype != x.dtype and x.dtype.kind not in INEXACT:
-                return x.to(moved.device)
-            return moved
+            return x.to(device, dtype) if x.dtype.kind in INEXACT else x.to(device)
 
         return self._apply(convert)
 
@@ -578,7 +578,7 @@ def _forget(module: Module, name: str, keep: str | None = None) -> bool:
         # A new value for an old name keeps the name's place in its table.
         if table != keep and name in module.__dict__.get(table, ()):
             del module.__dict__[table][name]
-            module._non_persistent.discard(name)
+            module._non_persistent_buffers_set.discard(name)
             return True
     return module.__dict__.pop(name, _ABSENT) is not _ABSENT
 

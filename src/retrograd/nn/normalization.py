@@ -72,11 +72,11 @@ class _NormBase(_Affine):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *args: Any
     ) -> None:
-        """As for any module; the count of batches, which older dictionaries do not have, begins at zero."""
+        """As for any module; the count of batches, which older dictionaries do not have, stays."""
         key = f"{prefix}num_batches_tracked"
         older = (local_metadata.get("version") or 1) < 2
         if older and self.num_batches_tracked is not None and key not in state_dict:
-            state_dict[key] = tensor(0, dtype=np.int64, device=self.num_batches_tracked.device)
+            state_dict[key] = self.num_batches_tracked
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
     def reset_running_stats(self) -> None:
@@ -122,7 +122,7 @@ class _BatchNorm(_NormBase):
         momentum = self.momentum
         mean, var = self.running_mean, self.running_var
         by_batch = self.training or mean is None
-        if self.training and self.num_batches_tracked is not None:
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if momentum is None:  # the plain average of all batches
                 momentum = 1.0 / float(self.num_batches_tracked.item())

@@ -34,7 +34,7 @@ class State:
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: Mapping[str, State | None]
-    _non_persistent: set[str]
+    _non_persistent_buffers_set: set[str]
     _state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
     _state_dict_hooks: OrderedDict[int, Callable[..., Any]]
     _load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
@@ -69,15 +69,18 @@ class State:
             if parameter is not None:
                 destination[prefix + name] = parameter if keep_vars else parameter.detach()
         for name, buffer in self._buffers.items():
-            if buffer is not None and name not in self._non_persistent:
+            if buffer is not None and name not in self._non_persistent_buffers_set:
                 destination[prefix + name] = buffer if keep_vars else buffer.detach()
-        extra = self.get_extra_state()
-        if extra is not None:
-            destination[prefix + "_extra_state"] = extra
+        if type(self).get_extra_state is not State.get_extra_state:
+            destination[prefix + "_extra_state"] = self.get_extra_state()
 
     def get_extra_state(self) -> Any:
-        """Further state for ``state_dict()``; None, the default, for none."""
-        return None
+        """Further state for ``state_dict()``, which a subclass gives.
+
+        Raises:
+            RuntimeError: the class does not define it.
+        """
+        raise RuntimeError(f"{type(self).__name__} defines no get_extra_state")
 
     def set_extra_state(self, state: Any) -> None:
         """Take back what ``get_extra_state`` gave."""
@@ -143,19 +146,15 @@ class State:
         def load(module: State, given: dict[str, Any], prefix: str) -> None:
             local = {**metadata.get(prefix[:-1], {}), **loading}
             module._load_from_state_dict(given, prefix, local, strict, missing, unexpected, problems)
-            names = module._state_names()
-            for key in given:
-                name, dot, _ = key.removeprefix(prefix).partition(".")
-                if name not in (module._modules if dot else names) and key not in unexpected:
-                    unexpected.append(key)
             for name, child in module._modules.items():
                 if child is not None:
                     below = f"{prefix}{name}."
                     # A dictionary of the child's own: its hooks see nothing else, and what they change stays below.
-                    load(child, {key: given[key] for key in given if key.startswith(below)}, below)
+                    load(child, {key: given[key] for key in given if key.startswith(below)}, below)  # noqa: F821
             after.extend(partial(hook, module, incompatible) for hook in module._load_state_dict_post_hooks.values())
 
         load(self, OrderedDict(state_dict), "")
+        del load  # a closure that refers to itself would keep the Tensors until the cycle collector runs
         if not problems and (after or not strict or not (missing or unexpected)):
             with no_grad():
                 for write in assignments:
@@ -171,10 +170,12 @@ class State:
         return incompatible
 
     def _state_names(self) -> list[str]:
-        """The names of this module's own entries in ``state_dict()``."""
+        """The names of this module's own entries that ``load_state_dict()`` expects."""
         tensors = [*self._parameters.items(), *self._buffers.items()]
-        names = [name for name, tensor in tensors if tensor is not None and name not in self._non_persistent]
-        return names if self.get_extra_state() is None else [*names, "_extra_state"]
+        names = [
+            name for name, tensor in tensors if tensor is not None and name not in self._non_persistent_buffers_set
+        ]
+        return names if type(self).set_extra_state is State.set_extra_state else [*names, "_extra_state"]
 
     def _load_from_state_dict(
         self,
@@ -191,7 +192,13 @@ class State:
             hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         now: list[Callable[[], object]] = []  # for callers of their own, who know nothing of waiting
         assignments = local_metadata.get("assignments", now)
-        for name in self._state_names():
+        names = self._state_names()
+        for key in state_dict:
+            if key.startswith(prefix):
+                name, dot, _ = key[len(prefix) :].partition(".")
+                if name not in (self._modules if dot else names) and key not in unexpected_keys:
+                    unexpected_keys.append(key)
+        for name in names:
             key = prefix + name
             if key not in state_dict:
                 missing_keys.append(key)

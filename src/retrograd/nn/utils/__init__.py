@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ...core.fallback import legacy_names
+from . import fusion as fusion
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize
 from . import prune as prune
@@ -14,6 +15,10 @@ from .clip_grad import clip_grads_with_norm_ as clip_grads_with_norm_
 from .clip_grad import get_total_norm as get_total_norm
 from .convert_parameters import parameters_to_vector as parameters_to_vector
 from .convert_parameters import vector_to_parameters as vector_to_parameters
+from .fusion import fuse_conv_bn_eval as fuse_conv_bn_eval
+from .fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
+from .fusion import fuse_linear_bn_eval as fuse_linear_bn_eval
+from .fusion import fuse_linear_bn_weights as fuse_linear_bn_weights
 from .weight_hooks import remove_spectral_norm as remove_spectral_norm
 from .weight_hooks import remove_weight_norm as remove_weight_norm
 from .weight_hooks import spectral_norm as spectral_norm

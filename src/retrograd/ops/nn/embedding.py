@@ -55,7 +55,7 @@ EMBEDDING: Primitive = Primitive(
 )
 
 
-def _positions(input: Operand, weight: Tensor) -> Tensor:
+def _positions(input: Operand, weight: Tensor, error: type[Exception] = IndexError) -> Tensor:
     index = operand(input)
     if index.array.dtype.kind not in "iu":
         raise RuntimeError(f"expected integers for input, got {describe(index)}")
@@ -66,7 +66,7 @@ def _positions(input: Operand, weight: Tensor) -> Tensor:
     if all_examples(index.array).size and not lie_within(index.array, weight.array.shape[0]):
         low, high = extent(index.array)
         if low < 0 or high >= weight.array.shape[0]:
-            raise IndexError(f"index {low if low < 0 else high} is out of range for weight {describe(weight)}")
+            raise error(f"index {low if low < 0 else high} is out of range for weight {describe(weight)}")
     return index
 
 
@@ -171,8 +171,8 @@ def embedding_bag(
     Raises:
         ValueError: the mode is unknown, or input, offsets and per_sample_weights do not fit together.
         NotImplementedError: ``per_sample_weights`` with another mode than sum.
-        IndexError: a number is out of range.
-        RuntimeError: weight is not floating, the input not of integers, or ``offsets`` do not rise from 0.
+        RuntimeError: a number is out of range, weight is not floating, the input not of integers,
+            ``per_sample_weights`` have another dtype than weight, or ``offsets`` do not rise from 0.
 
     >>> F.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
     tensor([[4., 6.]])
@@ -185,13 +185,17 @@ def embedding_bag(
         raise RuntimeError(f"weight must be floating, got {describe(weight)}")
     if weight.array.ndim != 2:
         raise InvalidValue(f"weight must be 2-D, got {describe(weight)}")
-    index = _positions(input, weight)
+    index = _positions(input, weight, RuntimeError)
     if mode not in ("sum", "mean", "max"):
         raise InvalidValue(f"mode has to be one of sum, mean or max, got {mode!r}")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"per_sample_weights need mode 'sum', got {mode!r}")
     if per_sample_weights is not None and per_sample_weights.shape != index.shape:
         raise InvalidValue(f"per_sample_weights {describe(per_sample_weights)} and input {describe(index)} must agree")
+    if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
+        raise RuntimeError(
+            f"expected per_sample_weights in {weight.dtype}, as weight, got {describe(per_sample_weights)}"
+        )
     positions, factors = index.reshape(-1), per_sample_weights
     bag, bags = _bags(index, offsets, include_last_offset)
     padding = _padding(padding_idx, weight)

@@ -28,6 +28,8 @@ def _hardswish(x: Any) -> Any:
 
 @in_one_pass("hardswish_backward", 2, 3, 0, 1 / 3, 0.5)
 def _hardswish_backward(g: Any, x: Any) -> Any:
+    if x.dtype.itemsize == 2:
+        x = x.astype(np.float32)
     return WHERE(x >= 3, g, KEEP(g * (x * (1 / 3) + 0.5), ~(x <= -3)))
 
 

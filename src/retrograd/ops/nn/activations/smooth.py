@@ -38,6 +38,8 @@ SILU = unary("silu", _silu, lambda g, x: _silu_backward(g, x), signals=True, com
 
 @in_blocks
 def _silu_slope(x: Any) -> Any:
+    if x.dtype.itemsize == 2:
+        x = x.astype(np.float32)
     s = SIGMOID(x)
     return s * (1 + x * (1 - s))
 
@@ -141,6 +143,8 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 @in_blocks
 def _mish_slope(x: Any) -> Any:
+    if x.dtype.itemsize == 2:
+        x = x.astype(np.float32)
     t = TANH(SOFTPLUS(x, beta=1.0, threshold=math.inf))
     return t + x * SIGMOID(x) * (1 - t * t)
 
@@ -180,11 +184,15 @@ _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
 @mapped("gelu", SEVERAL)
 @in_blocks
 def _gelu(x: Any) -> Any:
+    if x.dtype.char == "e":
+        return _gelu(x.astype(np.float32)).astype(np.float16)
     return x * (0.5 + 0.5 * ERF(x * _SQRT_HALF))
 
 
 @in_blocks
 def _gelu_slope(x: Any) -> Any:
+    if x.dtype.itemsize == 2:
+        x = x.astype(np.float32)
     return 0.5 + 0.5 * ERF(x * _SQRT_HALF) + x * (_NORMAL_PEAK * EXP(-0.5 * (x * x)))
 
 
@@ -198,11 +206,15 @@ _TANH_CUBIC = 0.044715
 @mapped("gelu_tanh", SEVERAL)
 @in_blocks
 def _gelu_tanh(x: Any) -> Any:
+    if x.dtype.char == "e":
+        return _gelu_tanh(x.astype(np.float32)).astype(np.float16)
     return x * (0.5 + 0.5 * np.tanh(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * (x * x))))
 
 
 @in_blocks
 def _gelu_tanh_slope(x: Any) -> Any:
+    if x.dtype.itemsize == 2:
+        x = x.astype(np.float32)
     x = np.clip(x, -12, 12)  # beyond, the slope is 0 or 1, and squares would overflow
     square = x * x
     t = TANH(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * square))

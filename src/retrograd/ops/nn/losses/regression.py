@@ -127,16 +127,20 @@ def _loss_of_difference(
     bound: float = 0.0,
 ) -> Tensor:
     x, y = operand(input), operand(target, "target")
-    if x.array.dtype.kind not in FLOATING and y.array.dtype.kind not in FLOATING:
+    distance = primitive is L1 and "c" in (x.array.dtype.kind, y.array.dtype.kind)  # of complex numbers
+    if not distance and x.array.dtype.kind not in FLOATING and y.array.dtype.kind not in FLOATING:
         raise NotImplementedError(f"wanted a floating input, got {describe(x)} and target {describe(y)}")
     shape = x.array.shape
     x, y = _broadcast(x, y)
     if weight is None:
+        if distance:
+            return reduced(abs(x - y), reduction)
         return apply(primitive, (x, y), {"reduction": reduction, "bound": bound})
     w = operand(weight, "weight")
     if w.array.shape != shape:
         raise InvalidValue(f"weight and input must have the same size, got {describe(w)} and {describe(x)}")
-    loss = apply(primitive, (x, y), {"reduction": "none", "bound": bound}) * w
+    each = abs(x - y) if distance else apply(primitive, (x, y), {"reduction": "none", "bound": bound})
+    loss = each * w
     if reduction == "mean" and primitive is not HUBER:  # PyTorch's huber_loss alone does not divide by the weights
         return loss.sum() / w.sum()
     return reduced(loss, reduction)
@@ -191,7 +195,7 @@ def l1_loss(
     Derivative: input: ``g sign(input - target)``, 0 where they are equal; target: minus that.
     Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
     0-d, or with reduction ``"none"`` has that shape.
-    Dtype: real floating; one of both may hold integers.
+    Dtype: floating or complex; one of both may hold integers. The result is real.
 
     Args:
         input: the prediction.
@@ -203,7 +207,7 @@ def l1_loss(
     Raises:
         ValueError: an unknown reduction, or a weight of another shape.
         RuntimeError: input and target do not broadcast.
-        NotImplementedError: neither input nor target is real floating.
+        NotImplementedError: neither input nor target is floating or complex.
 
     >>> F.l1_loss(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(1.)

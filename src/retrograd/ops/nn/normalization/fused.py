@@ -67,7 +67,7 @@ def _loops(layout: Layout, x: Any, *others: Any) -> Any:
 
 def _viewed(x: Any, layout: Layout) -> Any:
     """x laid out for its statistics, in single precision at least."""
-    if x.dtype == np.float16:
+    if x.dtype.itemsize == 2:
         x = x.astype(np.float32)
     return x if layout.view is None else x.reshape(layout.view)
 
@@ -224,6 +224,8 @@ def _sum_to(g: Any, w: Any, layout: Layout) -> Any:
 
 
 def _composite(x: Tensor, w: Tensor | None, b: Tensor | None, layout: Layout, eps: float) -> Tensor:
+    if x.array.dtype.itemsize == 2:
+        return _composite(x.to(np.float32), w, b, layout, eps).to(x.array.dtype)
     y = x if layout.view is None else x.reshape(layout.view)
     if layout.centred:
         y = y - y.mean(layout.axes, keepdim=True)

@@ -71,7 +71,7 @@ def layer_norm(
     Derivative: input: ``rstd (u - mean(u) - xhat mean(u xhat))`` with ``u = g weight``, ``rstd = 1 / sqrt(var + eps)``
     and ``xhat = (x - mean) rstd``; weight: the sum of ``g xhat`` over the examples; bias: that of ``g``.
     Shape: ``(*, *normalized_shape)``; the result has the input's.
-    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16.
+    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
 
     Args:
         input: the Tensor.
@@ -104,7 +104,7 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None
     Derivative: input: ``r (u - xhat mean(u xhat))`` with ``u = g weight``, ``r = 1 / sqrt(mean(x^2) + eps)`` and
     ``xhat = x r``; weight: the sum of ``g xhat`` over the examples.
     Shape: ``(*, *normalized_shape)``; the result has the input's.
-    Dtype: real floating, kept; weight has the input's, or is float32 for float16.
+    Dtype: real floating, kept; weight is converted to it.
 
     Args:
         input: the Tensor.
@@ -123,6 +123,8 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None
     """
     x = floating_operand(input)
     shape = _normalized_shape(x, normalized_shape)
+    if weight is not None and (w := operand(weight, "weight")).array.dtype != x.array.dtype:
+        weight = w.to(x.array.dtype)
     w = _affine("weight", weight, x, shape, "the normalized shape")
     layout = _of_last_axes(len(shape), False)
     eps = precision(x.array.dtype) if eps is None else number(eps, "eps")
@@ -137,7 +139,7 @@ def group_norm(
 
     Derivative: as that of ``layer_norm``, the means over a group; weight and bias: sums over all but their channel.
     Shape: ``(N, C, *)``; the result has the input's.
-    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16.
+    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
 
     Args:
         input: the Tensor.
@@ -179,7 +181,7 @@ def _check_running(argument: str, value: Tensor | None, channels: int) -> None:
 @whole
 def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
     """Mean and sum of squared deviations over the axes."""
-    if x.dtype == np.float16:
+    if x.dtype.itemsize == 2:
         x = x.astype(np.float32)
     if axes[0] == 0 and takes(x, least=SEVERAL) and norms.along_channels(x):
         return norms.channel_moments(x)
@@ -262,7 +264,7 @@ def batch_norm(
     Derivative: in training as that of ``layer_norm``, the means over a channel, and none for the running statistics;
     else that of the formula. weight and bias: sums over all but their channel.
     Shape: ``(N, C, *)``; the result has the input's.
-    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16.
+    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
 
     Args:
         input: the Tensor.
@@ -331,7 +333,7 @@ def instance_norm(
 
     Derivative: as that of ``batch_norm``, the means over one channel of one example.
     Shape: ``(N, C, *)``; the result has the input's.
-    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16.
+    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
 
     Args:
         input: the Tensor.

@@ -28,8 +28,8 @@ from .sliding import real_operand
 OutputSize: TypeAlias = int | None | Sequence[int | None]
 
 
-def _output_size(x: Tensor, axes: int, output_size: OutputSize) -> Ints:
-    """The wanted size, None standing for the input's."""
+def _output_size(x: Tensor, axes: int, output_size: OutputSize, channels: bool) -> Ints:
+    """The wanted size, None standing for the input's. With ``channels`` the input must have some."""
     size = tuple(x.array.shape[2:])
     given = output_size if isinstance(output_size, (tuple, list)) else (output_size,)
     if len(given) == 1:
@@ -38,8 +38,9 @@ def _output_size(x: Tensor, axes: int, output_size: OutputSize) -> Ints:
         raise RuntimeError(f"output_size must be one integer or {axes}, got {describe(output_size)}")
     lengths = [length if wanted is None else wanted for wanted, length in zip(given, size)]
     out = per_axis("output_size", lengths, axes, 0)
-    if 0 in size:
-        raise RuntimeError(f"expected input with non-zero spatial dimensions, but got {describe(x)}")
+    if 0 in size or channels and not x.array.shape[1]:
+        wanted = "dimensions after the batch" if channels else "spatial dimensions"
+        raise RuntimeError(f"expected input with non-zero {wanted}, but got {describe(x)}")
     return out
 
 
@@ -76,7 +77,7 @@ def _averages(size: int, out: int) -> AxisMap | None:
 
 def _adaptive_avg(axes: int, input: Tensor, output_size: OutputSize) -> Tensor:
     x, single = with_batch(floating_operand(input), axes)
-    out = _output_size(x, axes, output_size)
+    out = _output_size(x, axes, output_size, axes == 3 and not single)
     size = tuple(x.array.shape[2:])
     window = _even_windows(size, out)
     if window is not None:
@@ -137,7 +138,7 @@ def _span_maxima(x: Any, out: Ints) -> Any:
 
 def _adaptive_max(axes: int, input: Tensor, output_size: OutputSize, return_indices: bool) -> Tensor | MaxPool:
     x, single = with_batch(real_operand(input), axes)
-    out = _output_size(x, axes, output_size)
+    out = _output_size(x, axes, output_size, not single)
     window = _even_windows(tuple(x.array.shape[2:]), out)
     if window is not None:
         index = flat_places(window_max(x.array, window, True)[1], window)

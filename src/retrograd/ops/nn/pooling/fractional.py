@@ -75,8 +75,10 @@ def _corners(drawn: Any, lengths: Ints, out: Ints, kernel: Ints) -> tuple[Any, A
 
 def _maxima(x: Any, drawn: Any, out: Ints, kernel: Ints) -> Any:
     """Where in its plane each window has its maximum: the first of equal elements, or the last NaN."""
-    corner, offsets = _corners(drawn, x.shape[2:], out, kernel)
     shape = (*x.shape[:2], *out)
+    if 0 in shape:
+        return array_module(x).zeros(shape, np.int64)
+    corner, offsets = _corners(drawn, x.shape[2:], out, kernel)
     if pooling.reads(x, corner.size * len(offsets)):
         return pooling.max_at(x, corner, offsets).reshape(shape)
     xp = array_module(x)
@@ -106,11 +108,13 @@ def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_rati
         out = out * ndim if len(out) == 1 else out
     else:
         ratios = tuple(output_ratio) if isinstance(output_ratio, Sequence) else (output_ratio,) * ndim
+        if len(ratios) != ndim:
+            raise InvalidValue(f"output_ratio must be one number or {ndim}, got {describe(output_ratio)}")
         out = tuple(int(length * ratio) for length, ratio in zip(lengths, ratios, strict=True))
     if len(kernel) != ndim or len(out) != ndim:
         raise RuntimeError(f"wanted {ndim} lengths, got kernel_size {kernel} and output_size {out}")
     for length, k, o in zip(lengths, kernel, out, strict=True):
-        if not k > 0 or not o > 0 or o + k - 1 > length:
+        if not k > 0 or o < 0 or o + k - 1 > length:
             raise RuntimeError(f"windows {kernel} and output {out} do not fit in {describe(x)}")
     return kernel, out
 
@@ -124,6 +128,8 @@ def _pooled(
     kernel, out = _sizes(x, ndim, kernel_size, output_size, output_ratio)
     batch, single = with_batch(x, ndim)
     n, c = batch.array.shape[:2]
+    if not c and not single:
+        raise RuntimeError(f"expected input with non-zero dimensions after the batch, but got {describe(x)}")
     if samples is None:
         drawn = uniform(array_module(x), (n, c, ndim), np.dtype(np.float64))
     else:

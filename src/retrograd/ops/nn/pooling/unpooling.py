@@ -30,6 +30,8 @@ def _max_unpool(
     places = operand(indices, "indices")
     if places.dtype != np.int64:
         raise RuntimeError(f"indices must be int64, got {describe(places)}")
+    if 0 in x.array.shape[2 if single else 1 :]:
+        raise RuntimeError(f"expected input with non-zero dimensions after the batch, but got {describe(x)}")
     if places.array.shape != operand(input).array.shape:
         raise RuntimeError(f"indices must have the input's shape, got {describe(input)} and {describe(places)}")
     kernel = per_axis("kernel_size", kernel_size, axes, 1)

@@ -72,6 +72,8 @@ def _layers(
     x = operand(input)
     if x.array.ndim != 3:
         raise RuntimeError(f"wanted an input (T, N, features), got {describe(x)}")
+    if not x.array.shape[0]:
+        raise RuntimeError(f"expected a sequence of at least one step, got {describe(x)}")
     states = [operand(state, "hx") for state in hx]
     directions = 2 if bidirectional else 1
     usual = 4 if has_biases else 2

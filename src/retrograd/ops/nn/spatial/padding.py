@@ -89,7 +89,7 @@ SMALL = 1 << 12  # elements up to which they are taken axis by axis, by their nu
 def _pad_edges(x: Any, widths: Widths, mode: str) -> Any:
     if type(x) is not np.ndarray:
         return array_module(x).pad(x, widths, _NUMPY_MODE[mode])
-    if x.size <= SMALL:
+    if x.size <= SMALL and any(map(any, widths)):
         for axis, pair in enumerate(widths):
             if any(pair):
                 x = x.take(_sources(x.shape[axis], pair, mode), axis)

@@ -72,6 +72,8 @@ def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size =
     tensor([0., 1., 3., 4.])
     """
     x, single = with_batch(operand(input), 2)
+    if not x.array.shape[1]:
+        raise RuntimeError(f"expected input with non-zero dimensions after the batch, but got {describe(x)}")
     window = _patches(tuple(x.array.shape[2:]), kernel_size, dilation, padding, stride)
     result = apply(UNFOLD, (x,), {"window": window})
     return result[0] if single else result
