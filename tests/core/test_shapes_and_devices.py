@@ -91,3 +91,26 @@ def test_layers_without_projection_refuse_its_size_as_pytorch_does(layer):
         layer(2, 3, proj_size=1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'project'"):
         layer(2, 3, project=1)
+
+
+def test_an_empty_part_of_a_tensor_has_the_strides_of_the_whole():
+    whole = rg.zeros(2, 3, 4, 5)[..., 1]
+    assert whole[:, 1:1].stride() == whole.stride() == (60, 20, 5)
+    assert rg.zeros(2, 0, 3).view(rg.int32).stride() == (3, 3, 1)
+
+
+def test_a_view_of_larger_numbers_needs_strides_in_their_multiples():
+    x = rg.zeros(4, 4, 3, dtype=rg.uint8)
+    with pytest.raises(RuntimeError, match="multiples of 2 bytes"):
+        x[:, :, 1:].view(rg.int16)
+    with pytest.raises(RuntimeError, match="multiples of 2 bytes"):
+        x.as_strided((4, 4, 2), (2, 1, 1)).view(rg.int16)
+    assert rg.zeros(4, 4, 4, dtype=rg.uint8)[:, :, 2:].view(rg.int16).shape == (4, 4, 1)
+
+
+def test_a_slice_of_step_0_is_a_value_error():
+    x = rg.zeros(3)
+    with pytest.raises(ValueError, match="step cannot be zero"):
+        x[0:3:0]
+    with pytest.raises(ValueError, match="step cannot be zero"):
+        x[0:3:0] = 1

@@ -286,7 +286,7 @@ class _Check:
         """The derivative of ``<cotangents, f>`` along a direction of one input, by a central difference."""
         before = x.array.copy()
         step = self.eps * from_real(direction, x.array.shape, x.array.dtype)
-        step = Tensor(step, dtype=step.dtype, device=x.device).array
+        step = Tensor(np.asarray(step), dtype=step.dtype, device=x.device).array
         values = []
         for sign in (1, -1):
             try:

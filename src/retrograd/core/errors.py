@@ -68,6 +68,11 @@ def describe_call(name: str, inputs: tuple[Any, ...], params: dict[str, Any] | N
     return f"{name}({', '.join(parts)})"
 
 
+def is_zero_step(error: Exception) -> bool:
+    """Whether the error is that of a slice of step 0: not about shapes, and a ValueError in PyTorch as in NumPy."""
+    return isinstance(error, ValueError) and str(error) == "slice step cannot be zero"
+
+
 def call_error(
     kind: type[Exception], name: str, inputs: tuple[Any, ...], params: dict[str, Any] | None, reason: str
 ) -> Exception:
@@ -87,6 +92,8 @@ def operator_error(name: str, inputs: tuple[Any, ...], params: dict[str, Any] | 
     elif isinstance(error, TypeError):
         # The inputs are arrays and numbers by now: without parameters only a dtype can be at fault.
         kind = TypeError if params else NotImplementedError
+    elif is_zero_step(error):
+        kind = ValueError
     else:
         kinds = (IndexError, MemoryError, NotImplementedError)
         kind = next((kind for kind in kinds if isinstance(error, kind)), RuntimeError)
