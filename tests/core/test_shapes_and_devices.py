@@ -2,6 +2,7 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 import retrograd as rg
@@ -114,3 +115,39 @@ def test_a_slice_of_step_0_is_a_value_error():
         x[0:3:0]
     with pytest.raises(ValueError, match="step cannot be zero"):
         x[0:3:0] = 1
+
+
+@pytest.mark.parametrize("convert", [int, float, complex])
+def test_a_number_of_several_elements_is_a_value_error(convert):
+    for x in (rg.zeros(2), rg.zeros(0)):
+        with pytest.raises(ValueError, match="one element"):
+            convert(x)
+
+
+def test_a_complex_view_of_transposed_pairs_shares_memory():
+    pairs = rg.zeros(3, 2, 2)
+    view = rg.view_as_complex(pairs.transpose(0, 1))
+    view[1, 2] = 5 + 7j
+    assert pairs[2, 1].tolist() == [5, 7] and view._is_view()
+
+
+def test_the_memory_of_a_buffer_is_copied_unless_it_is_to_be_shared():
+    numbers = np.arange(3.0)
+    rg.tensor(memoryview(numbers))[0] = 7
+    rg.asarray(memoryview(numbers), dtype=rg.float64, copy=True)[0] = 7
+    assert numbers.tolist() == [0, 1, 2]
+    rg.asarray(memoryview(numbers), dtype=rg.float64, copy=False)[0] = 7
+    assert numbers.tolist() == [7, 1, 2]
+    assert rg.asarray(memoryview(numbers), dtype=rg.uint8).shape == (24,)
+
+
+def test_asarray_takes_a_dlpack_capsule():
+    x = rg.arange(3)
+    shared = rg.asarray(x.__dlpack__())
+    shared[0] = 5
+    assert x.tolist() == [5, 1, 2]
+
+
+def test_meshgrid_wants_one_dtype():
+    with pytest.raises(RuntimeError, match="same dtype"):
+        rg.meshgrid(rg.ones(2), rg.arange(2))

@@ -49,6 +49,11 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return False
 
 
+def is_tf32_supported() -> bool:
+    """Whether matrix products of float32 on the GPU can be told to use TF32: not CuPy's, by PyTorch's settings."""
+    return False
+
+
 def init() -> None:
     """See that there is a GPU."""
     _cupy()

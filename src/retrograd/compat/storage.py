@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,18 @@ def place_in_memory(x: Tensor) -> tuple[Tensor, int]:
         share(whole, x, related=False)
         return whole, first
     return new_tensor(x.array.reshape(-1).copy()), 0
+
+
+def resize(x: Tensor, size: tuple[int, ...]) -> None:
+    """Lay x in row-major order over its memory from its first element on, or over a larger copy of the memory."""
+    count = prod(size)
+    memory, first = place_in_memory(x)
+    held = memory.array.size
+    if first + count > held:
+        longer = backend_of(memory.array).xp.zeros(first + count, memory.array.dtype)
+        longer[:held] = memory.array
+        memory = new_tensor(longer)
+    x.data = memory[first : first + count].view(size)
 
 
 class TypedStorage:

@@ -16,6 +16,7 @@ from ..core.modes import no_grad
 from ..core.tensor import Tensor, constructed, new_tensor
 from ..ops.table.arguments import integers
 from .storage import TypedStorage, UntypedStorage, memory_of, place_in_memory
+from .storage import resize as _resize
 from .types import layout as _layout
 
 
@@ -30,10 +31,10 @@ def new(self: Tensor, *data: Any, device: Any = None) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Give the Tensor another size, in place: it is laid in row-major order over its memory, from its first element on.
+    """Give the Tensor another size, in place: it lies in row-major order over its memory, from its first element on.
 
-    A Tensor of the wanted size keeps its strides. Where the memory is too small, the Tensor moves to a larger one, whose
-    further elements are zeros.
+    A Tensor of the wanted size keeps its strides. Where the memory is too small, the Tensor moves to a larger one,
+    whose further elements are zeros.
 
     Raises:
         RuntimeError: the Tensor requires grad, a length is negative, or the memory would not fit in 64 bits.
@@ -41,20 +42,12 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if self.requires_grad:
         raise RuntimeError("resize_: cannot resize variables that require grad")
     size = integers(sizes)
-    if size == self.array.shape:
-        return self
     if any(length < 0 for length in size):
         raise RuntimeError(f"resize_: sizes must not be negative, got {size}")
     if prod(max(1, length) for length in size) * self.array.dtype.itemsize >= 1 << 63:
         raise RuntimeError(f"resize_: a {self.dtype} Tensor of size {size} would take 2^63 bytes or more")
-    count = prod(size)
-    memory, first = place_in_memory(self)
-    held = memory.array.size
-    if first + count > held:
-        longer = backend_of(memory.array).xp.zeros(first + count, memory.array.dtype)
-        longer[:held] = memory.array
-        memory = new_tensor(longer)
-    self.data = memory[first : first + count].view(size)
+    if size != self.array.shape:
+        _resize(self, size)
     return self
 
 
@@ -103,6 +96,16 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     pairs = zip(self.array.reshape(-1).tolist(), tensor.expand_as(self).array.reshape(-1).tolist())
     with no_grad():
         return self.copy_(new_tensor(np.array([callable(a, b) for a, b in pairs], self.dtype).reshape(self.shape)))
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Replace each element by the function's value of it and the elements of two others, in place."""
+    columns = [self, x.expand_as(self), y.expand_as(self)]
+    triples = zip(*(column.array.reshape(-1).tolist() for column in columns), strict=True)
+    with no_grad():
+        return self.copy_(
+            new_tensor(np.array([callable(*values) for values in triples], self.dtype).reshape(self.shape))
+        )
 
 
 def as_subclass(self: Tensor, cls: type) -> Any:

@@ -18,6 +18,7 @@ from ...kernels import share
 from ..table.arguments import integers, number
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Number, Operand, Size
+from .dlpack import from_dlpack
 
 # What all functions that create Tensors share
 
@@ -177,7 +178,8 @@ def asarray(
     Dtype: Python floats become the default dtype, ints int64; arrays and Tensors keep theirs.
 
     Args:
-        obj: a number, nested sequences of numbers, an array, a Tensor, or bytes, whose memory is read as numbers.
+        obj: a number, nested sequences of numbers, an array, a Tensor, a DLPack capsule, or bytes, whose memory is read
+            as numbers; so is that of a memoryview where ``dtype`` is given.
         dtype: the dtype, by default as above; of bytes the default dtype.
         device: the device, by default the data's, or the default device.
         copy: True never shares memory, False always, None where it can.
@@ -189,7 +191,9 @@ def asarray(
     >>> rg.asarray([1, 2])
     tensor([1, 2])
     """
-    if isinstance(obj, (bytes, bytearray)) or isinstance(obj, memoryview) and obj.format == "B":
+    if type(obj).__name__ == "PyCapsule":
+        obj = from_dlpack(obj).array
+    if isinstance(obj, (bytes, bytearray)) or isinstance(obj, memoryview) and (obj.format == "B" or dtype is not None):
         try:
             obj = np.frombuffer(obj, dtype_or_default(dtype))
         except ValueError as error:

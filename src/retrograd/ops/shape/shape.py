@@ -199,8 +199,8 @@ def _view_as_dtype(x: Tensor, dtype: DType) -> Tensor:
         steps = (backend_of(x.array).address(x.array), *x.array.strides[:-1])
         if steps[0] % dtype.alignment or any(step % dtype.itemsize for step in steps[1:]):
             raise RuntimeError(
-                f"view({describe(x)}, dtype={dtype}): the first element and the strides {x.array.strides} in bytes must lie "
-                f"at multiples of {dtype.itemsize} bytes; use .contiguous()"
+                f"view({describe(x)}, dtype={dtype}): the first element and the strides, {x.array.strides} bytes, "
+                f"must lie at multiples of {dtype.itemsize} bytes; use .contiguous()"
             )
     share(alias, x, related=False)
     return alias
