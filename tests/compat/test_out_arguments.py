@@ -179,3 +179,13 @@ def test_an_out_of_another_size_is_resized_over_its_memory():
 def test_the_dtype_of_a_sum_must_be_that_of_out(reduction):
     with pytest.raises(RuntimeError, match="does not match out"):
         reduction(rg.ones(2), 0, dtype=rg.float64, out=rg.zeros(2))
+
+
+@pytest.mark.filterwarnings("ignore:torch.range:UserWarning")
+def test_range_writes_its_own_numbers_to_out():
+    out = rg.zeros(0)
+    assert rg.range(3, 1, -1, out=out) is out and out.tolist() == [3, 2, 1]
+    x = rg.zeros(2, 3)
+    rg.range(1, 4, out=x[:, 1:])
+    assert x.tolist() == [[0, 1, 2], [0, 3, 4]]
+    assert rg.range(0, 2, dtype=rg.int32).dtype == rg.int32 and rg.range(0, 1, requires_grad=True).is_leaf

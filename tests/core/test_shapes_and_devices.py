@@ -151,3 +151,19 @@ def test_asarray_takes_a_dlpack_capsule():
 def test_meshgrid_wants_one_dtype():
     with pytest.raises(RuntimeError, match="same dtype"):
         rg.meshgrid(rg.ones(2), rg.arange(2))
+
+
+def test_a_list_that_contains_itself_is_a_type_error():
+    numbers = [0]
+    numbers.append(numbers)
+    with pytest.raises(TypeError, match="contain themselves"):
+        rg.tensor(numbers)
+
+
+@pytest.mark.parametrize(
+    ("split", "shape"), [(np.hsplit, ()), (np.vsplit, (3,)), (np.dsplit, (3, 3)), (np.dsplit, (3, 3, 4))]
+)
+def test_splits_of_numpy_raise_numpys_error(split, shape):
+    for x in (np.zeros(shape), rg.zeros(shape)):
+        with pytest.raises(ValueError):
+            split(x, 3)

@@ -43,8 +43,8 @@ class InvalidValue(ValueError):
     """
 
 
-def describe(value: Any) -> str:
-    """``float32(3, 4)`` for anything with a dtype and a shape, a short repr for the rest.
+def describe(value: Any, depth: int = 8) -> str:
+    """``float32(3, 4)`` for anything with a dtype and a shape, a short repr for the rest, of sequences to a depth.
 
     >>> describe(np.zeros((3, 4), np.float32))
     'float32(3, 4)'
@@ -55,7 +55,7 @@ def describe(value: Any) -> str:
         return f"{value.dtype}{tuple(value.shape)}"
     if isinstance(value, (list, tuple)):
         left, right = ("[", "]") if isinstance(value, list) else ("(", ")")
-        shown = ", ".join(describe(item) for item in value[:8])
+        shown = ", ".join(describe(item, depth - 1) for item in value[:8]) if depth else "..."
         return f"{left}{shown}{', ...' if len(value) > 8 else ''}{right}"
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

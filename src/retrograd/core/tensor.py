@@ -492,6 +492,8 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
 
     try:
         array = np.asarray(plain(data))
+    except RecursionError:
+        raise TypeError("tensor: the sequences are nested too deep, or contain themselves") from None
     except ValueError as error:
         raise call_error(
             ValueError, "tensor", (data,), None, f"the sequences are ragged or too deep ({error})"

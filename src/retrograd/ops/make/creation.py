@@ -186,6 +186,7 @@ def asarray(
         requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
+        RuntimeError: ``copy=False`` and it is a NumPy scalar.
         ValueError: ``copy=False`` and the memory cannot be shared, or bytes are no whole number of elements.
 
     >>> rg.asarray([1, 2])
@@ -204,6 +205,8 @@ def asarray(
         x = as_tensor(obj, dtype, device)
         if copy is False:
             source = obj.array if isinstance(obj, Tensor) else obj
+            if isinstance(source, np.generic):
+                raise RuntimeError(f"a NumPy scalar, {source!r}, has no memory that can be shared")
             if not is_array(source) or (x.array is not source and x.array.base is not source):
                 raise InvalidValue(f"the memory of {describe(obj)} can't be shared with dtype {dtype}, device {device}")
         if isinstance(obj, Tensor) and requires_grad != obj._requires:
