@@ -74,8 +74,8 @@ def pinv(
         rcond: another name of ``rtol``.
         hermitian: A is symmetric, and only its lower triangle is read.
         atol: singular values up to this count as zero; a number, or one for each matrix.
-        rtol: and those up to this times the largest of the matrix, as ``atol``; by default max(m, n) times the precision, 0 where ``atol``
-            is given.
+        rtol: and those up to this times the largest of the matrix, given as ``atol`` is; by default max(m, n) times
+            the precision, 0 where ``atol`` is given.
 
     Raises:
         RuntimeError: the input is no matrix, or holds other numbers.
