@@ -132,9 +132,47 @@ def test_properties_of_a_dense_tensor_on_the_cpu():
 def test_resize_keeps_elements_in_order():
     x = rg.arange(6.0)
     assert x.resize_(2, 3) is x and x.tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert x.resize_(2).tolist() == [0, 1] and x.resize_((4,)).tolist() == [0, 1, 0, 0]
+    assert x.resize_(2).tolist() == [0, 1] and x.resize_((8,)).tolist() == [0, 1, 2, 3, 4, 5, 0, 0]
+    turned = rg.arange(6).view(2, 3).t()
+    assert turned.resize_(3, 2).stride() == (1, 3) and turned.resize_(6).tolist() == [0, 1, 2, 3, 4, 5]
+    backwards = rg.arange(4)[::-1]
+    assert backwards.resize_(3).tolist() == [3, 2, 1]
     with pytest.raises(RuntimeError, match="require grad"):
         rg.ones(2, requires_grad=True).resize_(3)
+
+
+@pytest.mark.parametrize("size", [(-1,), (8, 8, 2**29, 2**29), (0, 4, 2**61)])
+def test_resize_refuses_sizes_that_no_memory_has(size):
+    with pytest.raises(RuntimeError, match="resize_"):
+        rg.zeros(()).resize_(size)
+
+
+def _resized(y):
+    y[2:4].resize_(3)[0] = 9
+
+
+def _set(y):
+    rg.zeros(1).set_(y, 2, (2,))[0] = 9
+
+
+def _set_to_storage(y):
+    rg.zeros(1).set_(y.storage(), 2, (2,))[0] = 9
+
+
+@pytest.mark.parametrize("write", [_resized, _set, _set_to_storage])
+def test_a_write_through_memory_that_resize_or_set_gave_leaves_saved_values_alone(write):
+    weight, y = rg.ones(6, requires_grad=True), rg.arange(6.0)
+    product = (weight * y).sum()
+    write(y)
+    assert y.tolist() == [0, 1, 9, 3, 4, 5]
+    product.backward()
+    assert weight.grad.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_parts_of_complex_numbers_have_the_storage_of_the_whole():
+    x = rg.zeros(2, 2, dtype=rg.complex64)
+    assert x.imag.storage_offset() == 1 and x.imag.storage().size() == 8
+    assert x.imag.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
 def test_storage_is_the_memory_behind_views():

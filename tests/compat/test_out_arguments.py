@@ -154,3 +154,38 @@ def test_normalize_writes_to_its_own_out_by_the_same_rules():
         rg.nn.functional.normalize(x, out=3.0)
     with pytest.raises(RuntimeError, match=OVERLAP):
         rg.nn.functional.normalize(x, out=rg.zeros(1, 4).expand(2, 4))
+
+
+@pytest.mark.parametrize("make", [lambda out: rg.arange(4, out=out), lambda out: rg.linspace(0, 3, 4, out=out)])
+def test_a_sequence_is_written_in_the_shape_of_out(make):
+    x = rg.zeros(2, 3)
+    make(x[:, 1:])
+    assert x.tolist() == [[0, 0, 1], [0, 2, 3]]
+
+
+@pytest.mark.filterwarnings("ignore:.*was resized:UserWarning")
+def test_an_out_of_another_size_is_resized_over_its_memory():
+    x = rg.zeros(2, 3)
+    rg.add(rg.ones(3), 1, out=x[:, 1:])
+    assert x.tolist() == [[0, 2, 2], [2, 0, 0]]
+    weight, kept = rg.ones(3, requires_grad=True), rg.zeros(3)
+    product = (weight * kept).sum()
+    rg.add(rg.ones(2), 1, out=kept[:1])
+    product.backward()
+    assert kept.tolist() == [2, 2, 0] and weight.grad.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("reduction", [rg.sum, rg.prod, rg.cumsum, rg.cumprod])
+def test_the_dtype_of_a_sum_must_be_that_of_out(reduction):
+    with pytest.raises(RuntimeError, match="does not match out"):
+        reduction(rg.ones(2), 0, dtype=rg.float64, out=rg.zeros(2))
+
+
+@pytest.mark.filterwarnings("ignore:torch.range:UserWarning")
+def test_range_writes_its_own_numbers_to_out():
+    out = rg.zeros(0)
+    assert rg.range(3, 1, -1, out=out) is out and out.tolist() == [3, 2, 1]
+    x = rg.zeros(2, 3)
+    rg.range(1, 4, out=x[:, 1:])
+    assert x.tolist() == [[0, 1, 2], [0, 3, 4]]
+    assert rg.range(0, 2, dtype=rg.int32).dtype == rg.int32 and rg.range(0, 1, requires_grad=True).is_leaf

@@ -2,6 +2,7 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 import retrograd as rg
@@ -91,3 +92,78 @@ def test_layers_without_projection_refuse_its_size_as_pytorch_does(layer):
         layer(2, 3, proj_size=1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'project'"):
         layer(2, 3, project=1)
+
+
+def test_an_empty_part_of_a_tensor_has_the_strides_of_the_whole():
+    whole = rg.zeros(2, 3, 4, 5)[..., 1]
+    assert whole[:, 1:1].stride() == whole.stride() == (60, 20, 5)
+    assert rg.zeros(2, 0, 3).view(rg.int32).stride() == (3, 3, 1)
+
+
+def test_a_view_of_larger_numbers_needs_strides_in_their_multiples():
+    x = rg.zeros(4, 4, 3, dtype=rg.uint8)
+    with pytest.raises(RuntimeError, match="multiples of 2 bytes"):
+        x[:, :, 1:].view(rg.int16)
+    with pytest.raises(RuntimeError, match="multiples of 2 bytes"):
+        x.as_strided((4, 4, 2), (2, 1, 1)).view(rg.int16)
+    assert rg.zeros(4, 4, 4, dtype=rg.uint8)[:, :, 2:].view(rg.int16).shape == (4, 4, 1)
+
+
+def test_a_slice_of_step_0_is_a_value_error():
+    x = rg.zeros(3)
+    with pytest.raises(ValueError, match="step cannot be zero"):
+        x[0:3:0]
+    with pytest.raises(ValueError, match="step cannot be zero"):
+        x[0:3:0] = 1
+
+
+@pytest.mark.parametrize("convert", [int, float, complex])
+def test_a_number_of_several_elements_is_a_value_error(convert):
+    for x in (rg.zeros(2), rg.zeros(0)):
+        with pytest.raises(ValueError, match="one element"):
+            convert(x)
+
+
+def test_a_complex_view_of_transposed_pairs_shares_memory():
+    pairs = rg.zeros(3, 2, 2)
+    view = rg.view_as_complex(pairs.transpose(0, 1))
+    view[1, 2] = 5 + 7j
+    assert pairs[2, 1].tolist() == [5, 7] and view._is_view()
+
+
+def test_the_memory_of_a_buffer_is_copied_unless_it_is_to_be_shared():
+    numbers = np.arange(3.0)
+    rg.tensor(memoryview(numbers))[0] = 7
+    rg.asarray(memoryview(numbers), dtype=rg.float64, copy=True)[0] = 7
+    assert numbers.tolist() == [0, 1, 2]
+    rg.asarray(memoryview(numbers), dtype=rg.float64, copy=False)[0] = 7
+    assert numbers.tolist() == [7, 1, 2]
+    assert rg.asarray(memoryview(numbers), dtype=rg.uint8).shape == (24,)
+
+
+def test_asarray_takes_a_dlpack_capsule():
+    x = rg.arange(3)
+    shared = rg.asarray(x.__dlpack__())
+    shared[0] = 5
+    assert x.tolist() == [5, 1, 2]
+
+
+def test_meshgrid_wants_one_dtype():
+    with pytest.raises(RuntimeError, match="same dtype"):
+        rg.meshgrid(rg.ones(2), rg.arange(2))
+
+
+def test_a_list_that_contains_itself_is_a_type_error():
+    numbers = [0]
+    numbers.append(numbers)
+    with pytest.raises(TypeError, match="contain themselves"):
+        rg.tensor(numbers)
+
+
+@pytest.mark.parametrize(
+    ("split", "shape"), [(np.hsplit, ()), (np.vsplit, (3,)), (np.dsplit, (3, 3)), (np.dsplit, (3, 3, 4))]
+)
+def test_splits_of_numpy_raise_numpys_error(split, shape):
+    for x in (np.zeros(shape), rg.zeros(shape)):
+        with pytest.raises(ValueError):
+            split(x, 3)

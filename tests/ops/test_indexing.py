@@ -253,3 +253,20 @@ def test_lists_of_numbers_arrays_and_long_lists_are_positions():
     assert x[[0, 2]].shape == (2, 4) and x[[True, False, True]].shape == (2, 4) and x[[]].shape == (0, 4)
     assert x[np.array([[0, 1], [1, 2]])].shape == (2, 2, 4) == x[[[0, 1], [1, 2]],].shape
     assert x[[[0]] * 40].shape == (40, 1, 4)
+
+
+def test_take_along_dim_wants_int64():
+    with pytest.raises(RuntimeError, match="int64"):
+        rg.take_along_dim(rg.zeros(3), rg.tensor([0], dtype=rg.int32), 0)
+
+
+@pytest.mark.parametrize("shape", [rg.tensor([1, 2]), (1, 2.0), (rg.tensor(1), 2), 2.0])
+def test_unravel_index_wants_a_shape_of_ints(shape):
+    with pytest.raises(TypeError, match="shape"):
+        rg.unravel_index(rg.tensor([0]), shape)
+
+
+@pytest.mark.parametrize("cuts", [rg.tensor(1.1), rg.tensor([True]), rg.tensor([1], dtype=rg.int32), rg.tensor([[1]])])
+def test_tensor_split_wants_an_int64_tensor_of_cuts(cuts):
+    with pytest.raises(RuntimeError, match="int64"):
+        rg.tensor_split(rg.arange(3), cuts)

@@ -121,3 +121,13 @@ def test_einsum_promotes_dtypes_where_no_products_are_summed(equation, shapes):
     assert (x.grad.dtype, y.grad.dtype) == (rg.float64, rg.float32)
     with pytest.raises(RuntimeError, match="wanted operands of one dtype"):
         rg.einsum("ij,kj->ik", x, rg.ones(4, 3))
+
+
+def test_pinv_measures_each_matrix_by_its_own_bounds():
+    x = rg.stack([rg.diag(rg.tensor([1.0, 0.1])), rg.diag(rg.tensor([100.0, 0.1]))]).double()
+    for bounds in ({"atol": 0.2}, {"rtol": rg.tensor([0.2, 0.002])}, {"atol": rg.tensor([0.2, 0.15])}):
+        found = rg.linalg.pinv(x, **bounds)
+        assert np.allclose(found.numpy(), [np.diag([1.0, 0.0]), np.diag([0.01, 0.0])])
+    assert rg.linalg.pinv(x, atol=rg.tensor([0.01, 0.2]))[0, 1, 1].item() == pytest.approx(10)
+    mapped = rg.func.vmap(lambda a: rg.linalg.pinv(a, atol=0.2))(x)
+    assert np.allclose(mapped.numpy(), rg.linalg.pinv(x, atol=0.2).numpy())

@@ -183,3 +183,8 @@ def test_which_dimensions_fall_together_is_as_in_pytorch(name, dims):
 def test_an_argument_that_is_not_known_or_no_number_is_named(call, words):
     with pytest.raises(TypeError, match=words):
         call()
+
+
+def test_uniform_refuses_a_range_wider_than_its_dtype():
+    with pytest.raises(RuntimeError, match="wider than float32"):
+        rg.zeros(2).uniform_(-3e38, 3e38)

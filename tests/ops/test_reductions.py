@@ -345,3 +345,15 @@ def test_a_dimension_that_sums_keep_has_a_step(shape):
     for dim in range(len(shape)):
         for out in (x.sum(dim, keepdim=True), x.mean(dim, keepdim=True)):
             assert out.stride() == rg.empty(*out.shape).stride()  # 0 would say that elements share their memory
+
+
+@pytest.mark.parametrize("dim", [(), []])
+def test_no_dimensions_of_all_and_any_reduce_none(dim):
+    x = rg.tensor([[1, 0], [0, 0]])
+    assert rg.all(x, dim=dim).tolist() == rg.any(x, dim=dim, keepdim=True).tolist() == [[True, False], [False, False]]
+
+
+@pytest.mark.parametrize("sorter", [rg.tensor([0, 1, 3]), rg.tensor([0, -1, 2]), rg.tensor([0.0, 1.0, 2.0])])
+def test_a_sorter_must_hold_positions_of_the_sequence(sorter):
+    with pytest.raises(RuntimeError, match="searchsorted"):
+        rg.searchsorted(rg.arange(3.0), rg.ones(2), sorter=sorter)

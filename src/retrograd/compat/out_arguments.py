@@ -20,6 +20,7 @@ from ..core.errors import describe
 from ..core.modes import modes, no_grad
 from ..core.storage import overlaps_itself
 from ..core.tensor import Tensor
+from .storage import resize
 
 
 def _names(text: str) -> frozenset[str]:
@@ -58,6 +59,9 @@ _REAL = _names("fft.hfft fft.hfft2 fft.hfftn fft.irfft fft.irfft2 fft.irfftn nan
 # Operators that make Tensors, in the dtype of out=; and sums, computed in an integer dtype of out=.
 _MADE = _names("arange empty eye full linspace logspace ones rand randint randn randperm range zeros")
 _SUMMED = _names("cumprod cumsum prod sum")
+
+# Operators whose out= keeps its shape where it has as many elements as the result.
+_ALONG_A_LINE = _names("arange linspace logspace range")
 
 
 def call_into(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -146,6 +150,8 @@ def _in_dtype_of(
         if dtype is not None and as_dtype(dtype) != out.dtype:
             raise RuntimeError(f"{name}: dtype {as_dtype(dtype)} does not match out's dtype {out.dtype}")
         return function(*args, **{**kwargs, "dtype": out.dtype})
+    if name in _SUMMED and dtype is not None and as_dtype(dtype) != out.dtype:
+        raise RuntimeError(f"{name}: dtype {as_dtype(dtype)} does not match out's dtype {out.dtype}")
     if name in _SUMMED and dtype is None and out.dtype.kind in "biu":
         return function(*args, **{**kwargs, "dtype": out.dtype})
     if "dtype" not in kwargs and not any(isinstance(value, (Tensor, tuple, list)) for value in args):
@@ -169,6 +175,8 @@ def _check_dtype(name: str, out: Tensor, result: Tensor, count: int) -> None:
 
 def _write(name: str, out: Tensor, result: Tensor) -> None:
     with no_grad():
+        if name in _ALONG_A_LINE and out.array.size == result.array.size:
+            result = result.view(out.array.shape)
         if out.array.shape != result.array.shape:
             if getattr(result.array, "level", None) is not getattr(out.array, "level", None):
                 raise RuntimeError(
@@ -182,6 +190,5 @@ def _write(name: str, out: Tensor, result: Tensor) -> None:
                     UserWarning,
                     stacklevel=6,
                 )
-            out.data = result.to(out.dtype, copy=True)
-        else:
-            out.copy_(result)
+            resize(out, result.array.shape)
+        out.copy_(result)

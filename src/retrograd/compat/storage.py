@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..core.devices import Device, backend_of
-from ..core.tensor import Tensor
+from ..core.storage import share
+from ..core.tensor import Tensor, new_tensor
 from ..func.recipes import owner_of
 
 
@@ -17,11 +19,43 @@ def memory_of(x: Tensor) -> Any:
     owner = array = x.array
     while (below := owner_of(owner)) is not None:
         owner = below
-    if owner.dtype != array.dtype or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
+    backend, size = backend_of(array), array.dtype.itemsize
+    aligned = (backend.address(array) - backend.address(owner)) % size == 0
+    if not aligned or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
         owner = array
-    if owner.flags.c_contiguous:
-        return owner.reshape(-1)
-    return owner.T.reshape(-1) if owner.flags.f_contiguous else np.ascontiguousarray(owner).reshape(-1)
+    if not owner.flags.c_contiguous:
+        owner = owner.T if owner.flags.f_contiguous else backend.xp.ascontiguousarray(owner)
+    memory = owner.reshape(-1)
+    if memory.dtype == array.dtype:
+        return memory
+    return memory.view(np.uint8)[: memory.nbytes // size * size].view(array.dtype)
+
+
+def place_in_memory(x: Tensor) -> tuple[Tensor, int]:
+    """A Tensor on the whole memory that x lives in, and the position of x's first element there.
+
+    What shares memory with x shares it with this Tensor, which takes part in copy on write. Where x's elements do not
+    follow the first one in a contiguous memory (negative strides), the Tensor is a copy of x in row-major order.
+    """
+    memory, backend = memory_of(x), backend_of(x.array)
+    first = (backend.address(x.array) - backend.address(memory)) // x.array.dtype.itemsize
+    if 0 <= first < memory.size and min(x.array.strides, default=0) >= 0:
+        whole = new_tensor(memory)
+        share(whole, x, related=False)
+        return whole, first
+    return new_tensor(x.array.reshape(-1).copy()), 0
+
+
+def resize(x: Tensor, size: tuple[int, ...]) -> None:
+    """Lay x in row-major order over its memory from its first element on, or over a larger copy of the memory."""
+    count = prod(size)
+    memory, first = place_in_memory(x)
+    held = memory.array.size
+    if first + count > held:
+        longer = backend_of(memory.array).xp.zeros(first + count, memory.array.dtype)
+        longer[:held] = memory.array
+        memory = new_tensor(longer)
+    x.data = memory[first : first + count].view(size)
 
 
 class TypedStorage:

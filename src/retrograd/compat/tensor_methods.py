@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from ..core.fallback import LegacyMethod
 from ..core.graph import output_number
 from ..core.modes import no_grad
 from ..core.tensor import Tensor, constructed, new_tensor
-from .storage import TypedStorage, UntypedStorage, memory_of
+from ..ops.table.arguments import integers
+from .storage import TypedStorage, UntypedStorage, memory_of, place_in_memory
+from .storage import resize as _resize
 from .types import layout as _layout
 
 
@@ -28,21 +31,23 @@ def new(self: Tensor, *data: Any, device: Any = None) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Give the Tensor another size, in place: the elements in row-major order stay, further ones are zeros.
+    """Give the Tensor another size, in place: it lies in row-major order over its memory, from its first element on.
+
+    A Tensor of the wanted size keeps its strides. Where the memory is too small, the Tensor moves to a larger one,
+    whose further elements are zeros.
 
     Raises:
-        RuntimeError: the Tensor requires grad.
+        RuntimeError: the Tensor requires grad, a length is negative, or the memory would not fit in 64 bits.
     """
     if self.requires_grad:
         raise RuntimeError("resize_: cannot resize variables that require grad")
-    size = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
-    flat = self.array.reshape(-1)
-    count = int(np.prod(size, dtype=np.int64))
-    if count > flat.size:
-        longer = backend_of(flat).xp.zeros(count, flat.dtype)
-        longer[: flat.size] = flat
-        flat = longer
-    self.data = new_tensor(flat[:count].reshape(size))
+    size = integers(sizes)
+    if any(length < 0 for length in size):
+        raise RuntimeError(f"resize_: sizes must not be negative, got {size}")
+    if prod(max(1, length) for length in size) * self.array.dtype.itemsize >= 1 << 63:
+        raise RuntimeError(f"resize_: a {self.dtype} Tensor of size {size} would take 2^63 bytes or more")
+    if size != self.array.shape:
+        _resize(self, size)
     return self
 
 
@@ -68,7 +73,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         return self
     base = source._tensor if isinstance(source, TypedStorage) else source
     if size is not None or isinstance(source, TypedStorage):
-        memory = new_tensor(memory_of(base))
+        memory, _ = place_in_memory(base)
         size = (memory.numel() - storage_offset,) if size is None else tuple(size)
         base = memory.as_strided(size, _row_major(size) if stride is None else tuple(stride), storage_offset)
     self.data = base
@@ -91,6 +96,16 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     pairs = zip(self.array.reshape(-1).tolist(), tensor.expand_as(self).array.reshape(-1).tolist())
     with no_grad():
         return self.copy_(new_tensor(np.array([callable(a, b) for a, b in pairs], self.dtype).reshape(self.shape)))
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Replace each element by the function's value of it and the elements of two others, in place."""
+    columns = [self, x.expand_as(self), y.expand_as(self)]
+    triples = zip(*(column.array.reshape(-1).tolist() for column in columns), strict=True)
+    with no_grad():
+        return self.copy_(
+            new_tensor(np.array([callable(*values) for values in triples], self.dtype).reshape(self.shape))
+        )
 
 
 def as_subclass(self: Tensor, cls: type) -> Any:

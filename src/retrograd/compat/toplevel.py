@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from ..core.dtypes import INEXACT, get_default_dtype
+from ..core.dtypes import INEXACT, as_dtype, get_default_dtype
 from ..core.tensor import Tensor
 from ..kernels.machine.cores import count
 from ..kernels.machine.denormals import set_flush
@@ -263,9 +263,20 @@ def range(start: float = 0, end: float | None = None, step: float = 1, **options
         start, end = 0, start
     if step == 0 or (end - start) / step < 0:
         raise RuntimeError(f"range: the step {step} does not lead from {start} to {end}")
-    options.setdefault("dtype", get_default_dtype())
     count = math.floor((end - start) / step) + 1
-    return arange(count, **options) * step + start
+
+    def numbers(dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Tensor:
+        """The numbers, computed in float64 but for integers."""
+        dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+        whole = dtype.kind in "iu" and isinstance(start, int) and isinstance(step, int)
+        places = arange(count, dtype=np.int64 if whole else np.float64, device=device)
+        return (places * step + start).to(dtype).requires_grad_(requires_grad)
+
+    if "out" in options:
+        from .out_arguments import call_into
+
+        return cast("Tensor", call_into("range", numbers, (), options))
+    return numbers(**options)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

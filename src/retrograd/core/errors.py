@@ -43,8 +43,8 @@ class InvalidValue(ValueError):
     """
 
 
-def describe(value: Any) -> str:
-    """``float32(3, 4)`` for anything with a dtype and a shape, a short repr for the rest.
+def describe(value: Any, depth: int = 8) -> str:
+    """``float32(3, 4)`` for anything with a dtype and a shape, a short repr for the rest, of sequences to a depth.
 
     >>> describe(np.zeros((3, 4), np.float32))
     'float32(3, 4)'
@@ -55,7 +55,7 @@ def describe(value: Any) -> str:
         return f"{value.dtype}{tuple(value.shape)}"
     if isinstance(value, (list, tuple)):
         left, right = ("[", "]") if isinstance(value, list) else ("(", ")")
-        shown = ", ".join(describe(item) for item in value[:8])
+        shown = ", ".join(describe(item, depth - 1) for item in value[:8]) if depth else "..."
         return f"{left}{shown}{', ...' if len(value) > 8 else ''}{right}"
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -66,6 +66,11 @@ def describe_call(name: str, inputs: tuple[Any, ...], params: dict[str, Any] | N
     parts = [describe(value) for value in inputs]
     parts += [f"{key}={describe(value)}" for key, value in (params or {}).items()]
     return f"{name}({', '.join(parts)})"
+
+
+def is_zero_step(error: Exception) -> bool:
+    """Whether the error is that of a slice of step 0: not about shapes, and a ValueError in PyTorch as in NumPy."""
+    return isinstance(error, ValueError) and str(error) == "slice step cannot be zero"
 
 
 def call_error(
@@ -87,6 +92,8 @@ def operator_error(name: str, inputs: tuple[Any, ...], params: dict[str, Any] | 
     elif isinstance(error, TypeError):
         # The inputs are arrays and numbers by now: without parameters only a dtype can be at fault.
         kind = TypeError if params else NotImplementedError
+    elif is_zero_step(error):
+        kind = ValueError
     else:
         kinds = (IndexError, MemoryError, NotImplementedError)
         kind = next((kind for kind in kinds if isinstance(error, kind)), RuntimeError)

@@ -152,6 +152,8 @@ class Tensor(Copies, TensorMethods):
         return bool(self.array)
 
     def __int__(self) -> int:
+        if self.array.size != 1:
+            raise ValueError(f"int: only a Tensor of one element can be converted to a number, got {describe(self)}")
         return int(self.item())
 
     def __index__(self) -> int:
@@ -445,7 +447,10 @@ def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *
         if dtype.kind in "iu":
             data = whole_number(data, dtype)
     else:
+        copy = copy and not isinstance(data, (list, tuple))
         data, dtype = _nested(data, dtype)
+        if copy:  # a buffer, whose memory NumPy would share
+            data = np.array(data, dtype)
     place = None if device is None else Device(device)
     return backend_for(device).asarray(np.asarray(data, dtype=dtype), device=place)
 
@@ -487,6 +492,8 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
 
     try:
         array = np.asarray(plain(data))
+    except RecursionError:
+        raise TypeError("tensor: the sequences are nested too deep, or contain themselves") from None
     except ValueError as error:
         raise call_error(
             ValueError, "tensor", (data,), None, f"the sequences are ragged or too deep ({error})"

@@ -77,7 +77,7 @@ def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
         shape: the lengths of the dimensions.
     Returns: as many Tensors as the shape has dimensions.
     Raises:
-        TypeError: the indices are no integers.
+        TypeError: the indices or the lengths are no integers.
         ValueError: a length is negative, or a position is out of range.
 
     >>> rg.unravel_index(rg.tensor([5, 0]), (2, 3))
@@ -86,6 +86,9 @@ def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
     places = operand(indices, "indices").array
     if places.dtype.kind not in "iu":
         raise TypeError(f"expected 'indices' to be integers, got {describe(places)}")
+    for length in shape if isinstance(shape, (tuple, list)) else (shape,):
+        if not isinstance(length, (int, np.integer)):
+            raise TypeError(f"expected 'shape' to be an int or a sequence of ints, got {describe(shape)}")
     lengths = integers((shape,), "shape")
     if any(length < 0 for length in lengths):
         raise InvalidValue(f"the lengths of 'shape' must not be negative, got {lengths}")

@@ -60,11 +60,11 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
     Args:
         input: a Tensor.
-        indices: integers; negative ones count from the end.
+        indices: int64; negative ones count from the end.
         dim: the dimension; None flattens both.
 
     Raises:
-        RuntimeError: the shapes do not broadcast, or the indices are not of integers.
+        RuntimeError: the shapes do not broadcast, or the indices are not int64.
         IndexError: ``dim`` or an index is out of range.
 
     >>> x = rg.tensor([[3, 1], [2, 4]])
@@ -77,6 +77,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         x, index, dim = flatten(x), flatten(index), 0
     place = dimension(dim, x.array.ndim)
     index = positions(index, x)
+    if index.array.dtype.itemsize != 8:
+        raise RuntimeError(f"indices must be int64, got {describe(index)}")
     own, shape = list(x.array.shape), list(index.array.shape)
     if len(own) != len(shape):
         raise RuntimeError(f"input {describe(x)} and indices {describe(index)} differ in dimensions")

@@ -31,7 +31,15 @@ def _pinv_rule(g: Any, x: Any, ans: Any) -> Any:
     return middle + right + left
 
 
-PINV = Primitive("linalg.pinv", lambda x, rtol: np.linalg.pinv(finite(x), rtol), "x", [_pinv_rule], batch=in_front)
+def _pinv_forward(x: Any, atol: Any, rtol: Any) -> Any:
+    x = finite(x)
+    if atol is not None and x.size:
+        largest = np.linalg.svd(x, compute_uv=False)[..., 0]
+        rtol = np.maximum(rtol, atol / np.where(largest > 0, largest, 1))
+    return np.linalg.pinv(x, rtol)
+
+
+PINV = Primitive("linalg.pinv", _pinv_forward, "x", [_pinv_rule], batch=in_front)
 
 
 def _pinv(value: Operand, argument: str, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
@@ -41,10 +49,8 @@ def _pinv(value: Operand, argument: str, atol: Any, rtol: Any, hermitian: bool) 
     rows, columns = x.array.shape[-2:]
     if rtol is None:
         rtol = max(rows, columns) * precision(x.dtype) if atol is None else 0.0
-    if atol is not None and x.array.size:
-        largest = float(np.linalg.svd(finite(x.array), compute_uv=False).max())
-        rtol = max(float(rtol), float(atol) / largest if largest else 0.0)
-    return apply(PINV, (x,), {"rtol": float(rtol)})
+    atol, rtol = [bound.array if isinstance(bound, Tensor) else bound for bound in (atol, rtol)]
+    return apply(PINV, (x,), {"atol": atol, "rtol": rtol})
 
 
 @operator(namespace="linalg", method=False)
@@ -67,9 +73,9 @@ def pinv(
         A: the matrices.
         rcond: another name of ``rtol``.
         hermitian: A is symmetric, and only its lower triangle is read.
-        atol: singular values up to this count as zero.
-        rtol: and those up to this times the largest; by default max(m, n) times the precision, 0 where ``atol``
-            is given.
+        atol: singular values up to this count as zero; a number, or one for each matrix.
+        rtol: and those up to this times the largest of the matrix, given as ``atol`` is; by default max(m, n) times
+            the precision, 0 where ``atol`` is given.
 
     Raises:
         RuntimeError: the input is no matrix, or holds other numbers.

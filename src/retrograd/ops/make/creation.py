@@ -18,6 +18,7 @@ from ...kernels import share
 from ..table.arguments import integers, number
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Number, Operand, Size
+from .dlpack import from_dlpack
 
 # What all functions that create Tensors share
 
@@ -177,19 +178,23 @@ def asarray(
     Dtype: Python floats become the default dtype, ints int64; arrays and Tensors keep theirs.
 
     Args:
-        obj: a number, nested sequences of numbers, an array, a Tensor, or bytes, whose memory is read as numbers.
+        obj: a number, nested sequences of numbers, an array, a Tensor, a DLPack capsule, or bytes, whose memory is read
+            as numbers; so is that of a memoryview where ``dtype`` is given.
         dtype: the dtype, by default as above; of bytes the default dtype.
         device: the device, by default the data's, or the default device.
         copy: True never shares memory, False always, None where it can.
         requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
+        RuntimeError: ``copy=False`` and it is a NumPy scalar.
         ValueError: ``copy=False`` and the memory cannot be shared, or bytes are no whole number of elements.
 
     >>> rg.asarray([1, 2])
     tensor([1, 2])
     """
-    if isinstance(obj, (bytes, bytearray)) or isinstance(obj, memoryview) and obj.format == "B":
+    if type(obj).__name__ == "PyCapsule":
+        obj = from_dlpack(obj).array
+    if isinstance(obj, (bytes, bytearray)) or isinstance(obj, memoryview) and (obj.format == "B" or dtype is not None):
         try:
             obj = np.frombuffer(obj, dtype_or_default(dtype))
         except ValueError as error:
@@ -200,6 +205,8 @@ def asarray(
         x = as_tensor(obj, dtype, device)
         if copy is False:
             source = obj.array if isinstance(obj, Tensor) else obj
+            if isinstance(source, np.generic):
+                raise RuntimeError(f"a NumPy scalar, {source!r}, has no memory that can be shared")
             if not is_array(source) or (x.array is not source and x.array.base is not source):
                 raise InvalidValue(f"the memory of {describe(obj)} can't be shared with dtype {dtype}, device {device}")
         if isinstance(obj, Tensor) and requires_grad != obj._requires:

@@ -94,7 +94,12 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         library = np if kind == _CPU else cupy_backend().xp
         tensor = new_tensor(_writable(library.from_dlpack(ext_tensor)))
     elif type(ext_tensor).__name__ == "PyCapsule":
-        tensor = new_tensor(_writable(np.from_dlpack(_Capsule(ext_tensor))))
+        # A capsule of the first version of the protocol does not say whether its memory is read-only; NumPy assumes it.
+        unversioned = '"dltensor"' in repr(ext_tensor)
+        array = np.from_dlpack(_Capsule(ext_tensor))
+        if unversioned and not array.flags.writeable:
+            array = NUMPY.strided(array, 0, array.shape, array.strides, array.dtype)
+        tensor = new_tensor(_writable(array))
     else:
         raise TypeError(f"from_dlpack: wanted an object with __dlpack__, got {type(ext_tensor).__name__}")
     if device is not None:

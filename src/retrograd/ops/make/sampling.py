@@ -11,6 +11,7 @@ from ...core.devices import all_examples, backend_of
 from ...core.dtypes import FLOATING, INEXACT, precision
 from ...core.errors import describe
 from ...core.mutation import COPY, apply_inplace
+from ...core.numbers import bounds
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
 from ..table.arguments import integer, number
@@ -158,7 +159,7 @@ def uniform_(
         generator: where the numbers come from, by default the default generator.
 
     Raises:
-        RuntimeError: ``from`` is greater than ``to``.
+        RuntimeError: ``from`` is greater than ``to``, or the dtype does not hold ``to - from``.
 
     >>> rg.zeros(3).uniform_(-1, 1).shape
     (3,)
@@ -168,6 +169,8 @@ def uniform_(
     if low > to:
         raise RuntimeError(f"expects a range [from, to), got from={low} > to={to}")
     kind = self.array.dtype
+    if to - low > bounds(kind)[1]:
+        raise RuntimeError(f"the range [from, to) is wider than {kind} holds, got from={low}, to={to}")
     return _write(
         self, lambda xp: uniform(xp, self.array.shape, kind, generator) * kind.type(to - low) + kind.type(low)
     )

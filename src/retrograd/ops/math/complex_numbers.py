@@ -170,7 +170,10 @@ def _parts(x: Any) -> Any:
 
 
 def _from_parts(x: Any) -> Any:
-    return array_module(x).ascontiguousarray(x).view(complex_of(x.dtype))[..., 0]
+    size = x.dtype.itemsize
+    if x.strides[-1] != size or any(stride % (2 * size) for stride in x.strides[:-1]):
+        x = array_module(x).ascontiguousarray(x)
+    return x.view(complex_of(x.dtype))[..., 0]
 
 
 VIEW_AS_REAL: Primitive = Primitive(
@@ -203,7 +206,7 @@ def view_as_real(input: Tensor) -> Tensor:
 
 @operator(method=False)
 def view_as_complex(input: Tensor) -> Tensor:
-    """``input[..., 0] + i input[..., 1]``, on the same memory if contiguous.
+    """``input[..., 0] + i input[..., 1]``, on the same memory where the strides allow it, else a copy.
 
     Derivative: ``view_as_real(g)``.
     Shape: (*, 2) to (*).

@@ -137,13 +137,19 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
 def _float(self: Tensor) -> float:
     if self._requires or watchers:
         return float(_number(self, "float", sys._getframe(1)))
-    return float(self.item())
+    return float(_only(self).item())
 
 
 def _complex(self: Tensor) -> complex:
     if self._requires or watchers:
         return complex(_number(self, "complex", sys._getframe(1)))
-    return complex(self.item())
+    return complex(_only(self).item())
+
+
+def _only(x: Tensor) -> Tensor:
+    if x.array.size != 1:
+        raise ValueError(f"only a Tensor of one element can be converted to a Python number, got {describe(x)}")
+    return x
 
 
 def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
@@ -167,7 +173,7 @@ def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
     if x._requires:
         warn_of_lost_gradient(4)
     try:
-        return x.item()
+        return _only(x).item()
     except RuntimeError as error:
         if isinstance(x.array, Wrapping) and caller_of(frame).stores:
             raise ConversionError(f"{str(error).rstrip('.')}: {STORE}") from None

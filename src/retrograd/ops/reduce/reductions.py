@@ -275,7 +275,8 @@ def _nonzero(x: Any) -> Any:
 
 def _truth(name: str, input: Operand, dim: Dims | None, keepdim: bool) -> Tensor:
     x = operand(input)
-    axes = () if dim == () else reduced(dim, x.array.ndim)  # here PyTorch reads () as no dimension at all
+    # Here PyTorch reads () and [] as no dimension at all.
+    axes = () if isinstance(dim, (tuple, list)) and not dim else reduced(dim, x.array.ndim)
     true = _nonzero(x.array)
     ufunc = np.logical_and if name == "all" else np.logical_or
     out = ufuncs.reduced(ufunc, true, axes, keepdim)

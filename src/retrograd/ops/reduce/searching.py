@@ -13,6 +13,7 @@ from ...core.layout import row_major
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ...kernels.layout.search import coordinates
+from ..indexing.positions import check_range
 from ..table.arguments import dimension
 from ..table.batching import called_per_example
 from ..table.registry import operator
@@ -169,7 +170,7 @@ def searchsorted(
 
     Raises:
         RuntimeError: the leading dimensions differ, ``side`` and ``right`` disagree, the sequence is 0-d, or
-            ``sorter`` has another shape.
+            ``sorter`` has another shape, is not int64, or has an index out of range.
         NotImplementedError: an input is complex.
 
     >>> rg.searchsorted(rg.tensor([1.0, 3.0, 5.0]), rg.tensor([3.0, 6.0]))
@@ -185,6 +186,9 @@ def searchsorted(
     if sorter is not None:
         if sorter.shape != sequence.shape:
             raise RuntimeError(f"sorter {describe(sorter)} must have the shape of {describe(sequence)}")
+        if sorter.array.dtype != np.int64:
+            raise RuntimeError(f"sorter must be int64, got {describe(sorter)}")
+        check_range(sorter, 0, rows.shape[-1], rows.ndim - 1, sequence, RuntimeError)
         rows = rows[mesh(sorter.array, rows.ndim - 1)]
     place = "right" if right or side == "right" else "left"
     if rows.ndim == 1:

@@ -507,6 +507,8 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
     xs = _vectors(tensors)
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f"indexing must be 'xy' or 'ij', got {indexing!r}")
+    if len({x.dtype for x in xs}) > 1:
+        raise RuntimeError(f"all Tensors must have the same dtype, got {', '.join(map(describe, xs))}")
     places = list(range(len(xs)))
     if indexing == "xy" and len(xs) > 1:
         places[:2] = 1, 0

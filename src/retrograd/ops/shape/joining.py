@@ -437,7 +437,7 @@ def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: int = 0
         dim: the dimension.
 
     Raises:
-        RuntimeError: the number of pieces is not positive.
+        RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
         IndexError: ``dim`` is out of range.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
@@ -450,6 +450,10 @@ def _tensor_split(x: Tensor, indices_or_sections: Dims | Tensor, dim: int) -> tu
     place = dimension(dim, x.array.ndim)
     length = x.array.shape[place]
     if isinstance(indices_or_sections, Tensor):
+        if indices_or_sections.array.dtype != np.int64 or indices_or_sections.array.ndim > 1:
+            raise RuntimeError(
+                f"indices_or_sections must be an int64 Tensor of 0 or 1 dimensions, got {describe(indices_or_sections)}"
+            )
         indices_or_sections = indices_or_sections.tolist()
     if not isinstance(indices_or_sections, (tuple, list)):
         count = integer(indices_or_sections, "indices_or_sections")

@@ -108,8 +108,9 @@ def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
     """
     array = self.array
     steps = [step // array.dtype.itemsize for step in array.strides]
-    # Where there are no neighbours, NumPy may say 0; PyTorch says what row-major order would have.
-    empty = 0 in array.shape
+    # Where there are no neighbours, NumPy may say 0; PyTorch says what row-major order would have. NumPy gives new
+    # empty arrays strides of 0, and views without elements of other arrays the strides of these.
+    empty = 0 in array.shape and not all(steps)
     following = 1
     for place in reversed(range(len(steps))):
         if empty or steps[place] == 0 and array.shape[place] == 1:

@@ -11,6 +11,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from ...core.devices import backend_of
 from ...core.dtypes import DType, as_dtype
 from ...core.errors import InvalidValue, describe, operator_error
 from ...core.graph import NOTHING, Node, new_node, next_sequence
@@ -194,6 +195,13 @@ def _view_as_dtype(x: Tensor, dtype: DType) -> Tensor:
         alias = new_tensor(x.array.view(dtype))
     except (ValueError, TypeError) as error:
         raise RuntimeError(f"view({describe(x)}, dtype={dtype}): {error}") from None
+    if dtype.itemsize > x.array.dtype.itemsize:
+        steps = (backend_of(x.array).address(x.array), *x.array.strides[:-1])
+        if steps[0] % dtype.alignment or any(step % dtype.itemsize for step in steps[1:]):
+            raise RuntimeError(
+                f"view({describe(x)}, dtype={dtype}): the first element and the strides, {x.array.strides} bytes, "
+                f"must lie at multiples of {dtype.itemsize} bytes; use .contiguous()"
+            )
     share(alias, x, related=False)
     return alias
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InvalidValue, LinAlgError, call_error, conversion_behind
+from ...core.errors import InvalidValue, LinAlgError, call_error, conversion_behind, is_zero_step
 
 KINDS = (TypeError, IndexError, NotImplementedError, MemoryError)
 
@@ -51,6 +51,8 @@ def _kind(error: Exception) -> type[Exception]:
     if isinstance(error, (LinAlgError, np.linalg.LinAlgError)):
         return LinAlgError
     if isinstance(error, InvalidValue) or type(error) is ValueError and hasattr(error, "reason"):
+        return ValueError
+    if is_zero_step(error):
         return ValueError
     if isinstance(error, AttributeError):
         return TypeError

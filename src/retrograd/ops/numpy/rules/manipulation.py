@@ -10,6 +10,7 @@ import numpy as np
 
 from ...._generated import functional
 from ...._generated import toplevel as ops
+from ....core.errors import InvalidValue, describe
 from ....core.tensor import Tensor
 from ...table.arguments import dimension
 from ..arguments import Arrays, Rules, alike, axes_of, flat, only, tensor, tensors, unwrapped
@@ -96,7 +97,7 @@ def _stacked(name: str) -> Callable[..., Tensor]:
 def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     x = tensor(ary)
     if np.ndim(indices_or_sections) == 0 and x.shape[axis] % indices_or_sections:
-        raise ValueError(f"{indices_or_sections} sections do not divide the length {x.shape[axis]} evenly")
+        raise InvalidValue(f"{indices_or_sections} sections do not divide the length {x.shape[axis]} evenly")
     return _array_split(x, indices_or_sections, axis)
 
 
@@ -108,6 +109,9 @@ def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tens
 def _split_along(name: str) -> Callable[..., list[Tensor]]:
     def rule(ary: Any, indices_or_sections: Any) -> list[Tensor]:
         x = tensor(ary)
+        least = {"vsplit": 2, "hsplit": 1, "dsplit": 3}[name]
+        if x.ndim < least:
+            raise InvalidValue(f"{name} splits arrays of at least {least} dimensions, got {describe(x)}")
         axis = {"vsplit": 0, "hsplit": 1 if x.ndim > 1 else 0, "dsplit": 2}[name]
         return _split(x, indices_or_sections, axis)
 
