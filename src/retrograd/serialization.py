@@ -22,6 +22,7 @@ import numpy as np
 
 from . import safetensors_format
 from .core.fallback import legacy_names
+from .core.devices import Device
 from .core.tensor import Tensor, new_tensor, to_array
 from .files import open_regular, replacing, write_whole
 from .packing import Packed as Packed
@@ -231,7 +232,7 @@ def _is_pt_file(start: bytes) -> bool:
 
 def _placed(tensor: Tensor, location: str, map_location: Any) -> Tensor:
     """The Tensor where ``map_location`` says, which may be a function or a dictionary as PyTorch takes them."""
-    if callable(map_location):
+    if callable(map_location) and not isinstance(map_location, Device):  # a device decorates functions
         storage = map_location(methodcaller("storage")(tensor), location)
         map_location = "cpu" if storage is None else storage.device
     elif isinstance(map_location, Mapping):

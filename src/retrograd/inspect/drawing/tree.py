@@ -25,8 +25,8 @@ def tree(output: Any, *, params: Any = None, width: int | None = None) -> None:
     """Print how a result was computed: per line an operator with its shape, and the leaves it reads.
 
     What an operator reads stands below it: a single result without indentation, several as branches, in the order of
-    the operator's inputs. ``→ #3`` stands for the result that is printed further down as ``#3``: for one that is read
-    more than once, and for a long branch. Leaves stand behind ``←``, where ``↓`` is a result below.
+    the operator's inputs. "→ #3" stands for the result that is printed further down as "#3": for one that is read
+    more than once, and for a long branch. Leaves stand behind "←", where "↓" is a result below.
     Of a trace, what no output was made of stands below all others. Lines that only repeat those before them, as those
     of equal blocks do, are counted.
 

@@ -82,12 +82,6 @@ SLOGDET = Primitive(
 )
 
 
-def _slogdet(x: Tensor) -> SlogdetResult:
-    sign, logabsdet = apply(SLOGDET, (x,), {})
-    # The sign of a real determinant has no gradient, and says so, as PyTorch's.
-    return SlogdetResult(sign if sign.array.dtype.kind == "c" else sign.detach(), logabsdet)
-
-
 @operator(namespace="linalg", method=False)
 def inv(A: Operand) -> Tensor:
     """``A^-1`` of each square matrix.
@@ -195,7 +189,7 @@ def slogdet(A: Operand) -> SlogdetResult:
     >>> sign, logabsdet
     (tensor(-1.), tensor(0.))
     """
-    return _slogdet(matrices(A, square=True))
+    return SlogdetResult(*apply(SLOGDET, (matrices(A, square=True),), {}))
 
 
 @operator(name="slogdet")
@@ -216,7 +210,7 @@ def slogdet_(input: Operand) -> SlogdetResult:
     >>> rg.slogdet(rg.tensor([[1.0]])).logabsdet
     tensor(0.)
     """
-    return _slogdet(matrices(input, "input", square=True))
+    return SlogdetResult(*apply(SLOGDET, (matrices(input, "input", square=True),), {}))
 
 
 @operator()

@@ -19,7 +19,7 @@ class Joiner:
     numbers), and first, as a string, the axis, the least number of dimensions and where they stand: ``"1,2,0"``.
 
     Derivative: each piece of ``g`` to its operand.
-    Dtype: the one to which all operands convert.
+    Dtype: NumPy's: a range of integers is an int64 array, which makes float64 of float32.
 
     Raises:
         TypeError: something is no Tensor, array, list, number or slice; ``"r"`` and ``"c"``, which make matrices.
@@ -27,7 +27,7 @@ class Joiner:
 
     >>> x = rg.tensor([2.0, 3.0], requires_grad=True)
     >>> rg.r_[1.0, x, 0:2]
-    tensor([1., 2., 3., 0., 1.], grad_fn=<getitem>)
+    tensor([1., 2., 3., 0., 1.], dtype=float64, grad_fn=<getitem>)
     >>> rg.c_[x, x * x]
     tensor([[2., 4.],
             [3., 9.]], grad_fn=<getitem>)
