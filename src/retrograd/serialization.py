@@ -21,8 +21,8 @@ from zlib import crc32
 import numpy as np
 
 from . import safetensors_format
-from .core.fallback import legacy_names
 from .core.devices import Device
+from .core.fallback import legacy_names
 from .core.tensor import Tensor, new_tensor, to_array
 from .files import open_regular, replacing, write_whole
 from .packing import Packed as Packed

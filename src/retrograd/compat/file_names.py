@@ -135,10 +135,10 @@ class FileNames:
 
     def _add_containers(self) -> None:
         def size(items: Any = ()) -> Size:
-            made = Size(self._reader().sequence_of(tuple, items))
-            if not all(type(length) is int for length in made):
+            lengths = self._reader().sequence_of(tuple, items)
+            if not all(type(length) is int for length in lengths):
                 raise CorruptFileError("a size of what are no lengths")
-            return made
+            return Size(lengths)
 
         def attributed(made: Any, state: Any) -> None:
             file_arrays.set_attributes(made, state)

@@ -159,8 +159,9 @@ class Size(tuple[int, ...]):
         try:
             return tuple.__new__(cls, map(as_integer, lengths))
         except TypeError:
-            kinds = ", ".join(type(length).__name__ for length in lengths)
-            raise TypeError(f"Size takes integers, got {lengths!r} of {kinds}") from None
+            wrong = next((place for place, length in enumerate(lengths) if not hasattr(length, "__index__")), 0)
+            kind = type(lengths[wrong]).__name__
+            raise TypeError(f"Size takes integers, got a {kind} as element {wrong}") from None
 
     def numel(self) -> int:
         """The number of elements of a Tensor of this shape."""
