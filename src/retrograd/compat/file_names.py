@@ -279,10 +279,10 @@ class FileNames:
                 raise CorruptFileError(f"{table} of a {type(module).__name__} with entries that are none")
         if any(id(child) in self._without_state for child in state.get("_modules", {}).values()):
             raise CorruptFileError(f"a {type(module).__name__} that contains itself, or a Module without a state")
-        kinds = {"training": bool, "_non_persistent_buffers_set": set}
+        kinds: dict[str, type] = {"training": bool, "_non_persistent_buffers_set": set}
         kinds |= {name: dict for name in state if name.endswith("_hooks")}
-        for name, kind in kinds.items():
-            if not isinstance(state.get(name, kind()), kind):
+        for name, wanted in kinds.items():
+            if not isinstance(state.get(name, wanted()), wanted):
                 raise CorruptFileError(f"{name} of a {type(module).__name__} is a {type(state[name]).__name__}")
         for name in state:
             if isinstance(name, str) and name.endswith("_hooks"):

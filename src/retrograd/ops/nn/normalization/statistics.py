@@ -123,8 +123,8 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None
     """
     x = floating_operand(input)
     shape = _normalized_shape(x, normalized_shape)
-    if weight is not None and (w := operand(weight, "weight")).array.dtype != x.array.dtype:
-        weight = w.to(x.array.dtype)
+    if weight is not None and (given := operand(weight, "weight")).array.dtype != x.array.dtype:
+        weight = given.to(x.array.dtype)
     w = _affine("weight", weight, x, shape, "the normalized shape")
     layout = _of_last_axes(len(shape), False)
     eps = precision(x.array.dtype) if eps is None else number(eps, "eps")
