@@ -201,7 +201,9 @@ def test_a_parametrization_whose_inverse_is_not_implemented_starts_from_the_valu
 
 
 @pytest.mark.parametrize(
-    "result", [lambda x: None, lambda x: (None, x), lambda x: x.bool(), lambda x: x.reshape(3, 2)], ids=str
+    "result",
+    [lambda x: None, lambda x: (None, x), lambda x: x.bool(), lambda x: x.reshape(3, 2)],
+    ids=["None", "tuple", "bool", "shape"],
 )
 def test_a_parametrization_that_is_refused_leaves_the_module_as_it_was(result: Callable[[rg.Tensor], Any]) -> None:
     layer = nn.Linear(3, 2)
