@@ -26,6 +26,15 @@ def modes_now() -> dict[str, Any]:
     }
 
 
+def left_behind(before: tuple[dict[str, Any], Any], casts: Any) -> str:
+    """Which mode, or autocast, a call has left changed, in words; empty where none is: a replay changes no modes."""
+    modes_before, casts_before = before
+    for name, now in modes_now().items():
+        if now != modes_before[name]:
+            return f"it leaves {name} changed, from {modes_before[name]} to {now}"
+    return "it leaves autocast changed" if casts != casts_before else ""
+
+
 def difference(entry: Any, leaves: Sequence[Any], structure: Structure, casts: Any) -> str:
     """The first thing that differs from what the trace of a program assumed."""
     trace = entry.trace

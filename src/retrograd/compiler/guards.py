@@ -213,6 +213,8 @@ class Surroundings:
             self._module(x, depth)
         elif "param_groups" in getattr(x, "__dict__", ()) and hasattr(kind, "step"):
             self._optimizers.append(x)  # which reads its options itself in each replay
+            for parameters in (x.param_groups, *[group["params"] for group in x.param_groups]):
+                self.lists.append((parameters, _contents(parameters)))
         elif hasattr(x, "__dict__") or hasattr(kind, "__slots__"):
             self._objects.append(x)
             self._methods(x, depth)
