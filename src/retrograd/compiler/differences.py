@@ -15,6 +15,7 @@ from ..core.tensor import Tensor
 from ..func.nests import Structure
 from .effects import hooks_of
 from .program import Value
+from .real import same_number
 
 
 def modes_now() -> dict[str, Any]:
@@ -87,7 +88,7 @@ def _of_argument(leaf: Any, was: Any, trace: Any) -> Iterator[str]:
             if source[0] == "argument" and trace.leaves[source[1]] is was:
                 yield from _of_array(leaf, value)
     elif isinstance(leaf, (bool, int, float, complex, str, bytes)):
-        if leaf != was:
+        if not same_number(leaf, was):
             yield f"{leaf!r}, it was {was!r}"
     elif leaf is not was:
         yield f"another {type(leaf).__name__}"

@@ -27,6 +27,7 @@ from ..core.devices import is_array
 from ..core.tensor import Tensor
 from .effects import hooks_of
 from .program import Value
+from .real import same_number
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.dtype)
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque, bytearray, array.array)
@@ -518,9 +519,7 @@ def _same_state(x: Any, y: Any) -> bool:
 def _alike(now: Any, before: Any) -> bool:
     if now is before:
         return True
-    if isinstance(before, _PLAIN) and type(now) is type(before):
-        return bool(now == before) or now != now and before != before
-    return False
+    return isinstance(before, _PLAIN) and type(now) is type(before) and same_number(now, before)
 
 
 def _contents(x: Any) -> Any:
@@ -528,10 +527,20 @@ def _contents(x: Any) -> Any:
     if not x:
         return ()
     if isinstance(x, (set, frozenset)):
-        return frozenset(value if isinstance(value, _PLAIN) else id(value) for value in x)
+        return frozenset(map(_mark, x))
     if isinstance(x, dict):
-        return tuple(x), tuple([value if isinstance(value, _PLAIN) else id(value) for value in x.values()])
-    return tuple([value if isinstance(value, _PLAIN) else id(value) for value in x])
+        return tuple(x), tuple(map(_mark, x.values()))
+    return tuple(map(_mark, x))
+
+
+def _mark(value: Any) -> Any:
+    """What is equal for the same plain values, of one type and sign, and for the same other objects."""
+    kind = type(value)
+    if kind is str or kind is int or value is None:
+        return value
+    if isinstance(value, _PLAIN):
+        return kind, repr(value) if kind is complex else value or repr(value)
+    return id(value)
 
 
 def _contents_check(name: str, x: Any, contents: Any, named: Callable[[Any], str]) -> str:
@@ -547,11 +556,7 @@ def _contents_check(name: str, x: Any, contents: Any, named: Callable[[Any], str
 
 
 def _same_elements(array: Any, before: Any) -> bool:
-    return (
-        array.shape == before.shape
-        and array.dtype == before.dtype
-        and np.array_equal(array, before, equal_nan=array.dtype.kind in "fc")
-    )
+    return array.shape == before.shape and array.dtype == before.dtype and array.tobytes() == before.tobytes()
 
 
 def _shown(value: Any) -> str:
