@@ -299,7 +299,8 @@ class Surroundings:
     def _code_of_class(self, kind: type) -> None:
         """What code can run where a class is named: that of its methods and of its metaclass."""
         self._of_class += 1
-        for base in (*kind.__mro__, *type(kind).__mro__):
+        metaclass: type = type(kind)
+        for base in (*kind.__mro__, *metaclass.__mro__):
             where = _module_of(base)
             if where.startswith((_PACKAGE, "numpy.")) or where in ("builtins", "numpy", "typing"):
                 continue
