@@ -198,3 +198,30 @@ def test_a_hook_on_a_tensor_from_outside_runs_in_no_call_without_a_backward():
     assert seen == []
     result.sum().backward()
     assert seen == [1]
+
+
+@pytest.mark.parametrize("what", ["an optimizer", "a schedule"])
+def test_what_a_step_makes_is_made_anew_in_every_call(what):
+    def values(compiled):
+        w = rg.ones(2, requires_grad=True)
+        outer = rg.optim.SGD([w], lr=0.1, momentum=0.9)
+
+        def step(x):
+            optimizer = outer if what == "a schedule" else rg.optim.SGD([w], lr=0.1, momentum=0.9)
+            w.grad = None
+            (w * w * x).sum().backward()
+            if what == "a schedule":
+                schedule = rg.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+                optimizer.step()
+                schedule.step()
+                schedule.step()
+            optimizer.step()
+            optimizer.step()
+
+        step = rg.compile(step) if compiled else step
+        with warns():
+            for _ in range(5):
+                step(rg.ones(2))
+        return w.tolist(), outer.param_groups[0]["lr"]
+
+    assert values(True) == values(False)
