@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from operator import attrgetter
 
 import pytest
@@ -109,6 +110,36 @@ def entered(x):
         return x * k
 
 
+class Setter:
+    @property
+    def p(self):
+        return self._p
+
+    @p.setter
+    def p(self, value):
+        self._p = value * box.k
+
+
+def set_(x):
+    made = Setter()
+    made.p = 1.0
+    return x * made.p
+
+
+class Cached:
+    @classmethod
+    @lru_cache(maxsize=0)
+    def of_class(cls):
+        return box.k
+
+    @cached_property
+    def once(self):
+        return box.k
+
+
+initialized = Initialized()
+
+
 class Table(dict):
     def __missing__(self, key):
         return box.k
@@ -186,6 +217,11 @@ PROGRAMS: dict[str, Callable[[rg.Tensor], rg.Tensor]] = {
     "a static method": lambda x: x * Methods.static(),
     "a property": lambda x: x * Methods().asked,
     "a context": entered,
+    "a setter": set_,
+    "a cached class method": lambda x: x * Cached.of_class(),
+    "a cached property": lambda x: x * Cached().once,
+    "the class of an object": lambda x: x * type(initialized)().v,
+    "the __class__ of an object": lambda x: x * initialized.__class__().v,
     "__missing__": lambda x: x * table["k"],
     "a list's __getitem__": lambda x: x * row[0],
     "a tuple's method": lambda x: x * pair.first(),

@@ -13,6 +13,17 @@ from typing import Any
 _STDLIB = sysconfig.get_path("stdlib")
 
 
+def functions_in(member: Any, depth: int = 3) -> Iterator[types.FunctionType]:
+    """The functions that a member of a class is made of: one by itself, or those of a property or another wrapper."""
+    if isinstance(member, types.FunctionType):
+        yield member
+    elif depth:
+        for name in ("__func__", "fget", "fset", "fdel", "__wrapped__"):
+            inside = getattr(member, name, None)
+            if inside is not None:
+                yield from functions_in(inside, depth - 1)
+
+
 @lru_cache(1 << 14)
 def globals_of(code: types.CodeType) -> tuple[str, ...]:
     """The globals that the code reads, which ``co_names`` does not tell from attributes."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..core.devices import is_array
 from ..core.tensor import Tensor
-from .codes import asks_identity, globals_of, imports_of, is_stdlib, texts_in
+from .codes import asks_identity, functions_in, globals_of, imports_of, is_stdlib, texts_in
 from .effects import hooks_of
 from .program import Value
 from .real import same_number
@@ -292,8 +292,7 @@ class Surroundings:
                 for name, member in vars(base).items():
                     if name == "__init__":
                         continue
-                    found = getattr(member, "__func__", getattr(member, "fget", member))
-                    if type(found) is types.FunctionType:
+                    for found in functions_in(member):
                         self._visit(found, depth + 1)
 
     def _code_of_class(self, kind: type) -> None:
@@ -306,9 +305,9 @@ class Surroundings:
                 continue
             self._names.update(vars(base).get("__match_args__", ()))
             for member in list(vars(base).values()):
-                found = getattr(member, "__func__", getattr(member, "fget", member))
-                if type(found) is types.FunctionType and not is_stdlib(found.__code__.co_filename):
-                    self._visit(found, 3)
+                for found in functions_in(member):
+                    if not is_stdlib(found.__code__.co_filename):
+                        self._visit(found, 3)
         self._of_class -= 1
 
     def _module(self, module: Any, depth: int) -> None:
@@ -342,6 +341,8 @@ class Surroundings:
     def _attributes(self, x: Any) -> None:
         if isinstance(x, type) or not isinstance(x, types.ModuleType):
             self._class(x if isinstance(x, type) else type(x), x)
+            if not self._names.isdisjoint(("type", "__class__")):
+                self._visit(type(x), 3)  # type(x)() makes another
         if isinstance(x, type) or not hasattr(x, "__dict__"):
             return
         fields = vars(x)
