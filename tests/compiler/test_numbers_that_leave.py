@@ -173,3 +173,46 @@ def test_a_number_stays_one_when_it_is_copied():
         return copy.deepcopy({"n": x.sum().item()})["n"] * x
 
     assert [f(rg.full((1,), k)).item() for k in (1.0, 2.0, 3.0)] == [1.0, 4.0, 9.0] and f.traces == 1
+
+
+SHAPED_BY_ELEMENTS = {
+    "unique": rg.unique,
+    "unique with counts": lambda x: rg.unique(x, return_inverse=True, return_counts=True),
+    "unique rows": lambda x: rg.unique(x.reshape(2, 2), dim=0),
+    "unique_consecutive": lambda x: rg.unique_consecutive(x, return_inverse=True, return_counts=True),
+    "count_nonzero": rg.count_nonzero,
+    "count_nonzero of rows": lambda x: rg.count_nonzero(x.reshape(2, 2), dim=1),
+    "nonzero": rg.nonzero,
+    "argwhere": rg.argwhere,
+    "masked_select": lambda x: x.masked_select(x > 0),
+    "a mask": lambda x: x[x > 0],
+    "where": lambda x: rg.where(x > 0),
+    "bincount": lambda x: rg.bincount(x.long()),
+    "histc": lambda x: rg.histc(x, bins=3),
+    "isin": lambda x: rg.isin(x, x.unique()),
+    "bucketize": lambda x: rg.bucketize(x, x.unique()),
+    "repeat_interleave": lambda x: rg.repeat_interleave(x, x.long()),
+    "one_hot": lambda x: rg.nn.functional.one_hot(x.long()),
+    "median": rg.median,
+    "mode": rg.mode,
+    "broadcast_tensors": lambda x: rg.broadcast_tensors(x, x.reshape(4, 1)),
+    "meshgrid": lambda x: rg.meshgrid(x, x + 1, indexing="ij"),
+    "aminmax": rg.aminmax,
+    "cumulative": lambda x: rg.cummax(x, 0),
+    "a quantile": lambda x: rg.quantile(x, 0.3),
+    "tensor_split": lambda x: rg.tensor_split(x, 3),
+    "lstsq": lambda x: rg.linalg.lstsq(x.reshape(2, 2) + rg.eye(2), x.reshape(2, 2)).solution,
+    "matrix_rank": lambda x: rg.linalg.matrix_rank(x.reshape(2, 2)),
+    "slogdet": lambda x: rg.linalg.slogdet(x.reshape(2, 2)),
+    "frexp": rg.frexp,
+}
+
+
+@pytest.mark.parametrize("name", SHAPED_BY_ELEMENTS)
+def test_results_whose_shape_or_number_depends_on_elements_are_of_the_call(name):
+    function = SHAPED_BY_ELEMENTS[name]
+    compiled = rg.compile(function, fallback=True)
+    for numbers in ([1.0, 1.0, 0.0, 2.0], [1.0, 2.0, 3.0, 0.0], [0.0, 0.0, 0.0, 0.0], [3.0, 3.0, 1.0, 1.0]):
+        for _ in range(2):
+            one, other = compiled(rg.tensor(numbers)), function(rg.tensor(numbers))
+            rg.testing.assert_close(one, other)

@@ -26,8 +26,8 @@ from ..kernels.machine.settings import turned_on
 from ..nn.module import Module
 from ..nn.parameter import Parameter
 from .arguments import Copies
-from .differences import difference
-from .effects import hooks_of
+from .differences import difference, left_behind, modes_now
+from .effects import hooks_of, unrepeated
 from .entry import Entry, Lifted, Result, Trace
 from .escapes import KEPT, containers, kept_outside
 from .guards import Place, Surroundings, Wrapper, is_iterator
@@ -305,15 +305,15 @@ class Compiled(Wrapper):
             _exchange(places)
             args, kwargs = structure.unflatten(given)
             copies = Copies(arguments, (args, kwargs), dict(zip(map(id, given), leaves, strict=True)))
+            modes_before = modes_now(), _casts()
             with mode:
                 result = self.function(*args, **kwargs)
                 tracer.sync()
                 found, result_structure = flatten(result)
                 results = self._results(tracer, found, leaves)
                 split, cotangents, gradients = self._backward(tracer, found, results, leaves)
-                for entry in tracer.outside.values():
-                    if entry.requires and hooks_of(entry.tensor) != entry.hooks:
-                        tracer.breaks("it registers or removes a hook on a Tensor from outside of the function")
+                for why in filter(None, (unrepeated(tracer.outside.values()), left_behind(modes_before, _casts()))):
+                    tracer.breaks(why)
             if tracer.refusal is not None:  # which the function has caught
                 raise tracer.refusal
         except BaseException as error:
@@ -445,6 +445,7 @@ class Compiled(Wrapper):
                 made = x._node
                 if x._hooks is not None or made is not None and (made.hooks or made.plan.node_hooks):
                     tracer.breaks("hooks on a Tensor from outside of the function")
+                    return None, [], []  # a walk would call them, which the eager call does not
                 index = arguments.get(id(x))
                 wanted[edge_of(x)] = ("tensor", x) if index is None else ("argument", index)
         cotangents: list[Value] = []

@@ -15,6 +15,7 @@ from ..core.tensor import Tensor
 from ..func.nests import Structure
 from .effects import hooks_of
 from .program import Value
+from .real import same_number
 
 
 def modes_now() -> dict[str, Any]:
@@ -24,6 +25,15 @@ def modes_now() -> dict[str, Any]:
         "inference mode": modes.inference,
         "the default dtype": dtypes.get_default_dtype(),
     }
+
+
+def left_behind(before: tuple[dict[str, Any], Any], casts: Any) -> str:
+    """Which mode, or autocast, a call has left changed, in words; empty where none is: a replay changes no modes."""
+    modes_before, casts_before = before
+    for name, now in modes_now().items():
+        if now != modes_before[name]:
+            return f"it leaves {name} changed, from {modes_before[name]} to {now}"
+    return "it leaves autocast changed" if casts != casts_before else ""
 
 
 def difference(entry: Any, leaves: Sequence[Any], structure: Structure, casts: Any) -> str:
@@ -78,7 +88,7 @@ def _of_argument(leaf: Any, was: Any, trace: Any) -> Iterator[str]:
             if source[0] == "argument" and trace.leaves[source[1]] is was:
                 yield from _of_array(leaf, value)
     elif isinstance(leaf, (bool, int, float, complex, str, bytes)):
-        if leaf != was:
+        if not same_number(leaf, was):
             yield f"{leaf!r}, it was {was!r}"
     elif leaf is not was:
         yield f"another {type(leaf).__name__}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from sys import getrefcount
 from typing import Any
 
@@ -37,6 +37,17 @@ class Outside:
         self.cleared = False  # its gradient, before anybody read or added to it
         self.accumulated = False
         self.read = False  # its gradient, as it was before the function
+
+
+def unrepeated(outside: Iterable[Outside]) -> str:
+    """What a call did to Tensors from outside that no replay repeats, in words; empty where it did nothing such."""
+    for entry in outside:
+        x = entry.tensor
+        if entry.requires and hooks_of(x) != entry.hooks:
+            return "it registers or removes a hook on a Tensor from outside of the function"
+        if x._node is None and x._requires is not entry.requires:
+            return "it sets requires_grad of a Tensor from outside of the function"
+    return ""
 
 
 def set_grad(leaf: Tensor, array: Any) -> None:

@@ -242,7 +242,9 @@ class Entry:
                 value = by_argument[index]
                 body.append(f"if not ({lies(x, value)} and {fits(x, value)}): return None")
             elif isinstance(leaf, (bool, int, float, complex, str, bytes)):
-                body.append(f"if type({x}) is not {named(type(leaf))} or {x} != {named(leaf)}: return None")
+                signed = isinstance(leaf, complex) or isinstance(leaf, float) and not leaf  # 0.0 is not -0.0
+                other = f"repr({x}) != {repr(leaf)!r}" if signed else f"{x} != {named(leaf)}"
+                body.append(f"if type({x}) is not {named(type(leaf))} or {other}: return None")
             else:
                 body.append(f"if {x} is not {named(leaf)}: return None")
         body.append(f"if not ({' and '.join(lines)}): return None")  # other sizes are told apart before that

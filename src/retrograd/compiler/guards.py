@@ -8,16 +8,14 @@ other objects must be the same ones. ``Surroundings.holds`` is one compiled expr
 from __future__ import annotations
 
 import array
-import dis
 import random
 import sys
-import sysconfig
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from functools import lru_cache, partial
-from itertools import pairwise
+from functools import partial
+from operator import attrgetter
 from threading import local
 from typing import Any
 
@@ -25,16 +23,18 @@ import numpy as np
 
 from ..core.devices import is_array
 from ..core.tensor import Tensor
+from .codes import asks_identity, functions_in, globals_of, imports_of, is_stdlib, texts_in
 from .effects import hooks_of
 from .program import Value
+from .real import same_number
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.dtype)
+_BUILTIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque, bytearray, array.array)
 _SMALL = 1 << 16  # bytes of an array whose elements are compared
 _PACKAGE = __name__.partition(".")[0] + "."
 _MANY = 4096
 _DEEP = 24
-_STDLIB = sysconfig.get_path("stdlib")
 
 
 class Missing:
@@ -142,6 +142,7 @@ class Surroundings:
         self._codes: set[Any] = set()
         self._names: set[str] = {"forward"}
         self._objects: list[Any] = []
+        self._classes: list[type] = []  # whose code is searched last, which may be much
         self._optimizers: list[Any] = []
         self._reads_options = False  # whether code that is called by name reads an optimizer's options
         self._of_class = 0  # of whose methods not all are called
@@ -152,7 +153,9 @@ class Surroundings:
             elif not is_array(x):
                 self._visit(x, 1)
         known = -1
-        while known != (known := len(self._names)):  # what is found by a name may mention further ones
+        while self._classes or known != (known := len(self._names)):  # what is found by a name may mention further ones
+            while self._classes:
+                self._code_of_class(self._classes.pop())
             for x in self._objects:  # attributes by the names that any of the codes mentions
                 self._attributes(x)
         if self._reads_options:
@@ -169,9 +172,13 @@ class Surroundings:
 
     def _visit(self, x: Any, depth: int) -> None:
         kind = type(x)
-        if isinstance(x, _PLAIN) or id(x) in self._seen or depth > _DEEP or len(self._seen) > _MANY:
+        if kind in _BUILTIN or id(x) in self._seen or depth > _DEEP or len(self._seen) > _MANY:
             return
         self._seen[id(x)] = x
+        if isinstance(x, (*_PLAIN, *_CONTAINERS)) and _module_of(kind) not in ("builtins", "collections", "array"):
+            self._visit(kind, depth + 1)  # whose methods may read whatever there is
+        if isinstance(x, _PLAIN):
+            return
         if isinstance(x, Tensor):
             self.tensors.append(x)
             self._hooks(x, depth)
@@ -205,14 +212,20 @@ class Surroundings:
                 for item in list(x.values() if isinstance(x, dict) else x):
                     self.unseen = self.unseen or is_iterator(item)
                     self._visit(item, depth + 1)
+        elif isinstance(x, attrgetter):
+            self._names.update(".".join(x.__reduce__()[1]).split("."))
         elif isinstance(x, (types.ModuleType, type, local)):
             self._objects.append(x)
+            if isinstance(x, type):
+                self._classes.append(x)
         elif _module_of(kind) in ("builtins", "numpy", "threading", "_thread", "logging"):
             return
         elif {"_modules", "_parameters", "_buffers"} <= getattr(x, "__dict__", {}).keys():
             self._module(x, depth)
         elif "param_groups" in getattr(x, "__dict__", ()) and hasattr(kind, "step"):
             self._optimizers.append(x)  # which reads its options itself in each replay
+            for parameters in (x.param_groups, *[group["params"] for group in x.param_groups]):
+                self.lists.append((parameters, _contents(parameters)))
         elif hasattr(x, "__dict__") or hasattr(kind, "__slots__"):
             self._objects.append(x)
             self._methods(x, depth)
@@ -225,7 +238,7 @@ class Surroundings:
         code = function.__code__
         for cell in function.__closure__ or ():
             self._place(Place(cell), depth)
-        pythons = _is_stdlib(code.co_filename)
+        pythons = is_stdlib(code.co_filename)
         if str(function.__module__).startswith(_PACKAGE) or pythons and "." not in function.__qualname__:
             return
         if not pythons:
@@ -242,15 +255,15 @@ class Surroundings:
         if code in self._codes:
             return
         self._codes.add(code)
-        self.exact_bools = self.exact_bools or _asks_identity(code)
-        texts = [text for text in code.co_consts if isinstance(text, str)]
+        self.exact_bools = self.exact_bools or asks_identity(code)
+        texts = list(texts_in(code.co_consts))
         self._names.update(code.co_names, texts)  # getattr(x, "name")
         if not self._of_class and not {"param_groups", "get_last_lr"}.isdisjoint(code.co_names):
             self._reads_options = True
-        for name in (*_globals_of(code), *(texts if "globals" in code.co_names else ())):
+        for name in (*globals_of(code), *(texts if "globals" in code.co_names else ())):
             if name in names:
                 self._place(Place(names, name), depth)
-        for name in _imports_of(code):
+        for name in imports_of(code):
             if name in sys.modules:
                 self._visit(sys.modules[name], depth + 1)
         for constant in code.co_consts:
@@ -279,9 +292,23 @@ class Surroundings:
                 for name, member in vars(base).items():
                     if name == "__init__":
                         continue
-                    found = getattr(member, "__func__", getattr(member, "fget", member))
-                    if type(found) is types.FunctionType:
+                    for found in functions_in(member):
                         self._visit(found, depth + 1)
+
+    def _code_of_class(self, kind: type) -> None:
+        """What code can run where a class is named: that of its methods and of its metaclass."""
+        self._of_class += 1
+        metaclass: type = type(kind)
+        for base in (*kind.__mro__, *metaclass.__mro__):
+            where = _module_of(base)
+            if where.startswith((_PACKAGE, "numpy.")) or where in ("builtins", "numpy", "typing"):
+                continue
+            self._names.update(vars(base).get("__match_args__", ()))
+            for member in list(vars(base).values()):
+                for found in functions_in(member):
+                    if not is_stdlib(found.__code__.co_filename):
+                        self._visit(found, 3)
+        self._of_class -= 1
 
     def _module(self, module: Any, depth: int) -> None:
         """A module: its parameters and buffers by identity, its plain attributes, its children.
@@ -314,6 +341,8 @@ class Surroundings:
     def _attributes(self, x: Any) -> None:
         if isinstance(x, type) or not isinstance(x, types.ModuleType):
             self._class(x if isinstance(x, type) else type(x), x)
+            if not self._names.isdisjoint(("type", "__class__")):
+                self._visit(type(x), 3)  # type(x)() makes another
         if isinstance(x, type) or not hasattr(x, "__dict__"):
             return
         fields = vars(x)
@@ -456,34 +485,6 @@ class Surroundings:
         return lines
 
 
-@lru_cache(1 << 14)
-def _globals_of(code: types.CodeType) -> tuple[str, ...]:
-    """The globals that the code reads, which ``co_names`` does not tell from attributes."""
-    found = (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
-    return tuple(dict.fromkeys(found))
-
-
-@lru_cache(1 << 14)
-def _imports_of(code: types.CodeType) -> tuple[str, ...]:
-    return tuple(step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
-
-
-@lru_cache(1 << 12)
-def _is_stdlib(file: str) -> bool:
-    """Whether a file is one of Python's own library, whose functions nobody changes."""
-    return file.startswith((_STDLIB, "<frozen ")) and "site-packages" not in file
-
-
-@lru_cache(1 << 14)
-def _asks_identity(code: types.CodeType) -> bool:
-    """Whether the code has ``x is True`` or the like."""
-    steps = list(dis.get_instructions(code))
-    return any(
-        step.opname == "IS_OP" and type(before.argval) is bool and before.opname == "LOAD_CONST"
-        for before, step in pairwise(steps)
-    )
-
-
 def _module_of(kind: type) -> str:
     """The module of a class, which one made by ``exec`` may not have."""
     return str(getattr(kind, "__module__", ""))
@@ -516,9 +517,7 @@ def _same_state(x: Any, y: Any) -> bool:
 def _alike(now: Any, before: Any) -> bool:
     if now is before:
         return True
-    if isinstance(before, _PLAIN) and type(now) is type(before):
-        return bool(now == before) or now != now and before != before
-    return False
+    return isinstance(before, _PLAIN) and type(now) is type(before) and same_number(now, before)
 
 
 def _contents(x: Any) -> Any:
@@ -526,10 +525,20 @@ def _contents(x: Any) -> Any:
     if not x:
         return ()
     if isinstance(x, (set, frozenset)):
-        return frozenset(value if isinstance(value, _PLAIN) else id(value) for value in x)
+        return frozenset(map(_mark, x))
     if isinstance(x, dict):
-        return tuple(x), tuple([value if isinstance(value, _PLAIN) else id(value) for value in x.values()])
-    return tuple([value if isinstance(value, _PLAIN) else id(value) for value in x])
+        return tuple(x), tuple(map(_mark, x.values()))
+    return tuple(map(_mark, x))
+
+
+def _mark(value: Any) -> Any:
+    """What is equal for the same plain values, of one type and sign, and for the same other objects."""
+    kind = type(value)
+    if kind is str or kind is int or value is None:
+        return value
+    if isinstance(value, _PLAIN):
+        return kind, repr(value) if kind is complex else value or repr(value)
+    return id(value)
 
 
 def _contents_check(name: str, x: Any, contents: Any, named: Callable[[Any], str]) -> str:
@@ -545,11 +554,7 @@ def _contents_check(name: str, x: Any, contents: Any, named: Callable[[Any], str
 
 
 def _same_elements(array: Any, before: Any) -> bool:
-    return (
-        array.shape == before.shape
-        and array.dtype == before.dtype
-        and np.array_equal(array, before, equal_nan=array.dtype.kind in "fc")
-    )
+    return array.shape == before.shape and array.dtype == before.dtype and array.tobytes() == before.tobytes()
 
 
 def _shown(value: Any) -> str:

@@ -35,8 +35,10 @@ def numbers_of(x: Any) -> Any:
 
 
 def same_number(value: Any, seen: Any) -> bool:
-    """Whether a number is the one that the trace saw; NaN is NaN."""
-    return bool(value == seen or value != value and seen != seen)
+    """Whether a number, or other plain value, is the one that the trace saw: NaN is NaN, and 0.0 is not -0.0."""
+    if value == seen:
+        return bool(value) and type(value) is not complex or repr(value) == repr(seen)
+    return bool(value != value and seen != seen)
 
 
 def is_real(x: Any) -> bool:

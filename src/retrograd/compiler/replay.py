@@ -216,7 +216,7 @@ _SIGNS = {
 
 
 def live(instructions: Sequence[Instruction], gives: Iterable[Value], outer: set[Value]) -> list[Instruction]:
-    """The instructions that anything depends on: results, effects, guards, random numbers, writes to memory outside.
+    """The instructions that anything depends on: results, effects, guards, random numbers, writes to the user's memory.
 
     Args:
         instructions: in their order.
@@ -224,7 +224,8 @@ def live(instructions: Sequence[Instruction], gives: Iterable[Value], outer: set
         outer: the values whose memory is the user's.
     """
     wanted = set(gives)
-    roots = {value.root for value in (*wanted, *outer)}
+    given = {value for step in instructions if step.kind == "effect" for value in step.reads()}
+    roots = {value.root for value in (*wanted, *outer, *given)}  # a gradient may be written after a leaf was given it
     kept: list[Instruction] = []
     for instruction in reversed(instructions):
         needed = instruction.kind in ("draw", "guard", "effect") or instruction.checks

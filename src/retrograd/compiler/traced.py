@@ -229,6 +229,14 @@ _FACTS: dict[Any, Callable[..., Any]] = {
     )
 }  # fmt: skip
 
+_FACTS_BY_NAME = frozenset(function.__name__ for function in _FACTS)
+
+
+def asks_facts(function: Any) -> bool:
+    """Whether what a function says of arrays, NumPy's or CuPy's, does not depend on their elements."""
+    return getattr(function, "__name__", "") in _FACTS_BY_NAME
+
+
 _METHODS = (
     "all any argmax argmin argpartition argsort astype choose clip compress conj conjugate copy cumprod cumsum "
     "diagonal dot flatten max mean min nonzero prod ravel repeat reshape round searchsorted squeeze std sum swapaxes "

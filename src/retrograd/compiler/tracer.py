@@ -34,7 +34,7 @@ from .real import as_real, is_ours, is_real, lies_in, made_real, numbers_of, own
 from .rules import Rules, Whole
 from .scalars import as_array
 from .second_runs import Twice
-from .traced import Number, Traced, TracedModule
+from .traced import Number, Traced, TracedModule, asks_facts
 
 _NUMBERS = (bool, int, float, complex)
 _STORAGE = Storage()
@@ -305,12 +305,14 @@ class Tracer(Observer):
         return TracedModule(self, xp) if self.recording else xp
 
     def made_by(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A new array, made again in each replay."""
-        if not self.recording:
-            return function(*replaced(args, numbers_of), **replaced(kwargs, numbers_of))
-        bare = function(*replaced(args, numbers_of), **replaced(kwargs, numbers_of))
-        if not is_real(bare):
+        """A new array, made again in each replay; and what else is made of traced arrays: numbers, tuples of arrays."""
+        bare_args, bare_kwargs = replaced(args, numbers_of), replaced(kwargs, numbers_of)
+        bare = function(*bare_args, **bare_kwargs)
+        plain = bare_args is args and bare_kwargs is kwargs or asks_facts(function)
+        if not self.recording or plain and not is_real(bare):
             return bare
+        if bare is None:
+            self.breaks(f"{function.__name__} writes into an array")
         return self.call(function, args, kwargs, kind="new")
 
     # Numbers that leave the program

@@ -208,6 +208,8 @@ class Optimizer:
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Optimize further parameters: ``{"params": ..., "lr": ...}``, with the defaults for what is left out."""
+        if modes.tracer is not None:  # each call makes an optimizer, or a group, of its own, with a state of its own
+            modes.tracer.breaks("it makes an optimizer, or adds a parameter group to one")
         me = type(self).__name__
         if not isinstance(param_group, dict):
             raise TypeError(f"{me}: param_group must be a dict, but got {type(param_group)}")

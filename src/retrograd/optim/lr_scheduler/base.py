@@ -54,6 +54,8 @@ class LRScheduler:
         self._initial_step()
 
     def _initial_step(self) -> None:
+        if modes.tracer is not None:  # each call makes one of its own
+            modes.tracer.breaks("it makes a schedule of learning rates")
         self._step_count = 0
         self._is_initial = True
         try:

@@ -1,0 +1,51 @@
+"""Numbers that guards compare: by type and sign as well, wherever they stand."""
+
+import cmath
+import types
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+
+PLACES = {
+    "a list": ([None], lambda place, n: place.__setitem__(0, n), lambda place: place[0]),
+    "a dict": ({}, lambda place, n: place.__setitem__("n", n), lambda place: place["n"]),
+    "an object": (types.SimpleNamespace(), lambda place, n: setattr(place, "n", n), lambda place: place.n),
+}
+
+
+@pytest.mark.parametrize("number", [0.0, 0j, complex(-1.0, 0.0)])
+@pytest.mark.parametrize("wrap", [lambda n: n, lambda n: [n], lambda n: {"n": n}], ids=["plain", "list", "dict"])
+def test_a_number_among_the_arguments_has_a_sign(number, wrap):
+    def told_apart(x, nest):
+        n = nest[0] if isinstance(nest, list) else nest["n"] if isinstance(nest, dict) else nest
+        return x * (1.0 if cmath.phase(n) > 0 or repr(n)[0] != "-" else 2.0)
+
+    compiled = rg.compile(told_apart)
+    for n in (number, number.conjugate() if number else -number) * 2:
+        assert compiled(rg.ones(1), wrap(n)).item() == told_apart(rg.ones(1), wrap(n)).item()
+
+
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("numbers", [(0.0, -0.0), (1, 1.0), (1.0, 1), (1, True), (0, -0.0)], ids=str)
+def test_a_number_from_outside_has_a_type_and_a_sign(name, numbers):
+    place, put, read = PLACES[name]
+
+    def times(x):
+        return x * read(place), 1.0 / (x * read(place))
+
+    put(place, numbers[0])
+    compiled = rg.compile(times)
+    x = rg.ones(1, dtype=rg.int32)
+    for n in numbers * 2:
+        put(place, n)
+        assert repr(compiled(x)) == repr(times(x))
+
+
+def test_zeros_in_a_numpy_array_from_outside_have_a_sign():
+    array = np.array([0.0], np.float32)
+    compiled = rg.compile(lambda x: x / rg.tensor(array))
+    assert compiled(rg.ones(1)).item() == np.inf
+    array[0] = -0.0
+    assert compiled(rg.ones(1)).item() == -np.inf
