@@ -42,6 +42,18 @@ ACCUMULATIONS: dict[np.ufunc, str] = {
     np.logaddexp: "logcumsumexp",
 }
 
+# ``np.float32(1.5) * t`` reaches the protocol as ``np.multiply(np.float32(1.5), t)``; the two cannot be told apart. The
+# result has the dtype of ``t * np.float32(1.5)``.
+REFLECTED = {
+    np.add: "__radd__",
+    np.subtract: "__rsub__",
+    np.multiply: "__rmul__",
+    np.true_divide: "__rtruediv__",
+    np.floor_divide: "__rfloordiv__",
+    np.remainder: "__rmod__",
+    np.power: "__rpow__",
+}
+
 
 def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """What a NumPy ufunc does with Tensors among its arguments."""
@@ -49,6 +61,9 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwar
         function = UFUNCS.get(ufunc)
         if function is not None:
             return function(*inputs)
+    if method == "__call__" and not kwargs and ufunc in REFLECTED and isinstance(inputs[0], np.number):
+        if isinstance(inputs[1], Tensor):
+            return getattr(inputs[1], REFLECTED[ufunc])(inputs[0].item())
     others = [value for value in inputs if not is_operand(value)]
     if others and method not in ("at", "reduceat"):  # whose lists are indices
         if not all(isinstance(value, (list, tuple)) for value in others):
