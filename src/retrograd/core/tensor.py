@@ -22,7 +22,14 @@ from .dtypes import (
     promote_types,
     scalar_dtype,
 )
-from .errors import ConversionError, call_error, describe, warn_of_lost_gradient, warn_of_missing_gradient
+from .errors import (
+    ConversionError,
+    call_error,
+    describe,
+    no_single_number,
+    warn_of_lost_gradient,
+    warn_of_missing_gradient,
+)
 from .graph import edge_of
 from .hooks import LeafHooks
 from .layout import Size as Size
@@ -152,6 +159,8 @@ class Tensor(Copies, TensorMethods):
         return bool(self.array)
 
     def __int__(self) -> int:
+        if self.array.size != 1:
+            raise no_single_number("int", self)
         return int(self.item())
 
     def __index__(self) -> int:
