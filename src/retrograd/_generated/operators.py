@@ -10,6 +10,7 @@ MODULES = (
     "ops.indexing.index_write",
     "ops.indexing.indexing",
     "ops.indexing.lists",
+    "ops.indexing.placing",
     "ops.indexing.positions",
     "ops.indexing.scatter",
     "ops.indexing.scatter_reductions",

@@ -423,8 +423,9 @@ def getitem(self: Tensor, index: IndexLike) -> Tensor:
     and warned about: NumPy reads one array of positions.
 
     Derivative: ``g`` in its place, 0 elsewhere; at a repeated position it adds up.
-    Shape: as PyTorch's: the dimensions of positions stand where the positions do, and first where a slice stands between
-        two of them. An integer is not a position: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``. NumPy takes it for one.
+    Shape: as PyTorch's: the dimensions of positions stand where the positions do, and first where a slice stands
+        between two of them. An integer is not a position: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``. NumPy takes it
+        for one.
     Dtype: any, kept.
 
     Args:

@@ -58,7 +58,7 @@ def scaled(other: Operand, alpha: Number, input: Operand) -> Operand:
     if alpha == 1 and alpha is not True:
         return other
     fits = type(alpha) is float and isinstance(input, Tensor) and input.array.dtype.char in "fd" and abs(alpha) < 3e38
-    if not fits or isinstance(other, Tensor) and other.array.dtype != input.array.dtype:
+    if not fits or isinstance(other, Tensor) and other.array.dtype is not getattr(input, "dtype", None):
         x, y = (value.array if isinstance(value, Tensor) else value for value in (input, other))
         dtype = result_type(x, y)
         alpha = factor(alpha, dtype)

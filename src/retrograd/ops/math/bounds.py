@@ -171,11 +171,11 @@ CLAMP_TO_NUMBERS = elementwise("clamp", _bounded, "x", [_bounded_backward], comp
 
 
 def _of_its_kind(bound: Operand) -> Any:
-    """What a bound beside a number counts as in the result type: a 0-d Tensor as a number of its kind, as in PyTorch."""
-    array = bound.array if isinstance(bound, Tensor) else bound
-    if isinstance(bound, Tensor) and not array.ndim:
-        return True if array.dtype.kind == "b" else 1 if array.dtype.kind in "iu" else 1.0
-    return array
+    """What a bound beside a number counts as in the result type: a 0-d Tensor as a number of its kind."""
+    if not isinstance(bound, Tensor) or bound.array.ndim:
+        return bound.array if isinstance(bound, Tensor) else bound
+    kind = bound.array.dtype.kind
+    return True if kind == "b" else 1 if kind in "iu" else 1.0
 
 
 def _in_dtype(bound: Operand | None, dtype: DType) -> Any:
