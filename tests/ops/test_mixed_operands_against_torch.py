@@ -109,6 +109,16 @@ def test_numpys_scalars_fill_under_a_mask(value, dtype):
     same(filled)
 
 
+@pytest.mark.parametrize("value", [np.float32(3), np.int64(3), np.float16(2), np.uint8(200)])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "float16"])
+def test_numpys_scalars_are_scattered_as_numbers(value, dtype):
+    def scattered(library):
+        x, index = library.ones(3, dtype=getattr(library, dtype)), library.tensor([2, 0])
+        return library.stack([x.scatter(0, index, value), x.clone().scatter_(0, index, value, reduce="add")])
+
+    same(scattered)
+
+
 @pytest.mark.parametrize("scalar", [np.float32(1.5), np.float64(1.5), np.float16(2), np.int64(3), np.uint8(5)])
 @pytest.mark.parametrize(
     ("dtype", "name"),
