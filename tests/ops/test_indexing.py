@@ -118,10 +118,10 @@ def test_an_index_that_is_written_later_leaves_the_gradient_alone():
     assert x.grad.tolist() == [1111.0, 10.0, 1001.0]
 
 
-def test_numpy_places_the_dimensions_and_steps_may_be_negative():
+def test_pytorch_places_the_dimensions_and_steps_may_be_negative():
     x = np.arange(24.0).reshape(SHAPE)
     y = rg.tensor(x)
-    assert y[0, :, [1, 1]].shape == x[0, :, [1, 1]].shape == (2, 3)
+    assert y[0, :, [1, 1]].shape == (3, 2)
     assert y[::-1, 2:0:-1].tolist() == x[::-1, 2:0:-1].tolist()
     assert y[True].shape == x[True].shape
     assert y[np.array(False)].shape == (0, *SHAPE)
@@ -270,3 +270,72 @@ def test_unravel_index_wants_a_shape_of_ints(shape):
 def test_tensor_split_wants_an_int64_tensor_of_cuts(cuts):
     with pytest.raises(RuntimeError, match="int64"):
         rg.tensor_split(rg.arange(3), cuts)
+
+
+# Integers beside positions, with a slice or None between: PyTorch selects by the integers first.
+SELECTING = [
+    lambda t: (0, slice(None), t([0, 2, 1])),
+    lambda t: (0, slice(None, None, 2), t([True, False, True, True])),
+    lambda t: (-1, None, [0, 1]),
+    lambda t: (Ellipsis, 1, None, [1, 0, 3]),
+    lambda t: (-2, slice(None), True, -1),
+    lambda t: (None, t([True, False]), slice(None), Ellipsis, t(1)),
+    lambda t: (t(1), slice(1, 3), t([[0], [3]])),
+    lambda t: (slice(None), 0, t([1, 1])),
+    lambda t: (t([0, 1]), slice(None), 2),
+]
+
+
+@pytest.mark.parametrize("make", SELECTING)
+def test_integers_select_before_positions_are_read_or_written_as_in_pytorch(make):
+    start = np.arange(24.0).reshape(SHAPE)
+    mine, other = place(make)
+    x, same = rg.tensor(start, requires_grad=True), torch.tensor(start, requires_grad=True)
+    read, read_there = x[mine], same[other]
+    assert read.shape == tuple(read_there.shape)
+    np.testing.assert_array_equal(read.detach().numpy(), read_there.detach().numpy())
+    weights = np.random.default_rng(1).standard_normal(read.shape)
+    (read * rg.tensor(weights)).sum().backward()
+    (read_there * torch.tensor(weights)).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), same.grad.numpy())
+    x, same = rg.tensor(start), torch.tensor(start)
+    x[mine] = rg.tensor(weights)
+    same[other] = torch.tensor(weights)
+    np.testing.assert_array_equal(x.numpy(), same.numpy())
+    x[mine] += 1
+    same[other] += 1
+    np.testing.assert_array_equal(x.numpy(), same.numpy())
+
+
+def test_gradients_of_reads_and_writes_with_an_integer_before_positions_agree_with_finite_differences():
+    rng = np.random.default_rng(0)
+    x, value = (rg.tensor(rng.standard_normal(shape), requires_grad=True) for shape in (SHAPE, (3, 2)))
+    weights = rg.tensor(rng.standard_normal((3, 2)))
+
+    def written(x, value):
+        y = x * 2
+        y[0, :, [3, 1]] = value
+        return y * y
+
+    assert rg.autograd.gradcheck(lambda x: x[0, :, [3, 1]] * weights, (x,))
+    assert rg.autograd.gradcheck(written, (x, value))
+    assert gradgradcheck(written, (x, value))
+
+
+def test_vmap_reads_and_writes_an_integer_beside_positions_as_a_loop_does():
+    rng = np.random.default_rng(0)
+    xs, values = rg.tensor(rng.standard_normal((5, *SHAPE))), rg.tensor(rng.standard_normal((5, 3, 2)))
+    i = rg.tensor([3, 1])
+
+    def written(x, value):
+        y = x.clone()
+        y[0, :, i] = value
+        return y
+
+    read = rg.func.vmap(lambda x: x[0, :, i])(xs)
+    assert rg.equal(read, rg.stack([x[0, :, i] for x in xs]))
+    each = [written(x, value) for x, value in zip(xs, values, strict=True)]
+    assert rg.equal(rg.func.vmap(written)(xs, values), rg.stack(each))
+    indices = rg.tensor([[0, 1], [3, 3], [2, 0], [1, 1], [0, 0]])
+    read = rg.func.vmap(lambda x, i: x[0, :, i])(xs, indices)
+    assert rg.equal(read, rg.stack([x[0, :, i] for x, i in zip(xs, indices, strict=True)]))

@@ -20,6 +20,11 @@ class ConversionError(RuntimeError):
     """A Tensor was to become a Python number or a bare array, and its gradient would have been lost."""
 
 
+def no_single_number(kind: str, x: object) -> ValueError:
+    """What ``int``, ``float`` and ``complex`` of a Tensor of no or several elements raise, as PyTorch."""
+    return ValueError(f"{kind} of {describe(x)}: only a Tensor of one element can become a Python number; use tolist()")
+
+
 # What NumPy makes of an error of ``Tensor.__float__``, and Python of one that a function of SciPy went on after.
 _MADE_OF_OTHERS = (ValueError, SystemError)
 

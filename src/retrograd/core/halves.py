@@ -37,6 +37,9 @@ def in_float32(primitive: Primitive, a: Any, b: Any) -> Tensor | None:
             return None
     elif not half.ndim or getattr(number, "ndim", None) != 0 or number.dtype.char in "?bBhHeFDG" or _is_half(number):
         return None
+    elif number.dtype.kind in "iu":  # which NumPy's functions would take for an integer division
+        a, b = (value.astype(np.float32) if array is number else value for value, array in ((a, x), (b, y)))
+        x, y = getattr(a, "array", a), getattr(b, "array", b)
     if not watchers and type(half) is np.ndarray and not (_recorded(a) or _recorded(b)):
         wide = [value.astype(np.float32) if value is half else value for value in (x, y)]
         return new_tensor(silenced(np.ndarray.astype, np.asarray(silenced(primitive.forward, *wide)), half.dtype))

@@ -22,7 +22,14 @@ from .dtypes import (
     promote_types,
     scalar_dtype,
 )
-from .errors import ConversionError, call_error, describe, warn_of_lost_gradient, warn_of_missing_gradient
+from .errors import (
+    ConversionError,
+    call_error,
+    describe,
+    no_single_number,
+    warn_of_lost_gradient,
+    warn_of_missing_gradient,
+)
 from .graph import edge_of
 from .hooks import LeafHooks
 from .layout import Size as Size
@@ -153,7 +160,7 @@ class Tensor(Copies, TensorMethods):
 
     def __int__(self) -> int:
         if self.array.size != 1:
-            raise ValueError(f"int: only a Tensor of one element can be converted to a number, got {describe(self)}")
+            raise no_single_number("int", self)
         return int(self.item())
 
     def __index__(self) -> int:

@@ -111,7 +111,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
     Raises:
         IndexError: a position is negative or too large, or the index is no vector.
-        RuntimeError: the index is not of integers.
+        RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
 
     >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
     tensor([[2, 2],
@@ -120,7 +120,8 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     x = operand(input)
     if not x.array.ndim:
         return reshape(index_select(reshape(x, (1,)), dim, index), ())
-    return apply(INDEX_SELECT, (x,), {"index": vector(x, dim, index)[0]})
+    error = IndexError if x.array.size else RuntimeError  # as PyTorch: of no elements, no position is in range
+    return apply(INDEX_SELECT, (x,), {"index": vector(x, dim, index, error=error)[0]})
 
 
 @operator()

@@ -59,6 +59,8 @@ def _scatter(
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
     x, place, index = along(x, dim, index)
     source: Any = value if src is None else src
+    if isinstance(source, np.generic):
+        source = source.item()
     if isinstance(source, (bool, int, float, complex)):
         source = written_value(x, source)
         if reduce is not None:

@@ -136,9 +136,11 @@ def _fill_value(input: Tensor, value: Number | Tensor) -> Any:
     if isinstance(value, Tensor):
         if value.array.ndim:
             raise RuntimeError(f"wanted a number or a 0-d Tensor for value, got {value.dtype}{value.shape}")
-    elif not isinstance(value, (int, float, complex)):
-        raise TypeError(f"wanted a number or a 0-d Tensor for value, got {type(value).__name__}")
     else:
+        if isinstance(value, np.generic):
+            value = value.item()
+        if not isinstance(value, (int, float, complex)):
+            raise TypeError(f"wanted a number or a 0-d Tensor for value, got {type(value).__name__}")
         value = converted(value, dtype)
     if isinstance(value, Tensor) and value.array.dtype is not dtype and type(value.array) is np.ndarray:
         converted(value.array.item(), dtype)

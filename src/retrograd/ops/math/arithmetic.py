@@ -58,9 +58,12 @@ def scaled(other: Operand, alpha: Number, input: Operand) -> Operand:
     if alpha == 1 and alpha is not True:
         return other
     fits = type(alpha) is float and isinstance(input, Tensor) and input.array.dtype.char in "fd" and abs(alpha) < 3e38
-    if not fits:
+    if not fits or isinstance(other, Tensor) and other.array.dtype is not getattr(input, "dtype", None):
         x, y = (value.array if isinstance(value, Tensor) else value for value in (input, other))
-        alpha = factor(alpha, result_type(x, y))
+        dtype = result_type(x, y)
+        alpha = factor(alpha, dtype)
+        if isinstance(other, Tensor) and other.array.dtype != dtype:
+            other = other.to(dtype)  # the product of an int8 Tensor with alpha would wrap around
     return other * alpha if isinstance(other, (Tensor, int, float, complex)) else apply2(MUL, other, alpha)
 
 
@@ -174,16 +177,16 @@ def _is_integral(x: Any, y: Any) -> bool:
     return (x if hasattr(x, "dtype") else y).dtype.kind in "iub"
 
 
-def _check_divisor(y: Any) -> None:
-    """Integers have no infinity: their division by zero is an error."""
-    if np.any(y == 0) if hasattr(y, "dtype") else y == 0:
+def _check_divisor(x: Any, y: Any) -> None:
+    """Integers have no infinity: their division by zero is an error, where there is anything to divide."""
+    if (np.any(y == 0) if hasattr(y, "dtype") else y == 0) and getattr(x, "size", 1):
         raise ZeroDivisionError("integer division or remainder by zero")
 
 
 def _integer_safe(ufunc: Any) -> Callable[[Any, Any], Any]:
     def divide(x: Any, y: Any) -> Any:
         if _is_integral(x, y):
-            _check_divisor(y)
+            _check_divisor(x, y)
         return ufunc(x, y)
 
     return divide
@@ -191,7 +194,7 @@ def _integer_safe(ufunc: Any) -> Callable[[Any, Any], Any]:
 
 def _truncated_quotient(x: Any, y: Any) -> Any:
     if _is_integral(x, y):
-        _check_divisor(y)
+        _check_divisor(x, y)
         quotient = x // y
         return quotient + ((quotient < 0) & (quotient * y != x))
     return np.trunc(x / y)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import FLOATING, result_type
+from ...core.dtypes import FLOATING, DType, result_type
 from ...core.layout import order_like, row_major
 from ...core.mutation import apply_inplace
 from ...core.numbers import bounds, converted
@@ -170,13 +170,27 @@ def _bounded_backward(g: Any, x: Any, low: float, high: float) -> Any:
 CLAMP_TO_NUMBERS = elementwise("clamp", _bounded, "x", [_bounded_backward], compiled="fd")
 
 
+def _of_its_kind(bound: Operand) -> Any:
+    """What a bound beside a number counts as in the result type: a 0-d Tensor as a number of its kind."""
+    if not isinstance(bound, Tensor) or bound.array.ndim:
+        return bound.array if isinstance(bound, Tensor) else bound
+    kind = bound.array.dtype.kind
+    return True if kind == "b" else 1 if kind in "iu" else 1.0
+
+
+def _in_dtype(bound: Operand | None, dtype: DType) -> Any:
+    if isinstance(bound, (int, float)):
+        return converted(bound, dtype)
+    return bound.to(dtype) if isinstance(bound, Tensor) and not bound.array.ndim else bound
+
+
 def _clamp_call(input: Operand, low: Operand | None, high: Operand | None) -> tuple[Primitive, tuple[Any, ...]]:
     if low is None and high is None:
         raise RuntimeError("at least one of min and max must not be None")
     if isinstance(low, (int, float)) or isinstance(high, (int, float)):
-        given = [value for value in (input, low, high) if value is not None]
-        dtype = result_type(*[value.array if isinstance(value, Tensor) else value for value in given])
-        low, high = [converted(bound, dtype) if isinstance(bound, (int, float)) else bound for bound in (low, high)]
+        given = [_of_its_kind(value) for value in (low, high) if value is not None]
+        dtype = result_type(input.array if isinstance(input, Tensor) else input, *given)
+        low, high = [_in_dtype(bound, dtype) for bound in (low, high)]
     if high is None:
         return CLAMP_MIN, (input, low)
     if low is None:

@@ -42,12 +42,14 @@ def addcmul(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number 
 
 
 def _sum_with(primitive: Primitive, x: Tensor, y: Tensor, z: Tensor, value: Number) -> Tensor:
-    """``x + value * primitive(y, z)``, of halves in float32 and rounded once."""
+    """``x + value * primitive(y, z)`` in the result type of all three; of halves in float32, rounded once."""
     dtype = result_type(x.array, y.array, z.array)
     if dtype.itemsize == 2 and dtype.kind in FLOATING:
         return _sum_with(primitive, x.to(float32), y.to(float32), z.to(float32), value).to(dtype)
     if dtype.kind == "b":
         raise NotImplementedError("is not defined for bools")
+    if not x.array.dtype == y.array.dtype == z.array.dtype:
+        x, y, z = x.to(dtype), y.to(dtype), z.to(dtype)
     term, factor = apply2(primitive, y, z), converted(value, dtype)
     return apply2(ADD, x, term if factor == 1 else apply2(MUL, term, factor))
 

@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from ...core.dtypes import FLOATING, complex128, float64
+from ...core.dtypes import INEXACT, complex128, float64
 from ...core.errors import call_error
 from ...core.layout import order_like
 from ...core.modes import watchers
@@ -335,6 +335,6 @@ def ldexp(input: Tensor, other: Operand) -> Tensor:
     tensor([ 4., 24.])
     """
     x, exponent = operand(input), operand(other, "other")
-    if x.array.dtype.kind in FLOATING and exponent.array.dtype.kind in "iub":
-        exponent = exponent.to(x.dtype)  # the power may lie outside of the default dtype's range
+    if x.array.dtype.kind in INEXACT and exponent.array.dtype.kind in "iub":
+        exponent = exponent.to(x.array.real.dtype)  # the power may lie outside of the default dtype's range
     return x * apply2(POW, 2.0, exponent)

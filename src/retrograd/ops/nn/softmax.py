@@ -143,9 +143,10 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
 
 def _softmax_along(primitive: Primitive, input: Operand, dim: int, dtype: DTypeLike | None) -> Tensor:
     x = converted(operand(input), dtype)
+    place = dimension(dim, x.array.ndim)
     if x.array.dtype.kind not in FLOATING:
         raise NotImplementedError(f"wanted a floating dtype, got {x.dtype}; give dtype=")
-    return apply(primitive, (x,), {"dim": dimension(dim, x.array.ndim)})
+    return apply(primitive, (x,), {"dim": place})
 
 
 def _implicit(name: str, input: Operand, dim: int | None) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from ..._generated import special
 from ..._generated import toplevel as ops
 from ...core.devices import Wrapping
-from ...core.errors import ConversionError, describe, warn_of_lost_gradient
+from ...core.errors import ConversionError, describe, no_single_number, warn_of_lost_gradient
 from ...core.modes import modes, watchers
 from ...core.tensor import Tensor
 from .alternatives import alternative
@@ -135,12 +135,16 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
 
 def _float(self: Tensor) -> float:
+    if self.array.size != 1:
+        raise no_single_number("float", self)
     if self._requires or watchers:
         return float(_number(self, "float", sys._getframe(1)))
     return float(_only(self).item())
 
 
 def _complex(self: Tensor) -> complex:
+    if self.array.size != 1:
+        raise no_single_number("complex", self)
     if self._requires or watchers:
         return complex(_number(self, "complex", sys._getframe(1)))
     return complex(_only(self).item())

@@ -42,13 +42,28 @@ ACCUMULATIONS: dict[np.ufunc, str] = {
     np.logaddexp: "logcumsumexp",
 }
 
+# ``np.float32(1.5) * t`` reaches the protocol as ``np.multiply(np.float32(1.5), t)``; the two cannot be told apart. The
+# result has the dtype of ``t * np.float32(1.5)``.
+REFLECTED: dict[np.ufunc, str] = {
+    np.add: "__radd__",
+    np.subtract: "__rsub__",
+    np.multiply: "__rmul__",
+    np.true_divide: "__rtruediv__",
+    np.floor_divide: "__rfloordiv__",
+    np.remainder: "__rmod__",
+    np.power: "__rpow__",
+}
+
 
 def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """What a NumPy ufunc does with Tensors among its arguments."""
-    if method == "__call__" and not kwargs and _alike_and_floating(inputs):
-        function = UFUNCS.get(ufunc)
+    if method == "__call__" and not kwargs:
+        function = UFUNCS.get(ufunc) if _alike_and_floating(inputs) else None
         if function is not None:
             return function(*inputs)
+        reflected = REFLECTED.get(ufunc)
+        if reflected is not None and isinstance(inputs[0], np.number) and isinstance(inputs[1], Tensor):
+            return getattr(inputs[1], reflected)(inputs[0].item())
     others = [value for value in inputs if not is_operand(value)]
     if others and method not in ("at", "reduceat"):  # whose lists are indices
         if not all(isinstance(value, (list, tuple)) for value in others):

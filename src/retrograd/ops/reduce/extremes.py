@@ -19,6 +19,7 @@ from ...kernels.ufuncs import reduced
 from ..math.bounds import maximum, minimum
 from ..table import batching
 from ..table.arguments import dimension, dimensions
+from ..table.masks import KEEP
 from ..table.registry import operator
 from ..table.types import Dim, Dims, Operand
 from .common import kept, kept_shape, reduce_
@@ -50,7 +51,7 @@ def _extreme_vjp(g: Any, x: Any, ans: Any, dim: Any, keepdim: bool) -> Any:
 def equal_share_vjp(g: Any, x: Any, ans: Any) -> Any:
     """The cotangent in equal parts to all elements that equal the answer; NaN equals NaN here, as in PyTorch."""
     hits = (x == ans) | ((x != x) & (ans != ans))
-    return g / hits.sum(dtype=g.dtype) * hits
+    return KEEP(g / hits.sum(dtype=g.dtype), hits)
 
 
 def _extreme(name: str, method: str, rule: Rule = _extreme_vjp) -> Primitive:

@@ -17,6 +17,7 @@ from ..math.interpolation import lerp
 from ..shape.permutation import movedim
 from ..table.arguments import dimension
 from ..table.batching import composed
+from ..table.elementwise import unary
 from ..table.registry import operator
 from ..table.types import Dim, Operand
 from . import ordering
@@ -114,6 +115,10 @@ def _median_index(x: Any, dim: int, ignore_nan: bool) -> Any:
     return _column(order, place, dim)
 
 
+# x - x.detach(), which is NaN for infinite elements.
+_ZERO_WITH_GRADIENT = unary("median", np.zeros_like, lambda g: g, promote=None)
+
+
 def _median_composite(x: Tensor, ignore_nan: bool) -> Tensor:
     """The median of all elements; its gradient goes in equal parts to all that equal it."""
     flat = x.reshape(-1)
@@ -122,7 +127,7 @@ def _median_composite(x: Tensor, ignore_nan: bool) -> Tensor:
     index = _median_index(flat.array, 0, ignore_nan)
     value = apply(NANMEDIAN if ignore_nan else MEDIAN, (flat.detach(), new_tensor(index)), {"dim": 0, "keepdim": True})
     same = new_tensor((flat.array == value.array).astype(x.array.dtype))
-    share = where(same != 0, flat - flat.detach(), 0.0).sum() / same.sum().clamp(min=1)
+    share = where(same != 0, _ZERO_WITH_GRADIENT(flat), 0.0).sum() / same.sum().clamp(min=1)
     return value.reshape(()) + share
 
 

@@ -20,6 +20,7 @@ from ...core.mutation import COPY, apply_inplace, check_writable
 from ...core.observers import Given
 from ...core.primitive import Primitive
 from ...core.tensor import Tensor
+from .arguments import dimension
 from .errors import failure
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -176,7 +177,7 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
     def named(*args: Any, **kwargs: Any) -> Any:
         try:
             if real:
-                _refuse_complex(name, (*args, *kwargs.values()) if kwargs else args)
+                _refuse_complex(name, function, args, kwargs)
             if kwargs and other_names:
                 _rename(name, other_names, kwargs)
             if watchers:
@@ -221,8 +222,8 @@ def _watched(name: str, function: Function, args: tuple[Any, ...], kwargs: dict[
 _REAL = frozenset({int, bool, float, str, type(None)})
 
 
-def _refuse_complex(name: str, values: tuple[Any, ...]) -> None:
-    for value in values:
+def _refuse_complex(name: str, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    for value in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(value, Tensor):
             kind = value.array.dtype.kind
         elif value.__class__ in _REAL:
@@ -230,7 +231,19 @@ def _refuse_complex(name: str, values: tuple[Any, ...]) -> None:
         else:
             kind = "c" if isinstance(value, complex) else getattr(getattr(value, "dtype", None), "kind", None)
         if kind == "c":
+            _check_dimension(function, args, kwargs)
             raise NotImplementedError(f"{name}: is not defined for complex numbers")
+
+
+def _check_dimension(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse a dimension that is out of range before the dtype is refused, as PyTorch does."""
+    try:
+        given = signature(function).bind(*args, **kwargs).arguments
+    except TypeError:
+        return
+    x, dim = given.get("input"), given.get("dim")
+    if isinstance(x, Tensor) and type(dim) is int:
+        dimension(dim, x.array.ndim)
 
 
 def _rename(name: str, other_names: dict[str, str], kwargs: dict[str, Any]) -> None:
