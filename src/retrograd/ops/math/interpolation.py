@@ -48,7 +48,7 @@ def _sum_with(primitive: Primitive, x: Tensor, y: Tensor, z: Tensor, value: Numb
         return _sum_with(primitive, x.to(float32), y.to(float32), z.to(float32), value).to(dtype)
     if dtype.kind == "b":
         raise NotImplementedError("is not defined for bools")
-    if not x.array.dtype == y.array.dtype == z.array.dtype:
+    if not (x.array.dtype is y.array.dtype is z.array.dtype):
         x, y, z = x.to(dtype), y.to(dtype), z.to(dtype)
     term, factor = apply2(primitive, y, z), converted(value, dtype)
     return apply2(ADD, x, term if factor == 1 else apply2(MUL, term, factor))
