@@ -46,7 +46,7 @@ LIE_OTHERWISE = {
             nn.functional.upsample nn.functional.upsample_bilinear nn.functional.upsample_nearest""",
         "PyTorch's keep the order of the input": "argsort frexp msort sort Tensor.__getitem__",
         "PyTorch's keep the gaps of the input, whose memory they share or imitate": """
-            adjoint conj conj_physical slice_scatter view_as_complex""",
+            adjoint conj conj_physical slice_scatter""",
         "PyTorch's are copies or views of a result for another order of dimensions": """
             argwhere frexp nonzero rot90 unique_consecutive unravel_index""",
         "made by masked_fill, whose results are row-major": """

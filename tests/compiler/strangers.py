@@ -169,7 +169,7 @@ EVENTS = [
     "cfg['k'] = r.choice([1.0, 2.0, 3.0])", "cfg['h'] = 1.0", "a.v = r.choice([0.0, 1.0, rg.ones(4)])",
     "a.flag = not a.flag", "a.late = r.choice([1.0, 5.0])", "a.mode = r.choice(['fast', 'slow'])",
     "W.register_hook(lambda g: g * 3.0)", "hooks.append(W.register_hook(lambda g: g + 1.0))",
-    "hooks and hooks.pop().remove()", "hooks.append(W.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2.0)))",
+    "hooks and hooks.pop().remove()", "hooks.append(W.register_post_accumulate_grad_hook(lambda p: setattr(p, 'grad', p.grad * 2.0)))",
     "hooks.append(net.register_forward_hook(lambda m, i, o: o * 2.0))",
     "hooks.append(net.register_forward_pre_hook(lambda m, i: (i[0] * 2.0,)))",
     "W.data = W.data * 0.5", "W.data.mul_(0.5)", "set_no_grad(W)", "W.requires_grad_(not W.requires_grad)", "W.grad = None",

@@ -79,7 +79,7 @@ def test_hooks_that_come_and_go_are_called():
             handles.append(W.register_hook(lambda g: g * 2))
         elif k == 1:
             handles.pop().remove()
-            handles.append(W.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(3.0)))
+            handles.append(W.register_post_accumulate_grad_hook(lambda p: setattr(p, "grad", p.grad * 3.0)))
         else:
             handles.clear()
 

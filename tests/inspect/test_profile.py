@@ -232,7 +232,8 @@ class SlowStep(rg.optim.SGD):
         return super().step(closure)
 
 
-def test_all_of_the_time_is_accounted_for_by_the_lines_that_took_it():
+def test_all_of_the_time_is_accounted_for_by_the_lines_that_took_it(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
     model = Model()
     optimizer = SlowStep(model.parameters(), lr=0.1)
     seconds, interval = 0.0, sys.getswitchinterval()
@@ -274,7 +275,8 @@ def test_what_is_measured_outside_of_operators_is_in_the_files(tmp_path):
     assert "outside of operators" in (tmp_path / "p.json").read_text()
 
 
-def test_a_profile_that_sees_no_operator_has_the_time_all_the_same():
+def test_a_profile_that_sees_no_operator_has_the_time_all_the_same(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
     with inspect.profile() as p:
         time.sleep(0.02)  # alone
     assert p.wall == p.other > 0.015 and "# alone" in str(p)

@@ -79,19 +79,28 @@ def test_as_pytorch(call: Callable[..., Any]) -> None:
         (-1, slice(None), np.array([[True, False], [True, True], [False, True], [False, False]])),
     ],
 )
-def test_positions_and_integers_apart_are_placed_as_numpy_places_them(index: Any) -> None:
+@pytest.mark.filterwarnings("ignore:.*an integer beside positions:UserWarning")
+def test_integers_select_before_positions_as_in_pytorch(index: Any) -> None:
+    torch = pytest.importorskip("torch")
     array = np.random.default_rng(0).standard_normal((2, 3, 4, 2))
-    x = rg.tensor(array, requires_grad=True)
-    y = x[index]
-    np.testing.assert_array_equal(y.detach().numpy(), array[index])
-    weights = np.arange(float(array[index].size)).reshape(array[index].shape)
+    x, theirs = rg.tensor(array, requires_grad=True), torch.tensor(array, requires_grad=True)
+    y, expected = x[index], theirs[index]
+    np.testing.assert_array_equal(y.detach().numpy(), expected.detach().numpy())
+    weights = np.arange(float(y.numel())).reshape(y.shape)
     (y * rg.tensor(weights)).sum().backward()
-    gradient = np.zeros_like(array)
-    np.add.at(gradient, index, weights)
-    np.testing.assert_array_equal(x.grad.numpy(), gradient)
-    written, array = x.detach().clone(), array.copy()
-    written[index], array[index] = rg.arange(y.shape[-1]), np.arange(y.shape[-1])
-    np.testing.assert_array_equal(written.numpy(), array)
+    (expected * torch.tensor(weights)).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), theirs.grad.numpy())
+    written, theirs = x.detach().clone(), theirs.detach().clone()
+    written[index], theirs[index] = rg.arange(y.shape[-1]), torch.arange(y.shape[-1]).double()
+    np.testing.assert_array_equal(written.numpy(), theirs.numpy())
+
+
+def test_an_integer_beside_positions_warns_that_numpy_reads_it_otherwise() -> None:
+    x = rg.arange(24).reshape(1, 2, 3, 4)
+    with pytest.warns(UserWarning, match="an integer beside positions"):
+        y = x[:, 0, :, [1, 2]]
+    assert y.equal(x[:, 0][:, :, [1, 2]])
+    assert x[:, 0, [1, 2]].shape == (1, 2, 4)  # nothing stands between: both read it alike
 
 
 def test_numpys_names() -> None:

@@ -10,6 +10,8 @@ torch = pytest.importorskip("torch")
 
 SHAPE = (2, 3, 4)
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*an integer beside positions:UserWarning")
+
 
 def place(make):
     """The same index from either library's ``tensor``."""

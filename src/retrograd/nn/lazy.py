@@ -89,7 +89,7 @@ class LazyModuleMixin(Module):
         for name, own in self._own_tensors().items():
             value = state_dict.get(prefix + name)
             if is_lazy(value) and is_lazy(own):
-                given[prefix + name] = own
+                del given[prefix + name]
             elif isinstance(own, Uninitialized) and value is not None:
                 own.materialize(tuple(value.shape))
         held = {name: value for name, value in self._own_tensors().items() if is_lazy(value)}

@@ -87,7 +87,7 @@ def fuse_conv_bn_weights(
     >>> one = rg.ones(1)
     >>> rg.nn.utils.fusion.fuse_conv_bn_weights(rg.ones(1, 1, 1), None, one, 4 * one, 0.0, one, None)[1]
     Parameter containing:
-    tensor([-0.5000])
+    tensor([-0.5])
     """
     shape = [1] * conv_w.array.ndim
     shape[1 if transpose else 0] = -1
@@ -112,7 +112,7 @@ def fuse_linear_bn_weights(
     >>> one = rg.ones(1)
     >>> rg.nn.utils.fusion.fuse_linear_bn_weights(rg.ones(1, 1), one, one, 4 * one, 0.0, one, one)[0]
     Parameter containing:
-    tensor([[0.5000]])
+    tensor([[0.5]])
     """
     return _folded(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, [-1, 1])
 

@@ -15,9 +15,11 @@ from functools import lru_cache
 from math import prod
 from operator import index as as_integer
 from typing import Any
+from warnings import warn
 
 import numpy as np
 
+from ...core import tensor
 from ...core.devices import all_examples, array_module, backend_of, extent, is_array
 from ...core.dtypes import FLOATING
 from ...core.errors import describe
@@ -36,7 +38,7 @@ from ..table.registry import operator
 from ..table.types import IndexLike, Operand
 from . import batching
 from .lists import is_read_as_tuple
-from .placing import selected_first
+from .placing import WARNING, selected_first
 from .writing import byte_mask, written_value
 
 _ELLIPSIS = type(Ellipsis)
@@ -458,6 +460,8 @@ def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
     """A view and the index of it that give PyTorch's order of dimensions."""
     if len(index.key) < 3 or (parts := selected_first(index.key, x.array.ndim)) is None:
         return x, index
+    if tensor.arrays_keep_dtype:  # PyTorch's own programs, under ``retrograd run``, mean it so
+        warn(WARNING, UserWarning, stacklevel=4)
     return apply_view(GETITEM, x, {"index": parts[0]}), index.with_key(parts[1])
 
 

@@ -9,6 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+WARNING = (
+    "x[0, :, [1, 2]], an integer beside positions with a slice or None between, is read as x[0][:, [1, 2]], as PyTorch "
+    "reads it; NumPy puts the dimensions of the positions first. Write x[0][:, [1, 2]] for the one, and "
+    "x[[0], :, [1, 2]] for the other"
+)
+
 Key = tuple[Any, ...]
 
 

@@ -490,14 +490,14 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
 
     Derivative: ``g`` summed over the dimensions along which a vector is repeated.
     Shape: vectors of n_0, n_1, .. elements to Tensors (n_0, n_1, ..).
-    Dtype: any, each its own.
+    Dtype: any, the same for all.
 
     Args:
         tensors: vectors, one by one or as one list.
         indexing: ``"ij"`` gives the first vector dimension 0, ``"xy"`` exchanges the first two.
 
     Raises:
-        RuntimeError: an input has more than one dimension, or ``indexing`` is neither.
+        RuntimeError: an input has more than one dimension, the dtypes differ, or ``indexing`` is neither.
 
     >>> rg.meshgrid(rg.tensor([1, 2]), rg.tensor([3, 4]))
     (tensor([[1, 1],

@@ -151,12 +151,9 @@ def _meshgrid(
     *xi: Any, copy: bool = True, sparse: bool = False, indexing: Literal["ij", "xy"] = "xy"
 ) -> tuple[Tensor, ...]:
     xs = tensors(*xi)
-    if not sparse:
-        return tuple(ops.meshgrid(*xs, indexing=indexing))
     axes = [1, 0, *range(2, len(xs))] if indexing == "xy" and len(xs) > 1 else range(len(xs))
-    return tuple(
-        [ops.reshape(x, [-1 if place == axis else 1 for place in range(len(xs))]) for x, axis in zip(xs, axes)]
-    )
+    lines = [ops.reshape(x, [-1 if place == axis else 1 for place in range(len(xs))]) for x, axis in zip(xs, axes)]
+    return tuple(lines if sparse else ops.broadcast_tensors(*lines))
 
 
 def _roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
