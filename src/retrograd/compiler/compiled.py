@@ -549,19 +549,18 @@ def compile(
     optimizer's step, statistics and random numbers. Results, and everything that it changes, are the eager function's.
     What the trace assumed is guarded: shapes, dtypes, modes, hooks, the Tensors and other objects that it reads, and
     numbers, which become inputs when they vary. Where something differs it is traced again. What Python does besides
-    (``print``, appending to a list) happens while it is traced, and not in a replay. Surroundings are what the code can
-    name; what it reads by names made while running, from files, the environment or a clock is kept as it was then.
+    (``print``, appending to a list) happens in the trace alone. Surroundings are what the code can name; what it reads
+    by names made while running, from files, the environment or a clock is kept as it was.
 
     Args:
-        model: the function or the module; left out, a decorator is returned. A module is returned as one that shares
-            everything with it, and whose calls are compiled.
+        model: the function or the module; left out, a decorator is returned. A module gives one that shares everything
+            with it, and whose calls are compiled.
         fullgraph: what depends on the elements of Tensors is an error, also under ``retrograd run``.
         dynamic: let batch sizes and lengths vary within one program. A new size is run eagerly once, and compared with
             what the program does at others; one that comes often has a program of its own besides, in which loops are
-            fused (``compiler/sizes.py``). Left out, each shape has a program of its own
-            until there are ``limit`` of them; False, always, but for dims that ``compiler.mark_dynamic`` has marked.
-        backend, mode, options: PyTorch's, which mean nothing here. A backend that is a function is not called, which a
-            warning says.
+            fused. Left out, each shape has a program of its own until there are ``limit`` of them; False, always, but
+            for dims that ``compiler.mark_dynamic`` has marked.
+        backend, mode, options: PyTorch's, without effect. A backend that is a function is not called, with a warning.
         disable: return the function as it is.
         fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
             an error. By default so only under ``retrograd run``, without ``fullgraph``.
