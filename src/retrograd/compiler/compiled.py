@@ -39,7 +39,7 @@ from .replay import Miss
 from .scalars import leave_scalars
 from .sizes import NEW, Differs, Sizes, Varying, marks
 from .traced import Number, Traced, Watched
-from .tracer import Tracer
+from .tracer import ELSEWHERE, Tracer
 
 GIVEN_UP = 3  # traces one after the other without a program, after which a function runs eagerly
 LIMIT = 8  # programs that a function keeps
@@ -73,7 +73,7 @@ class Compiled(Wrapper):
         self.why = ""  # why the last trace gave no program
         self.seconds = 0.0  # spent on compiling
         self.traces = 0
-        self._failures = 0
+        self._failures = 0.0  # a tenth where another thread was in the way, which may be gone at the next call
         self._wasted = 0, 0  # programs that made room before any call replayed them or another; and replays then
         self._free: set[Any] = set()  # numbers that have varied: indices of arguments, identities of places
         update_wrapper(self, function)
@@ -210,7 +210,7 @@ class Compiled(Wrapper):
         with _tracing:
             result, trace, why = self._traced(arguments, leaves, structure)
         if trace is None:
-            self._failures = GIVEN_UP if why.endswith(_SHORTEN) else self._failures + 1
+            self._failures += GIVEN_UP if why.endswith(_SHORTEN) else 0.1 if why == ELSEWHERE else 1
             self.why = why
             if self._failures >= GIVEN_UP:
                 self._give_up(why)

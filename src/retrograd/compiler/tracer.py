@@ -36,6 +36,7 @@ from .scalars import as_array
 from .second_runs import Twice
 from .traced import Number, Traced, TracedModule, asks_facts
 
+ELSEWHERE = "another thread works with an array or number of the function"
 _NUMBERS = (bool, int, float, complex)
 _STORAGE = Storage()
 _UNKNOWN = -1
@@ -90,8 +91,7 @@ class Tracer(Observer):
         """Whether another thread runs, which met what is traced here: what it makes of that, nobody writes down."""
         if get_ident() == self._thread:
             return False
-        if self._active and not self.broken:
-            self.broken = "another thread works with an array or number of the function"
+        self.broken = self.broken or (ELSEWHERE if self._active else "")
         return True
 
     def refuses(self, what: str) -> bool:
