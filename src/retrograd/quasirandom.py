@@ -13,6 +13,8 @@ from .core.tensor import Tensor, new_tensor
 from .ops.make.generators import Generator
 from .ops.make.random import randint
 
+__all__ = ["SobolEngine"]
+
 BITS = 30
 
 

@@ -21,7 +21,7 @@ from zlib import crc32
 import numpy as np
 
 from . import safetensors_format
-from .core.devices import Device
+from .core.devices import Device as _Device
 from .core.fallback import legacy_names
 from .core.tensor import Tensor, new_tensor, to_array
 from .files import open_regular, replacing, write_whole
@@ -232,7 +232,7 @@ def _is_pt_file(start: bytes) -> bool:
 
 def _placed(tensor: Tensor, location: str, map_location: Any) -> Tensor:
     """The Tensor where ``map_location`` says, which may be a function or a dictionary as PyTorch takes them."""
-    if callable(map_location) and not isinstance(map_location, Device):  # a device decorates functions
+    if callable(map_location) and not isinstance(map_location, _Device):  # a device decorates functions
         storage = map_location(methodcaller("storage")(tensor), location)
         map_location = "cpu" if storage is None else storage.device
     elif isinstance(map_location, Mapping):

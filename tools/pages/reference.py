@@ -46,6 +46,7 @@ ROOMS = {
     "retrograd.models": "Models: models",
     "retrograd.serialization": "Saving and loading: save and load",
     "retrograd.distributions": "Probability distributions: distributions",
+    "retrograd.quasirandom": "Sobol sequences: quasirandom",
     "retrograd.sparse": "Sparse matrices: sparse",
     "retrograd.linalg": "Errors of linear algebra: linalg",
     "retrograd.distributed": "Many processes: distributed",

@@ -80,7 +80,9 @@ def _convolve(
         paddings = per_axis("padding", padding, axes, 0)
         total = tuple([2 * p for p in paddings])
     out = tuple([(length + p - r - 1) // s + 1 for length, p, r, s in zip(size, total, reach, strides)])
-    if min(out) < 1 or 0 in kernel or 0 in size and x.array.shape[0]:
+    if 0 in size and x.array.shape[0]:
+        raise RuntimeError(f"only the batch and the channels of an input may be empty, got {describe(x)}")
+    if min(out) < 1 or 0 in kernel:
         raise RuntimeError(
             f"calculated padded input size {tuple(length + p for length, p in zip(size, total))} for input "
             f"{describe(input)}; the kernel of {describe(w)} with dilation={dilations} can't be greater, or empty"
