@@ -238,7 +238,7 @@ class Part:
             while isinstance(y, Tensor):
                 edges.append(edge_of(y))
                 y = getattr(y.array, "value", None) if isinstance(y.array, Wrapping) else None
-        return reachable((edge for edge in edges if edge is not None), began)[0]
+        return reachable((edge for edge in edges if type(edge) is Node and edge.sequence >= began), began)[0]
 
     def restore(self) -> None:
         """Run the part again, and give each node what its counterpart saved."""
