@@ -205,7 +205,7 @@ class Part:
         self.nodes: list[list[ref[Node]]] = []
         self.numbers: list[int] | None = None  # of these nodes, where the second run may stop early
         self.facts: list[tuple[Any, ...]] = []
-        self.read: list[tuple[Tensor, int]] = []
+        self.read: list[tuple[Tensor, int, Any]] = []
 
     def release(self, result: Any, numbering: _Numbering | None = None) -> None:
         """Let the nodes below the result go of what they saved."""
@@ -219,7 +219,7 @@ class Part:
         self.facts = _facts(nodes)
         self.nodes = [[ref(node)] for node in nodes]
         leaves = {id(x): x for node in nodes for x in node.parents if isinstance(x, Tensor)}
-        self.read = [(x, x._version) for x in leaves.values()]
+        self.read = [(x, x._version, x.array) for x in leaves.values()]
         for node in nodes:
             if node.saved is not NOTHING:
                 node.saved = self
@@ -242,8 +242,8 @@ class Part:
 
     def restore(self) -> None:
         """Run the part again, and give each node what its counterpart saved."""
-        for x, version in self.read:
-            if x._version != version:
+        for x, version, array in self.read:
+            if x._version != version or x.array is not array:
                 raise RuntimeError(
                     f"checkpoint: {describe(x)}, a leaf that {_name(self.function)} reads, was changed in place after "
                     "the first run, so a second run gives other gradients; change it after backward"
