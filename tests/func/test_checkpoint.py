@@ -467,7 +467,7 @@ def test_wrong_policies_are_refused():
         with pytest.raises(ValueError, match="wanted operators"):
             utils.create_selective_checkpoint_contexts([op])
     with pytest.raises(AttributeError, match="ops.aten has no operator 'nothing'"):
-        rg.ops.aten.nothing  # noqa: B018
+        rg.ops.aten.nothing
 
 
 def test_another_program_the_second_time_is_refused_under_a_policy():
@@ -601,3 +601,11 @@ def test_a_mapped_checkpoint_keeps_nothing():
     y.sum().backward()
     assert_same(x.grad, grad(lambda x: (rg.sin(x.exp()) * rg.cos(x.exp())).sum())(BATCH))
     assert arrays[1]() is None
+
+
+def test_a_parameter_that_got_other_memory_in_between_is_refused():
+    layer = nn.Linear(3, 3)
+    y = utils.checkpoint(layer, rg.ones(1, 3, requires_grad=True) * 1)
+    layer.weight.data = rg.zeros(3, 3)
+    with pytest.raises(RuntimeError, match="was changed in place"):
+        y.sum().backward()

@@ -419,13 +419,21 @@ def test_a_captured_tensor_that_a_differentiated_function_writes_keeps_no_histor
         return (captured * x).sum()
 
     x = rg.tensor([1.0, 2.0, 3.0])
-    for transform in (grad, lambda f: lambda x: jvp(f, (x,), (x,))[1], lambda f: lambda x: vjp(f, x)[1](rg.tensor(1.0))):
+    for transform in (
+        grad,
+        lambda f: lambda x: jvp(f, (x,), (x,))[1],
+        lambda f: lambda x: vjp(f, x)[1](rg.tensor(1.0)),
+    ):
         transform(f)(x)
         assert captured.requires_grad and captured.tolist() == [2, 3, 6]  # since outer requires grad
         captured, view = captured.detach().clone(), None
         view = captured[1:]
     outer = None
-    for transform in (grad, lambda f: lambda x: jvp(f, (x,), (x,))[1], lambda f: lambda x: vjp(f, x)[1](rg.tensor(1.0))):
+    for transform in (
+        grad,
+        lambda f: lambda x: jvp(f, (x,), (x,))[1],
+        lambda f: lambda x: vjp(f, x)[1](rg.tensor(1.0)),
+    ):
         captured = rg.zeros(3)
         view = captured[1:]
         transform(f)(x)

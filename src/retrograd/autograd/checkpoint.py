@@ -155,10 +155,10 @@ class _Stop(Observer):
         if primitive is not self.primitive or not modes.grad_enabled or modes.level is not None:
             return forward
         parents = tuple([edge_of(x) if isinstance(x, Tensor) else None for x in inputs])
-        if len(self.nodes) != self.count - 1 or not any([parent is not None for parent in parents]):
+        if len(self.nodes) != self.count - 1 or not any(parent is not None for parent in parents):
             return forward
         plan = primitive.plan(tuple([parent is not None for parent in parents]))
-        if plan.keep_ans or any([residual is not None for _, _, residual, _ in plan.kept_extras]):
+        if plan.keep_ans or any(residual is not None for _, _, residual, _ in plan.kept_extras):
             return forward
         new_node(plan, parents, saved_of(plan, inputs, arrays, params, (), None, ()), self.shape, self.dtype)
         raise _Complete
@@ -211,7 +211,7 @@ class Part:
         """Let the nodes below the result go of what they saved."""
         nodes = self._recorded(result, self.began)
         if numbering is not None:
-            # Without nodes that were made otherwise, which have no number, and those after the last that saved anything.
+            # Without nodes that have no number, and without those after the last one that saved anything.
             nodes = [node for node in nodes if node.sequence in numbering.numbers]
             first = next((index for index, node in enumerate(nodes) if node.saved is not NOTHING), len(nodes))
             nodes = nodes[first:]

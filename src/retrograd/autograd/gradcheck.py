@@ -298,8 +298,8 @@ class _Check:
             for position, n in zip(self.positions, of_output, strict=True):
                 if (np.abs(n) > self.atol).any():
                     raise GradcheckError(
-                        f"gradcheck: numerical gradient of output {index} for input {position} expected to be zero, since "
-                        f"no output requires grad, but it is up to {np.abs(n).max():.3g}"
+                        f"gradcheck: numerical gradient of output {index} for input {position} expected to be zero, "
+                        f"since no output requires grad, but it is up to {np.abs(n).max():.3g}"
                     )
 
     def jacobians(self) -> None:

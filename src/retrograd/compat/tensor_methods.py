@@ -48,8 +48,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if prod(max(1, length) for length in size) * self.array.dtype.itemsize >= 1 << 63:
         raise RuntimeError(f"resize_: a {self.dtype} Tensor of size {size} would take 2^63 bytes or more")
     if size != self.array.shape:
+        version = self._version
         _resize(self, size)
-        storage_of(self).version += 1
+        storage_of(self).version = version + 1
     return self
 
 

@@ -212,8 +212,8 @@ class Walk:
                     alone = leading is not None and node not in leading and getrefcount(g) == LOCAL_ONLY
                     self.found[node] = owned(g, alone) if self.copied and not create_graph else g
                     if self.ends_run_prehooks and plan.node_hooks is not None and node not in leading:  # type: ignore[operator]
-                        for before in list(plan.node_hooks.before.values()):
-                            g = changed_by(before, g, node)  # which nobody reads, as in PyTorch
+                        for prehook in list(plan.node_hooks.before.values()):
+                            g = changed_by(prehook, g, node)  # which nobody reads, as in PyTorch
             if g is not None and (leading is None or node in leading):
                 saved = node.saved
                 if type(saved) is not tuple:

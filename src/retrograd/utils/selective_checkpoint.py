@@ -239,7 +239,7 @@ def create_selective_checkpoint_contexts(
 
     A policy is called once for each operator of the function, as ``policy(ctx, op, *args, **kwargs)``, and returns a
     ``CheckpointPolicy``, or True to keep the result. ``op`` is the public function, such as ``rg.exp`` or
-    ``nn.functional.linear``, the innermost one where they are nested; ``torch.ops.aten.exp.default`` is the same object.
+    ``nn.functional.linear``, the innermost one where they are nested; ``ops.aten.exp.default`` is the same object.
     A policy that does not keep the result is asked again under each further name: ``nn.functional.relu`` after
     ``rg.relu``, and, since PyTorch computes products so, ``addmm`` or ``mm`` after ``linear``, ``mm`` or ``bmm`` after
     ``matmul``. Of an operator composed of several primitives the result of each is

@@ -16,7 +16,6 @@ from ..table.registry import operator
 from .lu import _permutation
 from .matrices import matrices
 
-
 _lu_unpack_node = one_node("lu_unpack")
 
 

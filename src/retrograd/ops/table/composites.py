@@ -27,7 +27,7 @@ def one_node(name: str) -> Callable[..., tuple[Tensor, ...]]:
 
     def joined(*results: Tensor) -> tuple[Tensor, ...]:
         edges = tuple([edge_of(x) for x in results])
-        if any([edge is not None for edge in edges]):
+        if any(edge is not None for edge in edges):
             shapes, dtypes = tuple([x.array.shape for x in results]), tuple([x.array.dtype for x in results])
             node = new_node(primitive.plan(tuple([x._requires for x in results])), edges, NOTHING, shapes, dtypes)
             for index, x in enumerate(results):
