@@ -262,11 +262,15 @@ class Part:
                     f"checkpoint: {_name(self.function)} did not do the same both times: {_said(before)} the first "
                     f"time, {_said(now)} the second{self._hint()}"
                 )
-        for places, new in zip(self.nodes, nodes, strict=True):
-            for place in places:
-                node = place()
-                if node is not None and node.saved is self:
-                    self._hand_over(node, new)
+        pairs = [
+            (node, new)
+            for places, new in zip(self.nodes, nodes, strict=True)
+            for node in [place() for place in places]
+            if node is not None and node.saved is self
+        ]
+        counterparts = {new: node for node, new in pairs}
+        for node, new in pairs:
+            self._hand_over(node, new, counterparts)
 
     def _hint(self) -> str:
         if self.numbers is None:
@@ -274,7 +278,7 @@ class Part:
         return "; if what differs is no part of the result, pass early_stop=False"
 
     @staticmethod
-    def _hand_over(node: Node, new: Node) -> None:
+    def _hand_over(node: Node, new: Node, counterparts: dict[Node, Node]) -> None:
         if not isinstance(new.saved, Part):
             saved_by(new)  # under a memory budget something of it may be gone again
         node.saved = new.saved
@@ -285,7 +289,7 @@ class Part:
         elif type(new.saved) is tuple:
             for value in new.saved:
                 if isinstance(value, Context):
-                    value._node = ref(node)
+                    value.move(node, counterparts)
 
     def _again(self) -> list[Node]:
         leaves = [leaf[0] if len(leaf) == 1 else attach(*leaf) for leaf in self.leaves]
