@@ -152,3 +152,12 @@ def test_the_tangent_of_a_dual_tensor_is_the_one_that_was_given():
         again = fwAD.make_dual(dual, t * 3)
         assert fwAD.unpack_dual(again * 2).tangent.tolist() == [6, 12]
         assert fwAD.unpack_dual(dual * 2).tangent.tolist() == [2, 4]
+
+
+def test_a_dual_tensor_shows_its_tangent():
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(X[0], T[0])
+        assert "tangent=tensor([ 1. ,  0.5, -2. ]" in str(dual)
+        assert "tangent=tensor([ 2.,  1., -4.]" in str(dual * 2)
+        assert "tangent" not in str(X) + str(fwAD.unpack_dual(dual).primal)
+    assert "tangent" not in str(dual)

@@ -69,3 +69,56 @@ def test_gradcheck_looks_inside_vmap():
     assert gradcheck(SumsAll.apply, x)
     with pytest.raises(rg.autograd.GradcheckError, match="differs inside vmap"):
         gradcheck(SumsAll.apply, x, check_batched_grad=True)
+
+
+COMPOSITES = {
+    "std_mean": lambda x: rg.std_mean(x, 0),
+    "var_mean": rg.var_mean,
+    "aminmax": rg.aminmax,
+    "linalg.lu": lambda x: rg.linalg.lu(x)[1:],
+    "lu_unpack": lambda x: rg.lu_unpack(*rg.linalg.lu_factor(x))[1:],
+    "triangular_solve": lambda x: rg.triangular_solve(rg.ones(2, 2, dtype=rg.float64), x),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_the_results_of_a_composite_are_outputs_of_one_node(name):
+    x = rg.tensor([[3.0, 1.0], [2.0, 5.0]], dtype=rg.float64, requires_grad=True)
+    first, second = COMPOSITES[name](x)
+    assert (first.output_nr, second.output_nr) == (0, 1)
+    assert first.grad_fn.next_functions[0][0] is second.grad_fn.next_functions[0][0]
+    seen = []
+    second.grad_fn.register_prehook(lambda gs: seen.append([g.shape for g in gs]) or tuple(g * 2 for g in gs))
+    plain = rg.autograd.grad(sum(part.sum() for part in COMPOSITES[name](x)), x)[0]
+    hooked = rg.autograd.grad(first.sum() + second.sum(), x)[0]
+    assert seen == [[first.shape, second.shape]] and hooked.tolist() == (plain * 2).tolist()
+    with rg.no_grad():
+        assert not any(part.requires_grad for part in COMPOSITES[name](x))
+    assert gradcheck(COMPOSITES[name], x) and gradgradcheck(COMPOSITES[name], x)
+
+
+def test_a_write_to_a_result_of_a_composite_leaves_its_gradient_alone():
+    x = rg.tensor([1.0, 4.0, 2.0], requires_grad=True)
+    deviation, mean = rg.std_mean(x)
+    loss = deviation * mean
+    deviation.mul_(100)
+    wanted = rg.autograd.grad(rg.std(x) * rg.mean(x), x)[0]
+    assert rg.allclose(rg.autograd.grad(loss, x)[0], wanted)
+
+
+def test_lobpcg_reads_both_triangles():
+    x = rg.tensor([[3.0, 1.0, 0.5], [1.0, 5.0, 0.2], [0.5, 0.2, 1.0]], dtype=rg.float64, requires_grad=True)
+    assert gradcheck(lambda x: rg.lobpcg(x, 2)[0], x)
+
+
+def test_multithreading_can_be_asked_for():
+    enabled, switch = rg.autograd.is_multithreading_enabled, rg.autograd.set_multithreading_enabled
+    assert enabled()
+    with switch(False):
+        assert not enabled()
+        switch(True)
+        assert enabled()
+    assert enabled()
+    switch(False)
+    assert not enabled()
+    switch(True)

@@ -129,6 +129,11 @@ def test_properties_of_a_dense_tensor_on_the_cpu():
     assert x.get_device() == -1 and x.is_same_size(rg.zeros(2, 3)) and x.is_signed() and not x.is_pinned()
 
 
+def test_resizing_counts_as_a_write():
+    x = rg.ones(1)
+    assert x.resize_(1, 2)._version == 1 and x.resize_as_(rg.ones(3))._version == x.resize_(3)._version == 2
+
+
 def test_resize_keeps_elements_in_order():
     x = rg.arange(6.0)
     assert x.resize_(2, 3) is x and x.tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -94,7 +94,7 @@ def times(factor, log):
     return hook
 
 
-def test_prehooks_of_nodes_run_after_hooks_of_tensors_and_not_where_a_walk_ends():
+def test_prehooks_of_nodes_run_after_hooks_of_tensors_and_where_backward_ends_change_nothing():
     a, log = rg.tensor(1.0, requires_grad=True), []
     b = a.clone()
     leaf = b.grad_fn.next_functions[0][0]
@@ -107,6 +107,9 @@ def test_prehooks_of_nodes_run_after_hooks_of_tensors_and_not_where_a_walk_ends(
     log.clear()
     (g,) = rg.autograd.grad((b * 1).sum(), b)
     assert log == [3] and g.item() == 3
+    log.clear()
+    (b * 1).sum().backward(inputs=(b,))
+    assert log == [3, 2] and b.grad.item() == 3
     log.clear()
     (g,) = rg.autograd.grad(b.clone(), a, create_graph=True)
     assert log == [3, 2, 7] and g.item() == 3 * 2 * 7

@@ -122,3 +122,17 @@ def test_only_this_thread():
         thread.start()
         thread.join()
     assert seen == [True]
+
+
+def test_decorating_a_class_warns_and_reaches_its_construction():
+    with pytest.warns(FutureWarning, match="no_grad: decorating the class Module reaches its construction alone"):
+
+        @rg.no_grad()
+        class Module:
+            def __init__(self) -> None:
+                self.inside = recorded()
+
+            def method(self) -> bool:
+                return recorded()
+
+    assert not Module().inside and Module().method()

@@ -8,6 +8,7 @@ import pytest
 import retrograd as rg
 from retrograd import func, nn
 from retrograd.func import checkpoint, functional_call, grad, hessian, hvp, jacfwd, jacrev, jvp, linearize, vjp, vmap
+from retrograd.ops.math.exponential import EXP
 from retrograd.utils import checkpoint as utils
 from tests.func.programs import QUIET, assert_same
 
@@ -276,15 +277,220 @@ def test_what_differs_the_second_time_is_said():
         runs.append(1)
         return x.exp() if len(runs) % 2 else x.sin()
 
-    def gradient(f):
+    def shorter(x):
+        runs.append(1)
+        return x.exp().sin() if len(runs) % 2 else x.exp()
+
+    def gradient(f, early_stop=True):
         runs.clear()
         x = X.clone().requires_grad_()
-        utils.checkpoint(f, x).sum().backward()
+        utils.checkpoint(f, x, early_stop=early_stop).sum().backward()
 
     with pytest.raises(RuntimeError, match="longer recorded 1 operators the first time and 2 the second"):
-        gradient(longer)
+        gradient(longer, early_stop=False)
+    with pytest.raises(RuntimeError, match="shorter recorded 2 operators the first time and 1 .* early_stop=False"):
+        gradient(shorter)
     with pytest.raises(RuntimeError, match="other did not do the same both times: exp .* the first time, sin"):
         gradient(other)
+
+
+def test_the_second_run_stops_once_all_that_was_saved_is_there():
+    square = rg.eye(3, dtype=rg.float64)
+
+    def f(x):
+        y = rg.linalg.vecdot(x.sin().exp() @ square, x.cos())
+        return y + y.detach().abs() + 1
+
+    reached = []
+
+    def noted(x):
+        y = x.sin()
+        reached.append("inside")
+        z = y @ square + 1
+        reached.append("after")
+        return z
+
+    x = X.clone().requires_grad_()
+    utils.checkpoint(noted, x).sum().backward()
+    assert reached == ["inside", "after", "inside"]  # matmul saves its inputs, so its result is not computed again
+    assert_same(x.grad, X.cos())
+    for stop in (True, False):
+        x = X.clone().requires_grad_()
+        utils.checkpoint(f, x, early_stop=stop).backward()
+        assert_same(x.grad, grad(f)(X))
+
+
+def test_early_stop_can_be_switched_off_for_a_call_and_for_all():
+    reached = []
+
+    def f(x):
+        y = x.exp()
+        reached.append(1)
+        return y + 1
+
+    def runs(**options):
+        reached.clear()
+        utils.checkpoint(f, X.clone().requires_grad_(), **options).sum().backward()
+        return len(reached)
+
+    assert runs() == 1
+    assert runs(early_stop=False) == 2
+    with utils.set_checkpoint_early_stop(False):
+        assert runs() == runs(early_stop=True) == 2
+        with utils.set_checkpoint_early_stop(True):
+            assert runs(early_stop=False) == 1
+    assert runs() == 1
+
+
+def test_a_checkpoint_may_return_its_argument():
+    for stop in (True, False):
+        x = X.clone().requires_grad_()
+        h = x.exp()
+        y, z = utils.checkpoint(lambda h: (h, h.sin()), h, early_stop=stop)
+        (y * z).sum().backward()
+        assert_same(x.grad, grad(lambda x: (x.exp() * x.exp().sin()).sum())(X))
+
+
+def test_a_function_that_catches_exceptions_does_not_catch_the_early_stop():
+    def f(x):
+        try:
+            return x.exp() + 1
+        except Exception:
+            return x
+
+    x = X.clone().requires_grad_()
+    utils.checkpoint(f, x).sum().backward()
+    assert_same(x.grad, X.exp())
+
+
+def selecting(policy, **options):
+    return lambda: utils.create_selective_checkpoint_contexts(policy, **options)
+
+
+def test_a_policy_is_asked_once_for_each_operator_with_what_it_was_called_with():
+    asked = []
+
+    def policy(ctx, op, *args, **kwargs):
+        asked.append((op, len(args), sorted(kwargs), ctx.op_output.tolist(), ctx.is_recompute))
+        return utils.CheckpointPolicy.MUST_SAVE
+
+    x = X.clone().requires_grad_()
+    f = lambda x: nn.functional.softmax(x.exp(), dim=-1).std(0, unbiased=False)  # noqa: E731
+    utils.checkpoint(f, x, context_fn=selecting(policy)).backward()
+    assert_same(x.grad, grad(f)(X))
+    assert [(op.__name__, *rest[:2]) for op, *rest in asked] == [
+        ("exp", 1, []),
+        ("softmax", 1, ["dim"]),
+        ("std", 2, ["unbiased"]),
+    ]
+    assert asked[0][0] is rg.exp and not any(rest[-1] for rest in asked)
+    assert_same(rg.tensor(asked[-1][3]), f(X).to(rg.float32))
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_what_a_policy_keeps_is_not_computed_again(stop, monkeypatch):
+    computed = []
+    plain = EXP.forward
+    monkeypatch.setattr(EXP, "forward", lambda x: computed.append(1) or plain(x))
+
+    def f(x):
+        return x.exp().sin().exp()
+
+    def calls(policy):
+        x = X.clone().requires_grad_()
+        y = utils.checkpoint(f, x, context_fn=selecting(policy), early_stop=stop).sum()
+        computed.clear()
+        y.backward()
+        found = len(computed)
+        assert_same(x.grad, grad(lambda x: f(x).sum())(X))
+        return found
+
+    answers = iter([utils.CheckpointPolicy.PREFER_SAVE, *[utils.CheckpointPolicy.MUST_RECOMPUTE] * 2])
+    assert calls([]) == calls([rg.sin]) == calls(lambda ctx, op, *args: op is rg.sin) == 2
+    assert calls(lambda ctx, op, *args: next(answers)) == 1
+    assert calls([rg.exp]) == calls(lambda ctx, op, *args: True) == 0
+
+
+def test_what_a_policy_keeps_is_safe_from_writes_in_both_runs():
+    outside = []
+
+    def f(x):
+        y = x.exp()
+        outside.append(y)
+        y.mul_(x)
+        return y.sin()
+
+    x = X.clone().requires_grad_()
+    z = utils.checkpoint(f, x, context_fn=selecting([rg.exp, rg.sin]))
+    with rg.no_grad():
+        outside[0].zero_()
+        z.zero_()
+    z.sum().backward()
+    assert_same(x.grad, grad(lambda x: (x.exp() * x).sin().sum())(X))
+    assert outside[0].tolist() == z.tolist() == [0.0] * 3
+
+
+def test_what_is_random_is_drawn_alike_whatever_a_policy_keeps():
+    def f(x):
+        return nn.functional.dropout(x.exp(), 0.5) * nn.functional.dropout(x, 0.5) * rg.rand(3, dtype=rg.float64)
+
+    def gradient(run):
+        rg.manual_seed(3)
+        x = X.clone().requires_grad_()
+        run(x).sum().backward()
+        return x.grad.tolist()
+
+    for policy in ([nn.functional.dropout], [rg.mul], [rg.exp], lambda ctx, op, *args, **kwargs: True):
+        assert gradient(lambda x, p=policy: utils.checkpoint(f, x, context_fn=selecting(p))) == gradient(f)
+
+
+def test_products_are_kept_under_pytorchs_names_of_them():
+    asked = []
+
+    def policy(ctx, op, *args, **kwargs):
+        asked.append(op)
+        return False
+
+    layer = nn.Linear(3, 3).double()
+    x = X.expand(2, 3).clone().requires_grad_()
+    utils.checkpoint(lambda x: layer(x) @ layer.weight, x, context_fn=selecting(policy)).sum().backward()
+    assert asked == [nn.functional.linear, rg.addmm, rg.matmul, rg.mm]
+    aten = rg.ops.aten
+    assert aten.mm.default is rg.mm and aten._softmax.default is nn.functional.softmax
+    assert_same(aten.mm.default(rg.eye(2), rg.ones(2, 2)), rg.ones(2, 2))
+
+
+def test_wrong_policies_are_refused():
+    with pytest.raises(TypeError, match="must be a function or a list of operators, got int"):
+        utils.create_selective_checkpoint_contexts(2)
+    for op in (2, rg.ops.aten.sin):
+        with pytest.raises(ValueError, match="wanted operators"):
+            utils.create_selective_checkpoint_contexts([op])
+    with pytest.raises(AttributeError, match="ops.aten has no operator 'nothing'"):
+        rg.ops.aten.nothing
+
+
+def test_another_program_the_second_time_is_refused_under_a_policy():
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        return (x.exp() if len(runs) == 1 else x.cos()).sin()
+
+    x = X.clone().requires_grad_()
+    y = utils.checkpoint(f, x, context_fn=selecting([rg.exp]))
+    with pytest.raises(RuntimeError, match="the second run calls cos where the first called exp"):
+        y.sum().backward()
+
+
+def test_compiled_functions_run_compiled_inside_a_checkpoint():
+    compiled = rg.compile(lambda x: (x.exp() + 1).sin())
+    x = X.clone().requires_grad_()
+    compiled(x)
+    y = utils.checkpoint(lambda x: compiled(x) * x, x)
+    assert "exp" not in str(y.grad_fn.next_functions)
+    y.sum().backward()
+    assert_same(x.grad, grad(lambda x: ((x.exp() + 1).sin() * x).sum())(X))
 
 
 def test_reading_another_tensor_the_second_time_is_refused():
@@ -395,3 +601,11 @@ def test_a_mapped_checkpoint_keeps_nothing():
     y.sum().backward()
     assert_same(x.grad, grad(lambda x: (rg.sin(x.exp()) * rg.cos(x.exp())).sum())(BATCH))
     assert arrays[1]() is None
+
+
+def test_a_parameter_that_got_other_memory_in_between_is_refused():
+    layer = nn.Linear(3, 3)
+    y = utils.checkpoint(layer, rg.ones(1, 3, requires_grad=True) * 1)
+    layer.weight.data = rg.zeros(3, 3)
+    with pytest.raises(RuntimeError, match="was changed in place"):
+        y.sum().backward()

@@ -407,3 +407,48 @@ def test_products_with_the_hessian_equal_the_gradient_of_the_gradients_product(n
         first, second = [rg.autograd.grad(total, x)[0] for total in totals]
         np.testing.assert_allclose(first, second, rtol=1e-11, atol=1e-11)
     assert totals[0].requires_grad == totals[1].requires_grad
+
+
+def test_a_captured_tensor_that_a_differentiated_function_writes_keeps_no_history():
+    captured, outer = rg.zeros(3), rg.ones(3, requires_grad=True)
+    view = captured[1:]
+
+    def f(x):
+        captured.copy_(x * 2)
+        view[0] = x[2] * outer[0] if outer is not None else x[2]
+        return (captured * x).sum()
+
+    x = rg.tensor([1.0, 2.0, 3.0])
+    for transform in (
+        grad,
+        lambda f: lambda x: jvp(f, (x,), (x,))[1],
+        lambda f: lambda x: vjp(f, x)[1](rg.tensor(1.0)),
+    ):
+        transform(f)(x)
+        assert captured.requires_grad and captured.tolist() == [2, 3, 6]  # since outer requires grad
+        captured, view = captured.detach().clone(), None
+        view = captured[1:]
+    outer = None
+    for transform in (
+        grad,
+        lambda f: lambda x: jvp(f, (x,), (x,))[1],
+        lambda f: lambda x: vjp(f, x)[1](rg.tensor(1.0)),
+    ):
+        captured = rg.zeros(3)
+        view = captured[1:]
+        transform(f)(x)
+        assert not captured.requires_grad and not view.requires_grad and captured.tolist() == [2, 3, 6]
+        assert (captured * 2).grad_fn is None
+    assert grad(f)(x).tolist() == [4, 3 + 0, 12 + 2]
+
+
+def test_a_written_captured_tensor_is_returned_and_differentiated_in_every_order():
+    captured = rg.zeros(2)
+    f = lambda x: captured.copy_(x * x)  # noqa: E731
+    x = rg.tensor([1.0, 2.0])
+    assert vjp(f, x)[1](rg.ones(2))[0].tolist() == [2, 4]
+    assert grad(lambda x: grad(lambda x: (f(x) * x).sum())(x).sum() + (captured * x).sum())(x).tolist() == [
+        6 + 3,
+        12 + 12,
+    ]
+    assert not captured.requires_grad

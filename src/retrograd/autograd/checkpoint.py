@@ -4,26 +4,36 @@ The part is recorded as any other, so every derivative goes through it as throug
 nodes let go of what they saved (``Released`` in core/graph.py): the first of them that a walk asks for it runs the part
 a second time, and each node takes over what its counterpart of the second run saved (Chen et al. 2016, *Training deep
 nets with sublinear memory cost*).
+
+With early stop, observers number the nodes that both runs record. A node's counterpart is the node of the same number,
+and the second run is left by an exception as soon as the last node that saved anything is recorded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from typing import Any
 from weakref import ref
 
 from ..core.devices import Wrapping
 from ..core.errors import describe
-from ..core.graph import NOTHING, Node, edge_of, next_sequence, reachable, saved_by
+from ..core.graph import NOTHING, Node, edge_of, new_node, next_sequence, reachable, saved_by
 from ..core.modes import enable_grad, modes, on_level, surroundings
+from ..core.observers import Observer, observing
+from ..core.plan import Recordable
 from ..core.primitive import attach
+from ..core.record import saved_of
 from ..core.storage import storage_of
 from ..core.tensor import Tensor
 from ..func.modules import substituted, substitutions
 from ..func.nests import flatten
 from ..ops.make.generators import get_rng_state, set_rng_state
 from .context import Context
+
+# What ``set_checkpoint_early_stop`` says, which takes the place of the argument ``early_stop``.
+EARLY_STOP: ContextVar[bool | None] = ContextVar("EARLY_STOP", default=None)
 
 
 def checkpoint(
@@ -50,7 +60,8 @@ def checkpoint(
         context_fn: makes two context managers, for the first and for the second time.
         determinism_check: ``"none"`` does not compare shapes and dtypes of both times.
         debug: taken for compatibility: the error says what differs in any case.
-        early_stop: taken for compatibility.
+        early_stop: end the second run as soon as all that the derivative needs is computed. What the function does
+            after that, it does once. With False, both runs may differ in operators that the result does not depend on.
         preserve_rng_state: draw the same random numbers the second time.
 
     Returns:
@@ -70,7 +81,7 @@ def checkpoint(
     """
     if determinism_check not in ("default", "none"):
         raise ValueError(f"checkpoint: determinism_check must be 'default' or 'none', got {determinism_check!r}")
-    return run(function, args, kwargs, preserve_rng_state, context_fn, determinism_check == "default")
+    return run(function, args, kwargs, preserve_rng_state, context_fn, determinism_check == "default", early_stop)
 
 
 def run(
@@ -80,16 +91,89 @@ def run(
     preserve_rng_state: bool = True,
     context_fn: Callable[[], tuple[Any, Any]] | None = None,
     check: bool = True,
+    early_stop: bool = True,
 ) -> Any:
     """As ``checkpoint``, with the function's keyword arguments apart from its own."""
     if not modes.grad_enabled:
         return function(*args, **kwargs)
     first, second = (nullcontext(), None) if context_fn is None else context_fn()
     part = Part(function, args, kwargs, preserve_rng_state, second, check)
-    with first, nullcontext() if part.twice is None else part.twice.first():
+    enforced = EARLY_STOP.get()
+    # vmap records on several layers at once, and compile drops by itself what nobody reads.
+    stops = (early_stop if enforced is None else enforced) and modes.level is None and modes.tracer is None
+    numbering = _Numbering() if stops else None
+    with (
+        first,
+        nullcontext() if part.twice is None else part.twice.first(),
+        nullcontext() if numbering is None else observing(numbering),
+    ):
         result = function(*args, **kwargs)
-    part.release(result)
+    part.release(result, numbering)
     return result
+
+
+class _Numbering(Observer):
+    """The numbers of the nodes that a first run records, by their sequence numbers."""
+
+    counts = True
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+
+    def recorded(self, node: Node) -> None:
+        """Give the node the next number."""
+        self.numbers[node.sequence] = len(self.numbers)
+
+
+class _Complete(BaseException):
+    """Ends a second run; no Exception, so that the function does not catch it."""
+
+
+class _Stop(Observer):
+    """Collects the nodes that a second run records, and ends the run with the one that is like ``last``."""
+
+    counts = True
+
+    def __init__(self, count: int, last: tuple[Any, ...]) -> None:
+        self.count = count
+        self.primitive, self.shape, self.dtype = last[:3]
+        self.nodes: list[Node] = []
+
+    def recorded(self, node: Node) -> None:
+        """Keep the node."""
+        self.nodes.append(node)
+
+    def answering(
+        self,
+        primitive: Recordable,
+        inputs: tuple[Any, ...],
+        arrays: tuple[Any, ...],
+        params: dict[str, Any],
+        forward: Callable[..., Any],
+    ) -> Callable[..., Any]:
+        """Record the last node without computing a result that it does not save."""
+        if primitive is not self.primitive or not modes.grad_enabled or modes.level is not None:
+            return forward
+        parents = tuple([edge_of(x) if isinstance(x, Tensor) else None for x in inputs])
+        if len(self.nodes) != self.count - 1 or not any(parent is not None for parent in parents):
+            return forward
+        plan = primitive.plan(tuple([parent is not None for parent in parents]))
+        if plan.keep_ans or any(residual is not None for _, _, residual, _ in plan.kept_extras):
+            return forward
+        new_node(plan, parents, saved_of(plan, inputs, arrays, params, (), None, ()), self.shape, self.dtype)
+        raise _Complete
+
+    def called(
+        self,
+        primitive: Recordable,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+        outputs: tuple[Tensor, ...],
+        node: Node | None,
+    ) -> None:
+        """End the run once the last node is there."""
+        if len(self.nodes) >= self.count:
+            raise _Complete
 
 
 class Part:
@@ -119,16 +203,23 @@ class Part:
         self.level = modes.level
         self.began = next_sequence()
         self.nodes: list[list[ref[Node]]] = []
+        self.numbers: list[int] | None = None  # of these nodes, where the second run may stop early
         self.facts: list[tuple[Any, ...]] = []
-        self.read: list[tuple[Tensor, int]] = []
+        self.read: list[tuple[Tensor, int, Any]] = []
 
-    def release(self, result: Any) -> None:
+    def release(self, result: Any, numbering: _Numbering | None = None) -> None:
         """Let the nodes below the result go of what they saved."""
         nodes = self._recorded(result, self.began)
+        if numbering is not None:
+            # Without nodes that have no number, and without those after the last one that saved anything.
+            nodes = [node for node in nodes if node.sequence in numbering.numbers]
+            first = next((index for index, node in enumerate(nodes) if node.saved is not NOTHING), len(nodes))
+            nodes = nodes[first:]
+            self.numbers = [numbering.numbers[node.sequence] for node in nodes]
         self.facts = _facts(nodes)
         self.nodes = [[ref(node)] for node in nodes]
         leaves = {id(x): x for node in nodes for x in node.parents if isinstance(x, Tensor)}
-        self.read = [(x, x._version) for x in leaves.values()]
+        self.read = [(x, x._version, x.array) for x in leaves.values()]
         for node in nodes:
             if node.saved is not NOTHING:
                 node.saved = self
@@ -147,12 +238,12 @@ class Part:
             while isinstance(y, Tensor):
                 edges.append(edge_of(y))
                 y = getattr(y.array, "value", None) if isinstance(y.array, Wrapping) else None
-        return reachable((edge for edge in edges if edge is not None), began)[0]
+        return reachable((edge for edge in edges if type(edge) is Node and edge.sequence >= began), began)[0]
 
     def restore(self) -> None:
         """Run the part again, and give each node what its counterpart saved."""
-        for x, version in self.read:
-            if x._version != version:
+        for x, version, array in self.read:
+            if x._version != version or x.array is not array:
                 raise RuntimeError(
                     f"checkpoint: {describe(x)}, a leaf that {_name(self.function)} reads, was changed in place after "
                     "the first run, so a second run gives other gradients; change it after backward"
@@ -162,23 +253,32 @@ class Part:
         if len(facts) != len(self.facts):
             raise RuntimeError(
                 f"checkpoint: {_name(self.function)} recorded {len(self.facts)} operators the first time and "
-                f"{len(facts)} the second; it must do the same both times"
+                f"{len(facts)} the second; it must do the same both times{self._hint()}"
             )
         for before, now in zip(self.facts, facts, strict=True):
             same = before == now if self.check else before[0] is now[0]
             if not same:
                 raise RuntimeError(
                     f"checkpoint: {_name(self.function)} did not do the same both times: {_said(before)} the first "
-                    f"time, {_said(now)} the second"
+                    f"time, {_said(now)} the second{self._hint()}"
                 )
-        for places, new in zip(self.nodes, nodes, strict=True):
-            for place in places:
-                node = place()
-                if node is not None and node.saved is self:
-                    self._hand_over(node, new)
+        pairs = [
+            (node, new)
+            for places, new in zip(self.nodes, nodes, strict=True)
+            for node in [place() for place in places]
+            if node is not None and node.saved is self
+        ]
+        counterparts = {new: node for node, new in pairs}
+        for node, new in pairs:
+            self._hand_over(node, new, counterparts)
+
+    def _hint(self) -> str:
+        if self.numbers is None:
+            return ""
+        return "; if what differs is no part of the result, pass early_stop=False"
 
     @staticmethod
-    def _hand_over(node: Node, new: Node) -> None:
+    def _hand_over(node: Node, new: Node, counterparts: dict[Node, Node]) -> None:
         if not isinstance(new.saved, Part):
             saved_by(new)  # under a memory budget something of it may be gone again
         node.saved = new.saved
@@ -189,13 +289,16 @@ class Part:
         elif type(new.saved) is tuple:
             for value in new.saved:
                 if isinstance(value, Context):
-                    value._node = ref(node)
+                    value.move(node, counterparts)
 
     def _again(self) -> list[Node]:
         leaves = [leaf[0] if len(leaf) == 1 else attach(*leaf) for leaf in self.leaves]
         args, kwargs = self.structure.unflatten(leaves)
         began = next_sequence()
+        stop = None if self.numbers is None else _Stop(self.numbers[0] + 1, self.facts[0])
+        result = None
         with (
+            suppress(_Complete),
             ExitStack() as stack,
             self._drawing_alike(),
             on_level(self.level),
@@ -205,8 +308,11 @@ class Part:
         ):
             for surrounding in self.surroundings:
                 stack.enter_context(surrounding())
-            result = self.function(*args, **kwargs)
-        return self._recorded(result, began)
+            with nullcontext() if stop is None else observing(stop):
+                result = self.function(*args, **kwargs)
+        if stop is None:
+            return self._recorded(result, began)
+        return [stop.nodes[number] for number in self.numbers or () if number < len(stop.nodes)]
 
     @contextmanager
     def _drawing_alike(self) -> Iterator[None]:

@@ -79,6 +79,15 @@ class Context:
         ]
         self._saved = tuple(None if entry is None else entry[2:] for entry in saved)
 
+    def move(self, node: Node, counterparts: dict[Node, Node]) -> None:
+        """Belong to another node, and let saved Tensors have the history that ``counterparts`` gives for their own."""
+        self._node = ref(node)
+
+        def moved(entries: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+            return entries and tuple([x and (*x[:-1], counterparts.get(x[-1], x[-1])) for x in entries])
+
+        self._saved, self._saved_forward = moved(self._saved), moved(self._saved_forward)
+
     def _keep(self, outputs: list[Any], node: Node) -> None:
         # An output is kept as its array and index: node -> ctx -> output -> node would hold itself alive forever.
         places = {id(x): index for index, x in enumerate(outputs) if isinstance(x, Tensor)}

@@ -18,6 +18,7 @@ from ..core.graph import NOTHING, Node, edge_of, new_node, reachable
 from ..core.modes import modes
 from ..core.observers import Observer, attach, detach
 from ..core.plan import Recordable
+from ..core.printing import details
 from ..core.storage import share, storage_of
 from ..core.tensor import Tensor, new_tensor
 from ..func.forward import jvp_through
@@ -59,6 +60,16 @@ class _Level(Observer):
     def began(self) -> None:
         if self.tangents and not modes.grad_enabled:
             self.lost_gradients = True
+
+
+def _tangent_shown(x: Tensor) -> str | None:
+    here = _here.level
+    if here is None or x._node not in here.moving or x._storage in here.lost:
+        return None
+    return f"tangent={unpack_dual(x).tangent}"
+
+
+details.append(_tangent_shown)
 
 
 class _Here(threading.local):

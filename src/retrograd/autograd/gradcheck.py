@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.devices import array_module
+from ..core.dtypes import is_differentiable
 from ..core.errors import describe
 from ..core.modes import enable_grad, is_grad_enabled
 from ..core.storage import overlaps_itself
@@ -64,17 +65,23 @@ def gradcheck(
 
     Raises:
         GradcheckError: a gradient is wrong; the message says of which output and input, at which elements,
-            with both values.
-        ValueError: no input requires grad, or no output depends on one.
+            with both values. Or no output requires grad, though differences of an output are not zero.
+        ValueError: no input requires grad.
+        AssertionError: neither reverse nor forward mode is checked.
 
     >>> from retrograd.autograd.gradcheck import gradcheck
     >>> x = rg.tensor([0.5, 2.0], dtype="float64", requires_grad=True)
     >>> gradcheck(lambda x: x * x, (x,))
     True
     """
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError("gradcheck: expected at least one of check_forward_ad and check_backward_ad to be True")
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     check = _Check(func, arguments, eps, atol, rtol)
     try:
+        if not check.differentiable():
+            check.constant()
+            return True
         if check_backward_ad:
             (check.projections if fast_mode else check.jacobians)()
             check.repeatable(nondet_tol)
@@ -119,7 +126,8 @@ def gradgradcheck(
     Args:
         func: as for ``gradcheck``.
         inputs: as for ``gradcheck``.
-        grad_outputs: per output that requires grad the cotangent of the first gradient; drawn at random by default.
+        grad_outputs: per output that requires grad the cotangent of the first gradient; drawn at random by default. Of
+            those given, the ones that require grad are checked.
         eps: the step; as the other arguments, see ``gradcheck``.
         check_fwd_over_rev: also differentiate the gradient in forward mode.
         check_rev_over_rev: differentiate the gradient in reverse mode.
@@ -141,13 +149,14 @@ def gradgradcheck(
         cotangents = random_like(outputs, np.random.default_rng(0))
         if gen_non_contig_grad_outputs:
             cotangents = [_apart(g) for g in cotangents]
+        cotangents = [g.detach().requires_grad_() for g in cotangents]
     else:
         cotangents = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
         if len(cotangents) != len(outputs):
             raise ValueError(
                 f"gradgradcheck: {len(outputs)} outputs require grad, but {len(cotangents)} grad_outputs given"
             )
-    cotangents = [(g.detach() if grad_outputs is None else g.detach().clone()).requires_grad_() for g in cotangents]
+        cotangents = [g.detach().clone().requires_grad_(g.requires_grad) for g in cotangents]
     return gradcheck(
         gradient_function(func, len(arguments)),
         (*arguments, *cotangents),
@@ -278,6 +287,20 @@ class _Check:
         """The function as ``numerical_jacobian`` wants it: the outputs that a gradient flows through."""
         with enable_grad():
             return differentiable_outputs(self.func(*self.arguments))
+
+    def constant(self) -> None:
+        """Of a function without differentiable outputs the differences must be zero."""
+
+        def floating(*_: Any) -> list[Tensor]:
+            return [y for y in tensors_of(self.func(*self.arguments)) if is_differentiable(y.array.dtype)]
+
+        for index, of_output in enumerate(numerical_jacobian(floating, self.inputs, self.eps)):
+            for position, n in zip(self.positions, of_output, strict=True):
+                if (np.abs(n) > self.atol).any():
+                    raise GradcheckError(
+                        f"gradcheck: numerical gradient of output {index} for input {position} expected to be zero, "
+                        f"since no output requires grad, but it is up to {np.abs(n).max():.3g}"
+                    )
 
     def jacobians(self) -> None:
         outputs = self.outputs()

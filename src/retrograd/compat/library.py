@@ -1,7 +1,8 @@
-"""``library``: operators that programs register with PyTorch are Python functions here."""
+"""``library``: operators that programs register with PyTorch are Python functions here; and ``ops.aten``."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -68,3 +69,60 @@ def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context
 
 
 impl_abstract = register_fake
+
+
+class Packet:
+    """``ops.aten.exp``: each overload of it, such as ``.default``, is the public function ``exp``."""
+
+    is_packet = True
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self._name, self._function = name, function
+
+    def __repr__(self) -> str:
+        return f"<ops.aten.{self._name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __getattr__(self, overload: str) -> Any:
+        if overload.startswith("__"):
+            raise AttributeError(overload)
+        return self._function
+
+
+# Functions that PyTorch's dispatcher calls by other names than users do.
+_DISPATCHED = {
+    "_softmax": "nn.functional.softmax",
+    "_log_softmax": "nn.functional.log_softmax",
+    "native_layer_norm": "nn.functional.layer_norm",
+    "native_group_norm": "nn.functional.group_norm",
+    "native_batch_norm": "nn.functional.batch_norm",
+    "native_dropout": "nn.functional.dropout",
+    "_scaled_dot_product_flash_attention": "nn.functional.scaled_dot_product_attention",
+    "_scaled_dot_product_flash_attention_for_cpu": "nn.functional.scaled_dot_product_attention",
+    "_scaled_dot_product_efficient_attention": "nn.functional.scaled_dot_product_attention",
+    "_scaled_dot_product_cudnn_attention": "nn.functional.scaled_dot_product_attention",
+}
+
+
+class Aten:
+    """``ops.aten``: PyTorch's operators by their names, which programs hand to policies of selective checkpoints."""
+
+    def __getattr__(self, name: str) -> Packet:
+        dispatched = _DISPATCHED.get(name)
+        for qualified in (dispatched,) if dispatched else (name, f"nn.functional.{name}"):
+            function: Any = sys.modules["retrograd"]
+            for part in qualified.split("."):
+                function = getattr(function, part, None)
+            if callable(function):
+                return Packet(name, function)
+        method = getattr(Tensor, name, None)
+        if not callable(method) or name.startswith("__"):
+            raise AttributeError(f"ops.aten has no operator {name!r} here; name the public function")
+        return Packet(name, method)
+
+
+aten = Aten()
+
+__all__ = ["aten"]

@@ -24,6 +24,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.nn.parameter": ("modules",),
     "retrograd.nn.utils": ("nn_utils",),
     "retrograd.onnx": ("onnx",),
+    "retrograd.ops": ("library",),
     "retrograd.optim.optimizer": ("optimizers",),
     "retrograd.optim.lr_scheduler": ("schedulers",),
     "retrograd.serialization": ("object_files",),

@@ -13,6 +13,7 @@ from ..core.devices import backend_of
 from ..core.fallback import LegacyMethod
 from ..core.graph import output_number
 from ..core.modes import no_grad
+from ..core.storage import storage_of
 from ..core.tensor import Tensor, constructed, new_tensor
 from ..ops.table.arguments import integers
 from .storage import TypedStorage, UntypedStorage, memory_of, place_in_memory
@@ -47,7 +48,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if prod(max(1, length) for length in size) * self.array.dtype.itemsize >= 1 << 63:
         raise RuntimeError(f"resize_: a {self.dtype} Tensor of size {size} would take 2^63 bytes or more")
     if size != self.array.shape:
+        version = self._version
         _resize(self, size)
+        storage_of(self).version = version + 1
     return self
 
 

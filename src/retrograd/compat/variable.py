@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,42 @@ def traceable(cls: Callable[..., Any]) -> Callable[..., Any]:
     return cls
 
 
+class _Threads(threading.local):
+    enabled = True
+
+
+_threads = _Threads()
+
+
+class set_multithreading_enabled:
+    """Taken for compatibility: a backward pass runs on the thread that calls it, with either value.
+
+    It sets the value at once, and restores the one before at the end of a ``with``.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self._before, _threads.enabled = _threads.enabled, bool(mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        _threads.enabled = self._before
+
+
+def is_multithreading_enabled() -> bool:
+    """What ``set_multithreading_enabled`` was last given on this thread, True at first."""
+    return _threads.enabled
+
+
 FunctionCtx = Context
 
-__all__ = ["FunctionCtx", "InplaceFunction", "NestedIOFunction", "Variable", "traceable"]
+__all__ = [
+    "FunctionCtx",
+    "InplaceFunction",
+    "NestedIOFunction",
+    "Variable",
+    "is_multithreading_enabled",
+    "set_multithreading_enabled",
+    "traceable",
+]

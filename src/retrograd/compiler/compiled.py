@@ -101,7 +101,7 @@ class Compiled(Wrapper):
         stance = modes.stance
         if (
             self.eager
-            or modes.observers
+            or (modes.observers and not all(observer.counts for observer in modes.observers))
             or modes.level is not None
             or stance == "force_eager"
             or not turned_on("RETROGRAD_COMPILE")

@@ -77,6 +77,7 @@ class Walk:
         self.create_graph = create_graph
         self.layered = bool(watchers) and modes.level is not None
         self.tensors = create_graph or self.layered
+        self.ends_run_prehooks = False  # of nodes where it ends, as those of leaves
         self.found: dict[Any, Any] = {}
         self.order: list[Node] = []
         self.useful: set[Any] | None = None
@@ -210,6 +211,9 @@ class Walk:
                 if wanted is not None and node in wanted:
                     alone = leading is not None and node not in leading and getrefcount(g) == LOCAL_ONLY
                     self.found[node] = owned(g, alone) if self.copied and not create_graph else g
+                    if self.ends_run_prehooks and plan.node_hooks is not None and node not in leading:  # type: ignore[operator]
+                        for prehook in list(plan.node_hooks.before.values()):
+                            g = changed_by(prehook, g, node)  # which nobody reads, as in PyTorch
             if g is not None and (leading is None or node in leading):
                 saved = node.saved
                 if type(saved) is not tuple:
@@ -475,7 +479,9 @@ def differentiate(
     roots = root_cotangents(caller, outputs, cotangents, create_graph)
     wanted = None if inputs is None else {edge_of(x) for x in inputs}
     retain = create_graph if retain_graph is None else retain_graph
-    return Walk(wanted, retain, create_graph).run(roots)
+    walk = Walk(wanted, retain, create_graph)
+    walk.ends_run_prehooks = caller == "backward"
+    return walk.run(roots)
 
 
 def root_cotangents(

@@ -153,7 +153,8 @@ def register_node_hook(self: Node, hook: Callable[[Any, Any], Any]) -> Removable
 def register_prehook(self: Node, hook: Callable[[Any], Any]) -> RemovableHandle:
     """Call ``hook(grad_outputs)`` before a walk passes this node; what it returns replaces the gradients.
 
-    It is called after the hooks of the node's Tensor, and not where the walk ends at this node.
+    It is called after the hooks of the node's Tensor, and not where ``autograd.grad`` ends at this node. Where
+    ``backward(inputs=...)`` does, the hook is called, but does not change the gradient.
     """
     return RemovableHandle(_node_hooks(self).before, hook)
 

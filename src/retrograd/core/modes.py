@@ -6,6 +6,7 @@ import functools
 import inspect
 import io
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
@@ -25,6 +26,7 @@ class _Modes(threading.local):
         self.observers: tuple[Observer, ...] = ()
         self.level: Any = None  # of the innermost mapped function
         self.transform = ""  # that differentiates the function which runs, by name
+        self.written: list[Any] | None = None  # while it runs, references to the Tensors that it wrote in place
         self.tracer: Any = None  # of a program that is being compiled; an observer, too
         self.stance = "default"  # what compiled functions do on this thread
 
@@ -96,6 +98,13 @@ class Mode(AtomicExit):
 
     def __call__(self, function: Function) -> Function:
         # Each call enters a mode of its own: one decorated function may run on several threads at once.
+        if inspect.isclass(function):
+            warnings.warn(
+                f"{type(self).__name__}: decorating the class {function.__name__} reaches its construction alone; "
+                "decorate its __init__ or the methods that are meant",
+                FutureWarning,
+                stacklevel=2,
+            )
         return decorated(function, self._clone)
 
     def _clone(self) -> Mode:
@@ -226,7 +235,8 @@ class differentiating(Mode):
 
     def __init__(self, transform: str) -> None:
         super().__init__()
-        self.changes = {"grad_enabled": True, "transform": transform}
+        self.written: list[Any] = []
+        self.changes = {"grad_enabled": True, "transform": transform, "written": self.written}
 
 
 class inference_mode(Mode):

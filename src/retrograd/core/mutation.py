@@ -441,6 +441,8 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
     base = x._base
     root = x if base is None else base
     constant = node is None and not x._requires and not root._requires
+    if modes.written is not None and node is not None:
+        modes.written += (ref(root),) if root is x else (ref(root), ref(x))
     if base is not None and (node is not None or base._requires):
         place = place_of(x.array, base.array)
         _replace(base, _place_node(OVERWRITE, (edge_of(base), node), place, base.array))

@@ -29,11 +29,26 @@ class Given(tuple[Any, ...]):
 class Observer:
     """Told of what happens; each method does nothing until a subclass says otherwise.
 
+    ``counts`` says that an observer needs nothing but ``recorded``, so that compiled functions may run as such.
+
     What is handed over is the engine's own: it is read, never written, and copied where it is to be kept unchanged.
     """
 
+    counts = False
+
     def calling(self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
         """An operator is about to run; calls of a custom Function enclose those of its forward."""
+
+    def answering(
+        self,
+        primitive: Recordable,
+        inputs: tuple[Any, ...],
+        arrays: tuple[Any, ...],
+        params: dict[str, Any],
+        forward: Callable[..., Any],
+    ) -> Callable[..., Any]:
+        """Return what computes the result in place of ``forward``, called like it; no write in place asks this."""
+        return forward
 
     def writing(self, x: Tensor) -> None:
         """The operator that is about to run will write over this Tensor, its first input."""

@@ -37,6 +37,10 @@ class Recordable(Protocol):
     jvps: tuple[Any, ...] | None
     layout: tuple[str, ...]
     position: dict[str, int]
+    view: bool
+
+    def plan(self, mask: Any) -> Plan:
+        """How a call is recorded whose inputs need gradients as ``mask`` says."""
 
     def saved_tensors(self, node: Any) -> tuple[Any, ...]:
         """What a node saved, as Tensors with their place in the graph."""

@@ -528,6 +528,8 @@ def _apply(
     try:
         if primitive.promote is not None:
             arrays = promoted(primitive.name, primitive.promote, inputs, arrays)
+        for observer in observers:
+            forward = observer.answering(primitive, inputs, arrays, params, forward)
         try:
             out = forward(*arrays, **params)
         except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from .dtypes import bool_, get_default_dtype, int64
 
 if TYPE_CHECKING:
     from .tensor import Tensor
+
+# What else is shown of a Tensor, by functions of it: ``tangent=...`` of a dual Tensor.
+details: list[Callable[[Any], str | None]] = []
 
 # How the elements are printed, as options of np.array2string; set by ``set_printoptions``.
 print_options: dict[str, Any] = {"precision": 4, "threshold": 1000, "edgeitems": 3}
@@ -33,4 +37,5 @@ def tensor_repr(x: Tensor) -> str:
         parts.append(f"grad_fn=<{x._node.operator}>")
     elif x._requires:
         parts.append("requires_grad=True")
+    parts += [text for show in details if (text := show(x)) is not None]
     return f"{name}({', '.join(parts)})"

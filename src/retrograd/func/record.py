@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 from ..core.devices import array_module
 from ..core.dtypes import is_array_or_number, is_differentiable
@@ -94,8 +95,9 @@ def record(
     attached = modes.grad_enabled
     inputs = [begin(x) for x in points]
     starts: list[Any] = [x._node for x in inputs]  # now: the function may write to its arguments
+    mode = differentiating(transform)
     try:
-        with differentiating(transform):
+        with mode:
             result = function(*structure.unflatten(inputs))
     except (ValueError, SystemError) as error:
         raise conversion_behind(error)  # noqa: B904  it is the error itself, or what caused it
@@ -113,10 +115,36 @@ def record(
         if not isinstance(x, Tensor):
             raise RuntimeError(f"{transform}: the function must return Tensors, got {path} = {_kind(x)}")
     others, aux_structure = flatten(aux)
+    if mode.written:
+        outputs, others = [_apart(x) for x in outputs], [_apart(x) for x in others]
+        _release_captured([x for written in mode.written if (x := written()) is not None], starts)
     outside = read_from_outside([edge_of(x) for x in (*outputs, *others) if isinstance(x, Tensor)], starts)
     recorded = Recorded(transform, points, starts, outputs, output_structure, None, outside, attached)
     recorded.aux = aux_structure.unflatten(map(recorded.seen, others))
     return recorded
+
+
+def _apart(x: Any) -> Any:
+    """Another Tensor with the history of x, which x itself may lose."""
+    if not isinstance(x, Tensor):
+        return x
+    alias = new_tensor(x.array)
+    share(alias, x, related=False)
+    alias._requires, alias._node = x._requires, x._node
+    return alias
+
+
+def _release_captured(written: list[Tensor], starts: Sequence[Node]) -> None:
+    """Let Tensors that the function wrote, and that are still there, keep what they depend on outside of it alone.
+
+    They hold the values, as constants where these come from the function's arguments: so do its results.
+    """
+    if modes.written is not None:
+        modes.written += [ref(x) for x in written]
+    outside = read_from_outside([edge_of(x) for x in written], starts)
+    for x in written:
+        if x._node is not None and x._node not in outside:
+            x._requires, x._node = False, None
 
 
 def begin(x: Tensor) -> Tensor:

@@ -4,9 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ..autograd.checkpoint import EARLY_STOP
 from ..autograd.checkpoint import checkpoint as checkpoint
 from ..autograd.checkpoint import checkpoint_sequential as checkpoint_sequential
 from ..core.fallback import legacy_names
+from .selective_checkpoint import CheckpointPolicy as CheckpointPolicy
+from .selective_checkpoint import SelectiveCheckpointContext as SelectiveCheckpointContext
+from .selective_checkpoint import create_selective_checkpoint_contexts as create_selective_checkpoint_contexts
 
 
 def set_checkpoint_debug_enabled(enabled: bool | None) -> None:
@@ -15,7 +19,7 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> None:
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Taken for compatibility: a second run always goes to its end, and so costs as much as the first.
+    """Say for all checkpoints called inside whether their second runs stop early, whatever their ``early_stop`` is.
 
     >>> import retrograd as rg
     >>> from retrograd.utils.checkpoint import checkpoint, set_checkpoint_early_stop
@@ -23,7 +27,11 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     >>> with set_checkpoint_early_stop(False):
     ...     y = checkpoint(rg.exp, x, use_reentrant=False)
     """
-    yield
+    token = EARLY_STOP.set(bool(enable))
+    try:
+        yield
+    finally:
+        EARLY_STOP.reset(token)
 
 
 if not TYPE_CHECKING:

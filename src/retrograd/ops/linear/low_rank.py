@@ -113,7 +113,7 @@ def lobpcg(
 
     They are found by a whole decomposition, exactly, and not by iteration: what steers that is taken and ignored.
 
-    Derivative: that of ``linalg.eigh``.
+    Derivative: that of ``linalg.eigh``, applied to ``(A + A^H) / 2``, so that both triangles of A count alike.
     Shape: A and B (..., m, m); E (..., k), X (..., m, k).
     Dtype: float32, float64 and complex; kept, E real.
 
@@ -136,6 +136,7 @@ def lobpcg(
     tensor([3., 2.])
     """
     a = matrices(_dense(A), square=True)
+    a = (a + a.mH) / 2
     rows = a.array.shape[-1]
     count = k if k is not None else 1 if X is None else X.shape[-1]
     if not 1 <= integer(count, "k") <= rows:

@@ -15,6 +15,7 @@ from ...core.tensor import Tensor, new_tensor
 from ..indexing.gather import take_along_dim
 from ..shape.joining import cat
 from ..table.batching import in_front
+from ..table.composites import one_node
 from ..table.registry import operator
 from ..table.types import Operand
 from .matmul import MATMUL
@@ -194,6 +195,9 @@ def lu_(input: Operand, pivot: bool = True, get_infos: bool = False) -> tuple[Te
     return packed, pivots, new_tensor(array_module(packed).asarray(infos, dtype=np.int32))
 
 
+_lu_node = one_node("linalg.lu")
+
+
 class LUResult(NamedTuple):
     """The factors of ``A = P @ L @ U``."""
 
@@ -234,7 +238,7 @@ def lu(A: Operand, *, pivot: bool = True) -> LUResult:
     p = new_tensor(np.swapaxes(xp.eye(rows, dtype=x.dtype)[order], -1, -2))
     if not pivot:
         p = new_tensor(xp.empty((0,), x.dtype))
-    return LUResult(p, packed[..., :k].tril(-1) + eye, packed[..., :k, :].triu())
+    return LUResult(p, *_lu_node(packed[..., :k].tril(-1) + eye, packed[..., :k, :].triu()))
 
 
 def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint: bool) -> Tensor:

@@ -11,9 +11,12 @@ from ...core.errors import describe
 from ...core.layout import row_major
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
+from ..table.composites import one_node
 from ..table.registry import operator
 from .lu import _permutation
 from .matrices import matrices
+
+_lu_unpack_node = one_node("lu_unpack")
 
 
 class LUParts(NamedTuple):
@@ -63,4 +66,5 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     if unpack_data:
         lower = packed[..., :k].tril(-1) + new_tensor(xp.eye(rows, k, dtype=packed.dtype))
         upper = packed[..., :k, :].triu()
+        lower, upper = _lu_unpack_node(lower, upper)
     return LUParts(p, lower, upper)

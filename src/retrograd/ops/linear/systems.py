@@ -16,6 +16,7 @@ from ...kernels.matrices import triangular
 from ..shape.arrangement import TRIL, TRIU
 from ..table.arguments import dimension
 from ..table.batching import in_front
+from ..table.composites import one_node
 from ..table.registry import also_named, operator
 from ..table.types import Operand
 from .inverses import inv
@@ -137,6 +138,9 @@ def solve_triangular(A: Operand, B: Operand, *, upper: bool, left: bool = True, 
     return solution
 
 
+_triangular_solve_node = one_node("triangular_solve")
+
+
 class TriangularSolution(NamedTuple):
     """The solution, and a copy of the coefficients."""
 
@@ -173,7 +177,7 @@ def triangular_solve(
     """
     a = matrices(A, square=True)
     solution = solve_triangular(a.mT if transpose else a, input, upper=upper != transpose, unitriangular=unitriangular)
-    return TriangularSolution(solution, a.clone())
+    return TriangularSolution(*_triangular_solve_node(solution, a.clone()))
 
 
 @operator(namespace="linalg", method=False)

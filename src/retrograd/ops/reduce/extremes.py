@@ -19,6 +19,7 @@ from ...kernels.ufuncs import reduced
 from ..math.bounds import maximum, minimum
 from ..table import batching
 from ..table.arguments import dimension, dimensions
+from ..table.composites import one_node
 from ..table.masks import KEEP
 from ..table.registry import operator
 from ..table.types import Dim, Dims, Operand
@@ -303,6 +304,9 @@ def min_(
     return _form(MIN_OF_ALL, MIN, minimum, input, dim, keepdim, other)
 
 
+_aminmax_node = one_node("aminmax")
+
+
 class MinMax(NamedTuple):
     """The smallest and the largest elements."""
 
@@ -336,4 +340,4 @@ def aminmax(input: Operand, *, dim: Dim | None = None, keepdim: bool = False) ->
     """
     x = operand(input)
     _not_empty(x, dim)
-    return MinMax(reduce_(AMIN, x, dim, keepdim), reduce_(AMAX, x, dim, keepdim))
+    return MinMax(*_aminmax_node(reduce_(AMIN, x, dim, keepdim), reduce_(AMAX, x, dim, keepdim)))

@@ -19,6 +19,7 @@ from ..math.powers import sqrt
 from ..shape.views import diagonal
 from ..table import batching
 from ..table.blocks import in_single
+from ..table.composites import one_node
 from ..table.registry import operator
 from ..table.types import Dims, Operand
 from .common import count, floating, kept, reduce_
@@ -93,6 +94,9 @@ def _about_mean(
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     return reduce_(primitive, floating(input), dim, keepdim, correction=correction)
+
+
+_var_mean_node, _std_mean_node = one_node("var_mean"), one_node("std_mean")
 
 
 class VarMean(NamedTuple):
@@ -212,7 +216,8 @@ def var_mean(
     VarMean(var=tensor(1.), mean=tensor(2.))
     """
     variance = _about_mean(VAR, input, dim, unbiased, keepdim, correction)
-    return VarMean(variance, reduce_(MEAN, operand(input), None if isinstance(dim, bool) else dim, keepdim))
+    mean = reduce_(MEAN, operand(input), None if isinstance(dim, bool) else dim, keepdim)
+    return VarMean(*_var_mean_node(variance, mean))
 
 
 @operator(method=False)
@@ -249,7 +254,8 @@ def std_mean(
     StdMean(std=tensor(1.), mean=tensor(2.))
     """
     deviation = _about_mean(STD, input, dim, unbiased, keepdim, correction)
-    return StdMean(deviation, reduce_(MEAN, operand(input), None if isinstance(dim, bool) else dim, keepdim))
+    mean = reduce_(MEAN, operand(input), None if isinstance(dim, bool) else dim, keepdim)
+    return StdMean(*_std_mean_node(deviation, mean))
 
 
 # Covariance

@@ -1,4 +1,4 @@
-"""Second derivatives of fused operators, from the composite that says the same in plain operators.
+"""Composites: second derivatives of fused operators from them, and one node for the results of one with several.
 
 A fused operator has a forward kernel and a backward kernel, each a primitive. The backward kernel computes the
 vector-Jacobian product of the operator, and so of its composite, too; differentiating that product through the
@@ -11,11 +11,31 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ...core.backward import as_array, differentiate
-from ...core.graph import edge_of
+from ...core.graph import NOTHING, edge_of, new_node
 from ...core.modes import enable_grad, modes
-from ...core.primitive import apply1
+from ...core.primitive import Primitive, apply1, select_plan
 from ...core.tensor import Tensor, new_tensor
 from .elementwise import IDENTITY
+
+
+def one_node(name: str) -> Callable[..., tuple[Tensor, ...]]:
+    """A function that gives the results of the composite ``name`` one node, of which each is the output of its number.
+
+    The results are Tensors that nothing else holds yet. Those that are not recorded stay as they are.
+    """
+    primitive = Primitive(name, lambda *xs: xs, "*xs", vjp=lambda g: g, outputs=-1)
+
+    def joined(*results: Tensor) -> tuple[Tensor, ...]:
+        edges = tuple([edge_of(x) for x in results])
+        if any(edge is not None for edge in edges):
+            shapes, dtypes = tuple([x.array.shape for x in results]), tuple([x.array.dtype for x in results])
+            node = new_node(primitive.plan(tuple([x._requires for x in results])), edges, NOTHING, shapes, dtypes)
+            for index, x in enumerate(results):
+                if x._requires:
+                    x._node = new_node(select_plan(index), (node,), NOTHING, shapes[index], dtypes[index])
+        return results
+
+    return joined
 
 
 def where_needed(values: Iterable[Any], needs: Sequence[bool]) -> list[Any]:
