@@ -206,8 +206,6 @@ def _name(func: Callable[..., Any]) -> str:
 
 def _inputs(name: str, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any], Structure, list[int | None]]:
     """The leaves of the arguments, their structure, and the dimension of each."""
-    if isinstance(in_dims, list):
-        in_dims = tuple(in_dims)
     start = f"vmap({name}, in_dims={in_dims}, ...)"
     if isinstance(in_dims, bool) or not isinstance(in_dims, (int, tuple)):
         raise ValueError(

@@ -306,7 +306,7 @@ def _quantile(
     order = argsorted(array, last)
 
     def pick(at: Any) -> Tensor:
-        return apply(QUANTILE, (rows, new_tensor(order[mesh(at, last)])), {"dim": last, "keepdim": True})
+        return apply(QUANTILE, (rows, new_tensor(np.take_along_axis(order, at, last))), {"dim": last, "keepdim": True})
 
     result = pick(below)
     if interpolation in ("linear", "midpoint"):
