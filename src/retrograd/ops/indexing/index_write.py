@@ -254,7 +254,8 @@ def _masked_scatter_of_examples(x: Tensor, mask: Tensor, source: Tensor) -> Writ
     x, index = mask_index(x, mask)
     chosen = index.key[0]
     places = chosen.reshape(-1).cumsum().reshape(chosen.shape)  # of the next element, from 1
-    count = int(all_examples(places).max()) if chosen.size else 0
+    counts = all_examples(places)
+    count = int(counts.max()) if counts.size else 0
     if source.array.size < count:
         raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} the mask selects")
     picked = flatten(source)[new_tensor((places - 1) * chosen)] if count else x
