@@ -117,11 +117,17 @@ INTO_WHAT_IS_SHARED = {
     "masked_scatter": (lambda x, m: rg.masked_scatter(x, m, -x), uniform(4, 4), uniform(3, 4, 4) > 0.5),
     "quantile": (rg.quantile, uniform(5), uniform(3, 2)),
     "nanquantile": (lambda x, q: rg.nanquantile(x, q, dim=0, keepdim=True), uniform(5, 2), uniform(3, 2)),
-    "repeat_interleave": (lambda x, n: rg.repeat_interleave(x, n, 0), uniform(2, 3), rg.tensor([[1, 2], [3, 0], [0, 3]])),
-    "index_reduce": (
-        lambda x, i: rg.index_reduce(x, 1, i, x[:, :2], "prod"), uniform(2, 4), rg.tensor([[0, 0], [3, 1], [2, 2]])
+    "repeat_interleave": (
+        lambda x, n: rg.repeat_interleave(x, n, 0),
+        uniform(2, 3),
+        rg.tensor([[1, 2], [3, 0], [0, 3]]),
     ),
-}  # fmt: skip
+    "index_reduce": (
+        lambda x, i: rg.index_reduce(x, 1, i, x[:, :2], "prod"),
+        uniform(2, 4),
+        rg.tensor([[0, 0], [3, 1], [2, 2]]),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", INTO_WHAT_IS_SHARED)

@@ -99,16 +99,20 @@ def _number_for_tensor(name: str, function: Callable[..., Any], args: tuple[Any,
 
 
 # What PyTorch takes a number for: any operand, or any but the first.
-_TAKE_NUMBERS = frozenset((
-    "add sub subtract mul multiply div divide true_divide floor_divide remainder pow float_power xlogy xlog1py where "
-    "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift isin result_type zeta ldexp logical_and "
-    "setitem lerp index_fill masked_fill fill scatter full full_like new_full arange range linspace logspace normal "
-    "bernoulli"
-).split())  # fmt: skip
-_TAKE_NUMBERS_SECOND = frozenset((
-    "fmod copysign eq ne lt le gt ge less greater less_equal greater_equal not_equal clamp clip clamp_min clamp_max rsub "
-    "searchsorted bucketize"
-).split())  # fmt: skip
+_TAKE_NUMBERS = frozenset(
+    str.split("""
+    add sub subtract mul multiply div divide true_divide floor_divide remainder pow float_power xlogy xlog1py where
+    bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift isin result_type zeta ldexp logical_and
+    setitem lerp index_fill masked_fill fill scatter full full_like new_full arange range linspace logspace normal
+    bernoulli
+    """)
+)
+_TAKE_NUMBERS_SECOND = frozenset(
+    str.split("""
+    fmod copysign eq ne lt le gt ge less greater less_equal greater_equal not_equal clamp clip clamp_min clamp_max rsub
+    searchsorted bucketize
+    """)
+)
 
 # Annotations that stand for one of the kinds below; choices are strings.
 _ALIASES = {"Operand": "Tensor", "Dim": "int", "Literal": "str"}
