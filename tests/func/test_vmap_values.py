@@ -149,6 +149,9 @@ def test_results_whose_shape_depends_on_the_values_must_be_of_one_shape():
         vmap(lambda m: rg.masked_scatter(rg.zeros(2), m, rg.ones(1)))(rg.tensor([[True, False], [True, True]]))
 
 
-def test_in_dims_is_no_list():
+def test_in_dims_is_a_tuple_that_has_the_containers_of_the_arguments():
     with pytest.raises(ValueError, match="in_dims"):
         vmap(rg.mul, [0, 0])(rg.ones(3), rg.ones(3))
+    with pytest.raises(ValueError, match="in_dims"):
+        vmap(lambda pair: pair[0] + pair[1], ((0, 0),))([rg.ones(3), rg.ones(3)])
+    assert vmap(lambda pair: pair[0] + pair[1], ([0, 0],))([rg.ones(3), rg.ones(3)]).tolist() == [2, 2, 2]

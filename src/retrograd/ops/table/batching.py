@@ -72,7 +72,7 @@ def copy_to_write(x: Tensor, value: Tensor) -> Tensor:
     """A copy of ``x`` to write ``value`` into: one for each example where ``vmap`` maps the value."""
     level = None if modes.level is None else modes.level.of((x, value))
     if level is not None and level.maps(value) and not level.maps(x):
-        out: Tensor = value.new_empty(x.array.shape, dtype=x.array.dtype)  # type: ignore[attr-defined]
+        out: Tensor = value.new_empty(x.array.shape, dtype=x.array.dtype)
         return out.copy_(x)
     return x.clone()
 
