@@ -242,3 +242,11 @@ def test_a_number_beside_an_unfit_tensor_where_pytorch_takes_tensors_alone_is_a_
     ):
         with pytest.raises(TypeError, match="is a number, not a Tensor"):
             call()
+
+
+def test_silu_takes_complex_numbers():
+    z = rg.tensor([1 + 2j, -0.5 - 1j, 0j], dtype=rg.complex128, requires_grad=True)
+    np.testing.assert_allclose(F.silu(z).detach().numpy(), (z / (1 + rg.exp(-z))).detach().numpy(), rtol=1e-12)
+    assert rg.autograd.gradcheck(F.silu, (z,)) and rg.autograd.gradgradcheck(F.silu, (z,))
+    x = z.detach().clone()
+    assert F.silu(x, inplace=True) is x and x[0] == F.silu(z)[0]

@@ -212,3 +212,8 @@ def test_tolerances_that_require_grad_are_refused():
     for function in (rg.isclose, rg.allclose):
         with pytest.raises(TypeError, match="requires grad"):
             function(rg.ones(1), rg.ones(1), rtol=rg.tensor(1.0, requires_grad=True))
+
+
+def test_exponential_numbers_of_float16_are_above_zero_at_every_finite_rate():
+    assert bool((rg.zeros(10_000, dtype=rg.float16).exponential_(1e6) > 0).all())
+    assert rg.zeros(3, dtype=rg.float16).exponential_(float("inf")).tolist() == [0, 0, 0]

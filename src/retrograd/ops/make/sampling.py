@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -229,7 +230,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     if not lambd > 0:
         raise RuntimeError(f"expects lambd > 0, got {lambd}")
     # In float16 numbers near 0 would be 0, whose logarithm is infinite; they become the least number above it.
-    least = 2.0**-24 if self.array.dtype == np.float16 else 0.0
+    least = 2.0**-24 if self.array.dtype == np.float16 and lambd < math.inf else 0.0
 
     def draw(xp: Any) -> Any:
         sample = -xp.log1p(-uniform(xp, self.array.shape, _DOUBLE, generator)) / lambd
