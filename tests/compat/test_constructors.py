@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.compat import toplevel
 
 
 def test_a_list_becomes_the_default_dtype_and_an_array_keeps_its_own():
@@ -90,3 +91,29 @@ def test_a_number_that_loses_its_gradient_warns(convert):
         warnings.simplefilter("error")
         convert(x.detach())
         x.item(), int(x), bool(x), f"{x:.2f}"
+
+
+def test_threads_are_counted_by_a_small_positive_integer():
+    for number, error in ((0, RuntimeError), (-1, RuntimeError), (1.5, RuntimeError), (True, RuntimeError)):
+        with pytest.raises(error):
+            toplevel.set_num_threads(number)
+        with pytest.raises(error):
+            toplevel.set_num_interop_threads(number)
+    with pytest.raises(ValueError, match="below"):
+        toplevel.set_num_threads(2**65)
+
+
+def test_functions_of_elements_are_given_numbers_and_give_numbers():
+    x = rg.ones(2, 3)
+    with pytest.raises(TypeError, match="number"):
+        x.apply_(str)
+    with pytest.raises(TypeError, match="number"):
+        x.map_(rg.ones(3), lambda a, b: None)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        x.map2_(rg.ones(3), rg.ones(3, requires_grad=True), lambda a, b, c: a)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        rg.ones(1, requires_grad=True).apply_(abs)
+    with pytest.raises(TypeError, match="int64"):
+        x.map_(rg.ones(3, dtype=rg.int64), lambda a, b: a)
+    assert x.map2_(rg.ones(3), rg.ones(1, 3), lambda a, b, c: a + b * c).tolist() == [[2.0] * 3] * 2
+    assert x.new(size=(3, 4)).shape == (3, 4)

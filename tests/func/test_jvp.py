@@ -249,3 +249,28 @@ def test_writing_to_a_tangent_that_comes_out_leaves_the_one_that_went_in_alone(f
 
     (rg.func.vmap(derivative) if mapped else derivative)(x, t).add_(5)
     assert (t == 1).all()
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_function_that_writes_to_its_tangent_leaves_that_of_the_caller_alone(requires_grad):
+    class Doubled(rg.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x.mul_(2)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.mark_dirty(inputs[0])
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * g
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t.mul_(2)
+
+    x, t = rg.tensor(2.0, requires_grad=requires_grad), rg.tensor(3.0, requires_grad=requires_grad)
+    for _ in range(2):
+        y, tangent = jvp(lambda x: Doubled.apply(x.clone()), (x,), (t,))
+        assert (y.item(), tangent.item(), t.item()) == (4, 6, 3)

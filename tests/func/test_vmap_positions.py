@@ -71,3 +71,34 @@ def test_classes_are_encoded_for_each_example():
 def test_numpy_arrays_of_an_example_are_refused_with_what_to_write_instead(bare, advice):
     with pytest.raises(RuntimeError, match=f"vmap: .*has no array for one of them.*{advice}"):
         vmap(bare)(rg.ones(3))
+
+
+BESIDE_POSITIONS = {
+    "a slice between": lambda x, i, j: x[i, :, j],
+    "a slice before": lambda x, i, j: x[:, i, j],
+    "None between": lambda x, i, j: x[i, None, j],
+    "an ellipsis between": lambda x, i, j: x[i, ..., j],
+    "a number between": lambda x, i, j: x[None, i, 0, j],
+    "the integer behind": lambda x, i, j: x[:, j, :2, i],
+}
+
+
+@pytest.mark.filterwarnings("ignore:x.0, :UserWarning")
+@pytest.mark.parametrize("where", BESIDE_POSITIONS)
+@pytest.mark.parametrize("dims", [(None, 0, None), (0, 0, None), (None, 0, 0), (0, 0, 0)])
+def test_an_integer_of_each_example_beside_positions_has_the_order_that_one_example_has(where, dims):
+    x, i, j = np.arange(144.0).reshape(2, 2, 3, 4, 3), np.array([1, 0]), np.array([[0, 1, 1], [1, 0, 1]])
+    arguments = [rg.tensor(a if dim == 0 else a[0]) for a, dim in zip((x, i, j), dims, strict=True)]
+
+    def write(x, i, j):
+        out = x.clone()
+        out[i, :, j] = BESIDE_POSITIONS["a slice between"](x, i, j) + 1
+        return out
+
+    for function in (BESIDE_POSITIONS[where], write):
+        if function is write and dims[0] is None:
+            continue
+        mapped = vmap(function, dims)(*arguments)
+        for k in range(2):
+            example = [a[k] if dim == 0 else a for a, dim in zip(arguments, dims, strict=True)]
+            assert mapped[k].tolist() == function(*example).tolist()

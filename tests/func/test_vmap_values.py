@@ -33,6 +33,20 @@ READ_VALUES = {
         lambda x, w: rg.histogram(x, 4, range=(0.0, 1.0), weight=w).hist,
         (uniform(3, 9), uniform(3, 9)),
     ),
+    "polynomials of a degree each": (rg.special.hermite_polynomial_h, (uniform(3), rg.tensor([0, 2, 4]))),
+    "index_reduce": (
+        lambda x, i, s: rg.index_reduce(x, 0, i, s, "amax"),
+        (uniform(3, 4), rg.tensor([[0, 0], [3, 1], [2, 2]]), uniform(3, 2)),
+    ),
+    "masked_scatter": (rg.masked_scatter, (uniform(3, 2, 4), uniform(3, 2, 4) > 0.5, uniform(3, 8))),
+    "masked_scatter of a 0-d mask": (rg.masked_scatter, (uniform(3, 2), rg.tensor([True, False, True]), uniform(3, 2))),
+    "repeat_interleave": (rg.repeat_interleave, (uniform(3, 3), rg.tensor([[1, 2, 1], [2, 2, 0], [0, 0, 4]]))),
+    "nonzero_static": (lambda x: rg.nonzero_static(x, size=3), (rg.arange(12).reshape(3, 4) % 3,)),
+    "argwhere": (rg.argwhere, (rg.tensor([[1, 0, 1], [0, 1, 1], [1, 1, 0]]),)),
+    "lu": (rg.lu, (uniform(3, 4, 4),)),
+    "linalg.lu": (rg.linalg.lu, (uniform(3, 4, 3),)),
+    "lu_unpack": (lambda x: rg.lu_unpack(*rg.lu(x)), (uniform(3, 4, 4),)),
+    "lu_solve": (lambda x, b: rg.lu_solve(b, *rg.lu(x)), (uniform(3, 4, 4), uniform(3, 4, 2))),
     "bincount": (lambda x: rg.bincount(x, minlength=5), (rg.arange(12).reshape(3, 4) % 5,)),
 }
 
@@ -95,3 +109,49 @@ def test_numpy_takes_a_tensor_that_requires_grad_where_nothing_is_recorded():
         assert x.numpy().tolist() == [1, 1]
     with pytest.raises(RuntimeError, match="requires grad"):
         x.numpy()
+
+
+INTO_WHAT_IS_SHARED = {
+    "diagonal_scatter": (rg.diagonal_scatter, uniform(4, 4), uniform(3, 4)),
+    "as_strided_scatter": (lambda x, y: rg.as_strided_scatter(x, y, (2, 2), (1, 2)), uniform(4, 4), uniform(3, 2, 2)),
+    "masked_scatter": (lambda x, m: rg.masked_scatter(x, m, -x), uniform(4, 4), uniform(3, 4, 4) > 0.5),
+    "quantile": (rg.quantile, uniform(5), uniform(3, 2)),
+    "nanquantile": (lambda x, q: rg.nanquantile(x, q, dim=0, keepdim=True), uniform(5, 2), uniform(3, 2)),
+    "repeat_interleave": (
+        lambda x, n: rg.repeat_interleave(x, n, 0),
+        uniform(2, 3),
+        rg.tensor([[1, 2], [3, 0], [0, 3]]),
+    ),
+    "index_reduce": (
+        lambda x, i: rg.index_reduce(x, 1, i, x[:, :2], "prod"),
+        uniform(2, 4),
+        rg.tensor([[0, 0], [3, 1], [2, 2]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INTO_WHAT_IS_SHARED)
+def test_an_input_that_all_examples_share_meets_an_argument_of_each(name):
+    function, shared, own = INTO_WHAT_IS_SHARED[name]
+    mapped = vmap(function, (None, 0))(shared, own)
+    np.testing.assert_allclose(mapped.numpy(), np.stack([function(shared, y).numpy() for y in own]), rtol=1e-9)
+    gradients = vmap(grad(lambda x, y: (function(x, y) ** 2).sum()), (None, 0))(shared, own)
+    wanted = [grad(lambda x, y: (function(x, y) ** 2).sum())(shared, y).numpy() for y in own]
+    np.testing.assert_allclose(gradients.numpy(), np.stack(wanted), rtol=1e-9)
+
+
+def test_results_whose_shape_depends_on_the_values_must_be_of_one_shape():
+    with pytest.raises(RuntimeError, match="differ in shape"):
+        vmap(rg.argwhere)(rg.tensor([[1, 0], [1, 1]]))
+    with pytest.raises(RuntimeError, match="differ in shape"):
+        vmap(rg.repeat_interleave)(rg.ones(2, 2), rg.tensor([[1, 0], [1, 1]]))
+    with pytest.raises(RuntimeError, match="fewer elements"):
+        vmap(lambda m: rg.masked_scatter(rg.zeros(2), m, rg.ones(1)))(rg.tensor([[True, False], [True, True]]))
+
+
+def test_in_dims_is_a_tuple_that_has_the_containers_of_the_arguments():
+    with pytest.raises(ValueError, match="in_dims"):
+        vmap(rg.mul, [0, 0])(rg.ones(3), rg.ones(3))
+    with pytest.raises(ValueError, match="in_dims"):
+        vmap(lambda pair: pair[0] + pair[1], ((0, 0),))([rg.ones(3), rg.ones(3)])
+    assert vmap(lambda pair: pair[0] + pair[1], ([0, 0],))([rg.ones(3), rg.ones(3)]).tolist() == [2, 2, 2]

@@ -124,6 +124,29 @@ def test_a_range_without_a_step_and_a_node_with_too_many_outputs_are_errors_that
         loaded(rg.ones(2))
 
 
+def test_a_result_whose_size_is_a_number_in_the_file_does_not_take_all_memory():
+    sizes = [
+        constant("many", np.int64(2**40)),
+        constant("shape", np.array([2**20, 2**20])),
+        constant("pads", np.array([0, 2**40])),
+        constant("zero", np.int64(0)),
+        constant("one", np.int64(1)),
+        constant("values", np.array([0.0, 1.0], np.float32)),
+        constant("places", np.array([0, 1])),
+    ]
+    for operator, inputs in {
+        "OneHot": ["places", "many", "values"],
+        "ConstantOfShape": ["shape"],
+        "Range": ["zero", "many", "one"],
+        "Tile": ["x", "many1"],
+        "Pad": ["x", "pads"],
+    }.items():
+        sizes_of = [*sizes, constant("many1", np.array([2**40]))]
+        loaded = rg.onnx.load(model([node(operator, inputs, ["y"])], sizes_of))
+        with pytest.raises(ValueError, match="the file asks for a result of shape"):
+            loaded(rg.ones(2))
+
+
 def damaged(data, chance):
     data = bytearray(data)
     for _ in range(chance.randint(1, 4)):

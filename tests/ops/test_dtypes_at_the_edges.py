@@ -203,3 +203,50 @@ def test_images_of_uint8_are_resized_as_pytorch_does_to_the_bit(mode, align_corn
 def test_the_density_of_a_gamma_distribution_takes_a_number():
     gamma = rg.distributions.Gamma(2.0, 3.0)
     assert gamma.log_prob(0.5).item() == gamma.log_prob(rg.tensor(0.5)).item()
+
+
+def test_bools_are_not_rounded_and_have_no_median():
+    mask = rg.tensor([True, False])
+    for function in (rg.floor, rg.ceil, rg.trunc, rg.fix, rg.round, rg.median, rg.nanmedian):
+        with pytest.raises(NotImplementedError, match="bools"):
+            function(mask)
+
+
+def test_tensors_of_8_or_16_bits_are_no_index():
+    for dtype in (rg.int8, rg.int16):
+        with pytest.raises(IndexError, match="int64"):
+            rg.arange(3)[rg.tensor([0, 1], dtype=dtype)]
+        assert rg.arange(3)[rg.tensor(1, dtype=dtype)] == 1  # a number
+
+
+def test_a_softmax_of_no_integers_is_none():
+    for function in (rg.softmax, rg.log_softmax):
+        out = function(rg.zeros(0, 2, dtype=rg.int32), 1)
+        assert out.shape == (0, 2) and out.dtype == rg.int32
+        with pytest.raises(NotImplementedError, match="floating"):
+            function(rg.zeros(1, 2, dtype=rg.int32), 1)
+
+
+def test_logaddexp_of_complex_numbers_does_not_overflow():
+    x, y = rg.tensor([1000 + 1j, -float("inf") + 0j]), rg.tensor([1000 + 1j, -float("inf") + 0j])
+    assert rg.logaddexp(x, y)[0].item() == pytest.approx(1000.6931 + 1j, rel=1e-6)
+    assert rg.logaddexp(x, y)[1].item().real == -float("inf")
+
+
+def test_a_number_beside_an_unfit_tensor_where_pytorch_takes_tensors_alone_is_a_type_error():
+    for call in (
+        lambda: rg.maximum(rg.ones(2), 2j),
+        lambda: rg.gcd(rg.tensor([1, 2]), 2.5),
+        lambda: rg.mv(rg.ones(2, 2), 2),
+        lambda: rg.isclose(rg.ones(2), 1),
+    ):
+        with pytest.raises(TypeError, match="is a number, not a Tensor"):
+            call()
+
+
+def test_silu_takes_complex_numbers():
+    z = rg.tensor([1 + 2j, -0.5 - 1j, 0j], dtype=rg.complex128, requires_grad=True)
+    np.testing.assert_allclose(F.silu(z).detach().numpy(), (z / (1 + rg.exp(-z))).detach().numpy(), rtol=1e-12)
+    assert rg.autograd.gradcheck(F.silu, (z,)) and rg.autograd.gradgradcheck(F.silu, (z,))
+    x = z.detach().clone()
+    assert F.silu(x, inplace=True) is x and x[0] == F.silu(z)[0]

@@ -188,3 +188,32 @@ def test_an_argument_that_is_not_known_or_no_number_is_named(call, words):
 def test_uniform_refuses_a_range_wider_than_its_dtype():
     with pytest.raises(RuntimeError, match="wider than float32"):
         rg.zeros(2).uniform_(-3e38, 3e38)
+
+
+def test_seeds_of_more_than_64_bits_are_refused():
+    for seed in (2**64, -(2**63) - 1):
+        with pytest.raises(ValueError, match="64 bits"):
+            rg.Generator().manual_seed(seed)
+
+
+def test_weights_of_no_rows_give_no_rows_and_weights_of_no_positions_are_refused():
+    assert rg.multinomial(rg.ones(0, 3), 2, replacement=True).shape == (0, 2)
+    assert rg.multinomial(rg.ones(0, 3), 2).shape == (0, 2)
+    with pytest.raises(RuntimeError, match="no position"):
+        rg.multinomial(rg.ones(2, 0), 1, replacement=True)
+
+
+def test_bernoulli_writes_truth_values_and_integers():
+    for dtype in (rg.bool, rg.uint8, rg.int64):
+        assert rg.bernoulli(rg.tensor([0.0, 1.0]), out=rg.zeros(2, dtype=dtype)).tolist() == [0, 1]
+
+
+def test_tolerances_that_require_grad_are_refused():
+    for function in (rg.isclose, rg.allclose):
+        with pytest.raises(TypeError, match="requires grad"):
+            function(rg.ones(1), rg.ones(1), rtol=rg.tensor(1.0, requires_grad=True))
+
+
+def test_exponential_numbers_of_float16_are_above_zero_at_every_finite_rate():
+    assert bool((rg.zeros(10_000, dtype=rg.float16).exponential_(1e6) > 0).all())
+    assert rg.zeros(3, dtype=rg.float16).exponential_(float("inf")).tolist() == [0, 0, 0]

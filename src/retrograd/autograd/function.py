@@ -312,6 +312,8 @@ def _run_jvp(cls: type[Function], ctx: Context, given: dict[int, Any], recorded:
         t = given.get(index)
         if t is None and place is not None and ctx.materialize_grads:
             t = array_module(some).zeros(*place)
+        if t is not None and ctx._dirty:
+            t = t.clone() if isinstance(t, Tensor) else as_array(t).copy()  # jvp writes to it as forward to the input
         tangents.append(t if t is None or isinstance(t, Tensor) else new_tensor(as_array(t)))
     own = copy(ctx)
     if ctx._saved_forward is not None:

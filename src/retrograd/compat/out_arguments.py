@@ -154,6 +154,8 @@ def _in_dtype_of(
         raise RuntimeError(f"{name}: dtype {as_dtype(dtype)} does not match out's dtype {out.dtype}")
     if name in _SUMMED and dtype is None and out.dtype.kind in "biu":
         return function(*args, **{**kwargs, "dtype": out.dtype})
+    if name == "bernoulli" and out.dtype.kind in "biu":
+        return function(*args, **kwargs).to(out.dtype)
     if "dtype" not in kwargs and not any(isinstance(value, (Tensor, tuple, list)) for value in args):
         with suppress(TypeError):
             return function(*args, dtype=out.dtype, **kwargs)

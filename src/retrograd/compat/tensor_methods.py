@@ -21,13 +21,14 @@ from .storage import resize as _resize
 from .types import layout as _layout
 
 
-def new(self: Tensor, *data: Any, device: Any = None) -> Tensor:
+def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Tensor:
     """A Tensor of this dtype and device: of a size, or from a sequence.
 
     >>> import retrograd as rg
     >>> rg.ones(1, dtype=rg.int64).new([1, 2])
     tensor([1, 2])
     """
+    data = data if size is None else tuple(size)
     return new_tensor(constructed("new", data, self.dtype, self.device if device is None else device))
 
 
@@ -88,27 +89,48 @@ def _row_major(size: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Replace each element by the function's value, in place."""
-    values = [callable(value) for value in self.array.reshape(-1).tolist()]
-    with no_grad():
-        return self.copy_(new_tensor(np.array(values, self.dtype).reshape(self.shape)))
+    """Replace each element by the function's value, in place.
+
+    Raises:
+        RuntimeError: the Tensor requires grad, which the function could not be given.
+        TypeError: the function gives no number.
+    """
+    return _mapped("apply_", self, (), callable)
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace each element by the function's value of it and the other's element, in place."""
-    pairs = zip(self.array.reshape(-1).tolist(), tensor.expand_as(self).array.reshape(-1).tolist())
-    with no_grad():
-        return self.copy_(new_tensor(np.array([callable(a, b) for a, b in pairs], self.dtype).reshape(self.shape)))
+    """Replace each element by the function's value of it and the other's element, in place.
+
+    Raises:
+        RuntimeError: a Tensor requires grad, which the function could not be given.
+        TypeError: the function gives no number, or the dtypes differ.
+    """
+    return _mapped("map_", self, (tensor,), callable)
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
-    """Replace each element by the function's value of it and the elements of two others, in place."""
-    columns = [self, x.expand_as(self), y.expand_as(self)]
-    triples = zip(*(column.array.reshape(-1).tolist() for column in columns), strict=True)
+    """Replace each element by the function's value of it and the elements of two others, in place.
+
+    Raises:
+        RuntimeError: a Tensor requires grad, which the function could not be given.
+        TypeError: the function gives no number, or the dtypes differ.
+    """
+    return _mapped("map2_", self, (x, y), callable)
+
+
+def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable[..., Any]) -> Tensor:
+    for tensor in (x, *others):
+        if tensor.requires_grad:
+            raise RuntimeError(f"{name}: a Tensor requires grad, and the function is given numbers; use detach()")
+        if tensor.dtype != x.dtype:
+            raise TypeError(f"{name}: expected a Tensor of {x.dtype}, got {tensor.dtype}")
+    columns = [x, *[other.expand_as(x) for other in others]]
+    values = [function(*row) for row in zip(*[column.array.reshape(-1).tolist() for column in columns], strict=True)]
+    for value in values:
+        if not isinstance(value, (int, float, complex, np.number, np.bool_, Tensor)):
+            raise TypeError(f"{name}: the function must give a number, not {type(value).__name__}")
     with no_grad():
-        return self.copy_(
-            new_tensor(np.array([callable(*values) for values in triples], self.dtype).reshape(self.shape))
-        )
+        return x.copy_(new_tensor(np.array(values, x.dtype).reshape(x.shape)))
 
 
 def as_subclass(self: Tensor, cls: type) -> Any:

@@ -165,11 +165,21 @@ def get_float32_matmul_precision() -> str:
     return _matmul_precision[0]
 
 
+def _check_threads(function: str, number: object) -> None:
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+        raise RuntimeError(f"{function} expects an int, but got {type(number).__name__}")
+    if number >= 2**31:
+        raise ValueError(f"{function}: expected a number of threads below 2**31, got {number}")
+    if number < 1:
+        raise RuntimeError(f"{function}: wanted a positive number, got {number}")
+
+
 def set_num_threads(int: int) -> None:
     """Set how many threads compute: those of Retrograd, and those of NumPy's BLAS, for the program's own calls as well.
 
     Raises:
-        RuntimeError: the number is not positive.
+        RuntimeError: the number is not positive, or no integer.
+        ValueError: the number is 2**31 or larger.
 
     >>> import retrograd.compat.toplevel as torch
     >>> before = torch.get_num_threads()
@@ -178,8 +188,7 @@ def set_num_threads(int: int) -> None:
     1
     >>> torch.set_num_threads(before)
     """
-    if int < 1:
-        raise RuntimeError(f"set_num_threads: wanted a positive number, got {int}")
+    _check_threads("set_num_threads", int)
     set_count(int)
 
 
@@ -195,8 +204,7 @@ def get_num_interop_threads() -> int:
 
 def set_num_interop_threads(int: int) -> None:
     """Say how many operators may run side by side; here one does."""
-    if int < 1:
-        raise RuntimeError(f"set_num_interop_threads: wanted a positive number, got {int}")
+    _check_threads("set_num_interop_threads", int)
 
 
 def set_flush_denormal(mode: bool) -> bool:

@@ -237,6 +237,11 @@ class Level:
             return x
         return new_tensor(Batched(self, snapshot(x), False))
 
+    def maps(self, x: Tensor) -> bool:
+        """Whether a Tensor differs between the examples of this level."""
+        array = x.array
+        return type(array) is Batched and array.level is self and array.mapped
+
     @staticmethod
     def entering(
         primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]

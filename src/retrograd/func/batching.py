@@ -206,8 +206,6 @@ def _name(func: Callable[..., Any]) -> str:
 
 def _inputs(name: str, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any], Structure, list[int | None]]:
     """The leaves of the arguments, their structure, and the dimension of each."""
-    if isinstance(in_dims, list):
-        in_dims = tuple(in_dims)
     start = f"vmap({name}, in_dims={in_dims}, ...)"
     if isinstance(in_dims, bool) or not isinstance(in_dims, (int, tuple)):
         raise ValueError(
@@ -258,7 +256,9 @@ def _spread(start: str, dims: Dims, structure: Structure, path: str, what: str =
             f"{start}: got {what}={dims!r} for {path}, but {what} must be either an integer dimension or None"
         )
     given = dict(kind.parts(dims)[0])
-    alike = type(dims) is structure.type or isinstance(dims, (tuple, list)) and structure.type in (tuple, list)
+    alike = type(dims) is structure.type
+    if what == "out_dim":  # a tuple serves for a list
+        alike = alike or isinstance(dims, (tuple, list)) and structure.type in (tuple, list)
     if not alike or set(given) != set(structure.steps):
         nest = "inputs" if what == "in_dim" else "outputs"
         raise ValueError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from ..core.bfloat16 import bfloat16
 from ..core.tensor import Tensor, new_tensor
 
 Operator = Callable[..., Any]
+
+MOST_ELEMENTS = 2**30  # of a result whose size is a number in the file: 4 GiB of float32
 
 # By name; what is here is supported.
 OPERATORS: dict[str, Operator] = {}
@@ -105,6 +108,19 @@ def operator(*names: str) -> Callable[[Operator], Operator]:
         return function
 
     return enter
+
+
+def checked_shape(operator: str, shape: Sequence[float]) -> list[int]:
+    """The lengths of a result that the file asks for, before it takes the machine's memory.
+
+    Raises:
+        ValueError: there would be more than ``MOST_ELEMENTS`` elements.
+    """
+    if math.prod(max(length, 0) for length in shape) > MOST_ELEMENTS:
+        raise ValueError(
+            f"{operator}: the file asks for a result of shape {tuple(shape)}, more than {MOST_ELEMENTS} elements"
+        )
+    return [int(length) for length in shape]
 
 
 def plain(function: Callable[..., Any]) -> Operator:

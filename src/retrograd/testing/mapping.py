@@ -35,7 +35,7 @@ MOST_CALLS = 8  # of one operator; more are checked one in two, one in three ...
 SCALE = 0.97  # of the second example's numbers: inside of whatever the first one's were chosen for
 
 # What ``vmap`` refuses, by its own words: results whose shape, or Python whose course, depends on values.
-SHAPED_BY_VALUES = {"bincount"}  # which ``vmap`` calls once per example
+SHAPED_BY_VALUES = {"argwhere", "bincount", "repeat_interleave"}  # which ``vmap`` calls once per example
 REFUSED = re.compile(r"vmap: (It looks like|an index by a mask|inplace arithmetic|does not support the same random)")
 
 Function = Callable[..., list[Tensor]]

@@ -63,6 +63,9 @@ class _Job:
                 self.ended.put(None)
 
 
+MOST_THREADS = 1024  # of a pool, however many a program asks for: each has a stack of its own
+
+
 class _Pool:
     """The helpers of a process, which are daemons: no program waits for them."""
 
@@ -77,7 +80,7 @@ class _Pool:
         self.words[MODE // 8], self.words[SET_MODE // 8] = _mode
 
     def grow(self, size: int) -> None:
-        for number in range(self.size, size):
+        for number in range(self.size, min(size, MOST_THREADS)):
             try:
                 Thread(target=self._help, name=f"retrograd-kernels-{number}", daemon=True).start()
             except RuntimeError:  # too many threads, or the interpreter is ending

@@ -9,7 +9,7 @@ import numpy as np
 from ... import _generated
 from ...core.tensor import Tensor, new_tensor
 from ...nn import functional as F
-from ..table import Attributes, constant, ints, operator
+from ..table import Attributes, checked_shape, constant, ints, operator
 
 rg = _generated.toplevel
 
@@ -91,6 +91,7 @@ def tensor_scatter(at: Attributes, cache: Tensor, update: Tensor, starts: Tensor
 @operator("OneHot")
 def one_hot(at: Attributes, index: Tensor, depth: Tensor, values: Tensor) -> Tensor:
     count, axis = int(depth.item()), at("axis", -1)
+    checked_shape("OneHot", [*index.shape, count])
     numbers = index.to(np.int64).unsqueeze(axis)
     numbers = rg.where(numbers < 0, numbers + count, numbers)
     shape = [1] * numbers.ndim

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from ... import _generated
 from ...core.tensor import Tensor
-from ..table import Attributes, operator
+from ..table import Attributes, checked_shape, operator
 
 rg = _generated.toplevel
 
 
 @operator("RandomNormal")
 def normal(at: Attributes) -> Tensor:
-    return rg.randn(at("shape"), dtype=at.dtype("dtype")) * at("scale", 1.0) + at("mean", 0.0)
+    return rg.randn(checked_shape(at.type, at("shape")), dtype=at.dtype("dtype")) * at("scale", 1.0) + at("mean", 0.0)
 
 
 @operator("RandomUniform")
 def uniform(at: Attributes) -> Tensor:
     low, high = at("low", 0.0), at("high", 1.0)
-    return rg.rand(at("shape"), dtype=at.dtype("dtype")) * (high - low) + low
+    return rg.rand(checked_shape(at.type, at("shape")), dtype=at.dtype("dtype")) * (high - low) + low
 
 
 @operator("RandomNormalLike")

@@ -10,7 +10,7 @@ import numpy as np
 from ... import _generated
 from ...core.tensor import Tensor
 from ...nn import functional as F
-from ..table import Attributes, constant, ints, operator
+from ..table import Attributes, checked_shape, constant, ints, operator
 
 rg = _generated.toplevel
 
@@ -40,6 +40,7 @@ def resize(
         if size == x.shape[axis] and scale == 1 and not crop:
             continue
         region = (0.0, 1.0) if regions is None else (regions[place], regions[place + len(axes)])
+        checked_shape("Resize", [*x.shape[:axis], size, *x.shape[axis + 1 :]])
         places = _places(at, x.shape[axis], size, scale, region)
         x = _along(at, x, axis, places, scale)
     return x if x.dtype == dtype else rg.round(x).to(dtype) if at("mode", "nearest") != "nearest" else x.to(dtype)

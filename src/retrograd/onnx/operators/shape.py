@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import _generated
 from ...core.tensor import Tensor, new_tensor
-from ..table import Attributes, constant, ints, operator
+from ..table import Attributes, checked_shape, constant, ints, operator
 
 rg = _generated.toplevel
 
@@ -70,7 +70,9 @@ def expand(at: Attributes, x: Tensor, wanted: Tensor) -> Tensor:
 
 @operator("Tile")
 def tile(at: Attributes, x: Tensor, repeats: Tensor) -> Tensor:
-    return rg.tile(x, ints(repeats))
+    times = ints(repeats)
+    checked_shape("Tile", [length * count for length, count in zip(x.shape, times, strict=True)])
+    return rg.tile(x, times)
 
 
 @operator("Concat")
@@ -130,6 +132,7 @@ def _padded(x: Tensor, axis: int, before: int, after: int, mode: str, value: Any
     if not (before or after):
         return x
     length = x.shape[axis]
+    checked_shape("Pad", [*x.shape[:axis], before + length + after, *x.shape[axis + 1 :]])
     if mode == "constant":
         shape = list(x.shape)
         parts = []
@@ -160,13 +163,15 @@ def _padded(x: Tensor, axis: int, before: int, after: int, mode: str, value: Any
 def constant_of_shape(at: Attributes, wanted: Tensor) -> Tensor:
     value = at("value")
     value = np.zeros(1, np.float32) if value is None else value
-    return rg.full(ints(wanted), value.reshape(-1)[0].item(), dtype=at.actual(value.dtype), device=wanted.device)
+    shape = checked_shape("ConstantOfShape", ints(wanted))
+    return rg.full(shape, value.reshape(-1)[0].item(), dtype=at.actual(value.dtype), device=wanted.device)
 
 
 @operator("Range")
 def range_(at: Attributes, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     if not delta.item():
         raise ValueError("Range: delta must not be 0")
+    checked_shape("Range", [(limit.item() - start.item()) / delta.item()])
     return new_tensor(np.arange(start.item(), limit.item(), delta.item()).astype(start.dtype))
 
 

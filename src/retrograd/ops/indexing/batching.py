@@ -1,7 +1,8 @@
 """Batching rules of indexing: which index of all examples says what an index of one example does.
 
 NumPy puts the dimensions of an index's arrays in the place of these where they stand together, and first where a slice
-stands between them. Where the examples need an array of their own in the index, these rules bring the results, or the
+stands between them; an integer counts as one of these arrays, which in PyTorch's order of one example's result it does
+not (see ``placing``). Where the examples need an array of their own in the index, these rules bring the results, or the
 values that are written, from the one order to the other.
 """
 
@@ -35,31 +36,35 @@ class Placed:
     def __init__(self, key: tuple[Any, ...], ndim: int, size: int, mapped_target: bool, xp: Any) -> None:
         items = _full_key(key, ndim, xp)
         places = [place for place, item in enumerate(items) if _is_advanced(item)]
-        together = not places or places[-1] - places[0] == len(places) - 1
+        together = _together(items, places)
+        leading = _before(items, places)
+        arrays = [place for place in places if _ndim(items[place])]
         self.count = max([_ndim(items[place]) for place in places], default=0)
-        self.before = sum(not _is_advanced(item) for item in items[: places[0]]) if places and together else 0
+        self.before = _before(items, arrays)
         differs = any(isinstance(item, Tensor) for item in items)
         self.swapped = False
         self.leading = 0  # where the examples are in the result of ``key``
         if not differs and (together or not mapped_target):
             self.key = (slice(None), *items) if mapped_target else tuple(items)
             return
-        arrays = [_batched_item(item, self.count) if _is_advanced(item) else item for item in items]
+        keyed = [_batched_item(item, self.count) if _is_advanced(item) else item for item in items]
         if mapped_target:
             examples = xp.arange(size).reshape((size,) + (1,) * self.count)
-            self.key = (examples, *arrays)
+            self.key = (examples, *keyed)
             self.swapped = self.before > 0
         else:
-            self.key = tuple(arrays)
-            self.leading = self.before
+            self.key = tuple(keyed)
+            self.leading = leading
+            self.swapped = self.before != leading
 
     def read(self, x: Tensor) -> Tensor:
         """The result of ``key`` as all examples of one example's result."""
         if self.leading:
-            return x.movedim(self.leading, 0)
+            x = x.movedim(self.leading, 0)
         if self.swapped:
             x = x.movedim(
-                [1 + place for place in range(self.count)], [1 + self.before + place for place in range(self.count)]
+                [1 + self.leading + place for place in range(self.count)],
+                [1 + self.before + place for place in range(self.count)],
             )
         return x
 
@@ -70,6 +75,15 @@ class Placed:
                 [1 + self.before + place for place in range(self.count)], [1 + place for place in range(self.count)]
             )
         return value
+
+
+def _together(items: list[Any], places: list[int]) -> bool:
+    return not places or all(map(_is_advanced, items[places[0] : places[-1]]))
+
+
+def _before(items: list[Any], places: list[int]) -> int:
+    """How many dimensions of the result stand before those of the arrays at some places of an index."""
+    return sum(not _is_advanced(item) for item in items[: places[0]]) if places and _together(items, places) else 0
 
 
 def _is_advanced(item: Any) -> bool:

@@ -19,6 +19,7 @@ from ..table.types import Operand, Size
 
 
 @operator(differentiable=False)
+@called_per_example
 def argwhere(input: Tensor) -> Tensor:
     """The indices of the elements that are not zero, a row per element, in row-major order: ``nonzero(input)``.
 
@@ -37,6 +38,7 @@ def argwhere(input: Tensor) -> Tensor:
 
 
 @operator(differentiable=False)
+@called_per_example
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first ``size`` rows of ``nonzero(input)``, filled up with ``fill_value``.
 

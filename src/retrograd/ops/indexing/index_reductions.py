@@ -9,6 +9,7 @@ from ...core.primitive import operand
 from ...core.tensor import Tensor
 from ..table.arguments import dimension
 from ..table.registry import operator
+from .positions import check_range
 from .scatter import scatter_reduce
 
 
@@ -56,7 +57,6 @@ def index_reduce(
         raise RuntimeError(
             f"source must have shape {wanted} for {count} positions in {describe(x)}, got {describe(source)}"
         )
-    if count and not 0 <= int(index.array.min()) <= int(index.array.max()) < x.array.shape[place]:
-        raise IndexError(f"a position of index is out of range of dimension {dim} of {describe(x)}")
+    check_range(index, 0, x.array.shape[place], place, x)
     column = index.reshape([count if axis == place else 1 for axis in range(x.array.ndim)])
     return scatter_reduce(x, place, column.expand(*wanted), source, reduce, include_self=include_self)

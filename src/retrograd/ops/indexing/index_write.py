@@ -10,11 +10,11 @@ from math import prod
 
 import numpy as np
 
-from ...core.devices import array_module
+from ...core.devices import all_examples, array_module
 from ...core.errors import describe
 from ...core.numbers import converted
 from ...core.primitive import operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, new_tensor
 from ..shape.shape import flatten, reshape
 from ..shape.views import narrow
 from ..table.arguments import dimension, number
@@ -22,6 +22,7 @@ from ..table.registry import operator
 from ..table.types import Number, Operand
 from .indexing import Index, adding, index_of, setting
 from .positions import bool_mask, check_range, mask_index, positions, same_dtype, vector
+from .selection import where
 from .writing import Write, in_place, result, written_value
 
 INDEX_FILL, INDEX_PUT, PUT = (setting(name) for name in ("index_fill", "index_put", "put"))
@@ -239,11 +240,26 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Write:
     x, mask = operand(input), bool_mask(mask)
     source = same_dtype(x, source, "source")
+    if getattr(mask.array, "mapped", False):  # by vmap: another for each example
+        return _masked_scatter_of_examples(x, mask, source)
     x, index = mask_index(x, mask)
     count = int(index.key[0].sum().item())
     if source.array.size < count:
         raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} the mask selects")
     return Write(MASKED_SCATTER, x, narrow(flatten(source), 0, 0, count), {"index": index})
+
+
+def _masked_scatter_of_examples(x: Tensor, mask: Tensor, source: Tensor) -> Write:
+    """``_masked_scatter`` by a mask that differs between the examples of ``vmap``: each reads other elements."""
+    x, index = mask_index(x, mask)
+    chosen = index.key[0]
+    places = chosen.reshape(-1).cumsum().reshape(chosen.shape)  # of the next element, from 1
+    counts = all_examples(places)
+    count = int(counts.max()) if counts.size else 0
+    if source.array.size < count:
+        raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} the mask selects")
+    picked = flatten(source)[new_tensor((places - 1) * chosen)] if count else x
+    return Write(INDEX_PUT, x, where(new_tensor(chosen), picked, x), {"index": Index((Ellipsis,))})
 
 
 def _masked_scatter_in_place(input: Tensor, mask: Tensor, source: Tensor) -> Write:

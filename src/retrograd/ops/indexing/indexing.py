@@ -105,6 +105,10 @@ def index_of(x: Tensor, index: IndexLike) -> Index:
                 array = item.array
                 if array.ndim or getattr(array, "mapped", False):
                     storages.append(storage_of(item))
+                    if array.dtype.char in _TOO_SMALL:
+                        raise IndexError(
+                            f"Tensors used as indices must be int64, int32, uint8 or bool, not {describe(item)}"
+                        )
                 item = _position(array, x)
             elif isinstance(item, (bool, np.bool_)):
                 item = bool(item)
@@ -129,6 +133,9 @@ def index_of(x: Tensor, index: IndexLike) -> Index:
     if result.repeats and backend_of(x.array).name != "numpy":
         _check_bounds(result.key, x)
     return result
+
+
+_TOO_SMALL = frozenset("bhH")  # int8, int16 and uint16, which PyTorch refuses in an index
 
 
 def _is_settled(part: slice) -> bool:

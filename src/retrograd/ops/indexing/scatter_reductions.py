@@ -12,7 +12,7 @@ from ...core.dtypes import FLOATING
 from ...core.primitive import Primitive
 from ..table.composites import raw
 from .batching import writing
-from .indexing import ERASE, READ, Index, add_at, copied
+from .indexing import ERASE, READ, Index, adding, copied
 
 
 def _reduced_at(ufunc: str, identity: Callable[[Any], Any]) -> tuple[Callable[..., Any], Callable[..., None]]:
@@ -51,6 +51,9 @@ def _multiply_at(out: Any, index: Index, src: Any) -> None:
     out[...] = flat.reshape(out.shape)
 
 
+ADD = adding("scatter_add")
+
+
 def _lowest(dtype: Any) -> Any:
     return -np.inf if dtype.kind in FLOATING else False if dtype.kind == "b" else np.iinfo(dtype).min
 
@@ -65,8 +68,7 @@ def _extreme_shares(g: Any, x: Any, src: Any, ans: Any, index: Index, include_se
     mine, theirs = x == ans, src == ans[index.key]
     if not include_self:
         mine[index.key] = False
-    count = mine.astype(ans.dtype)
-    add_at(count, index, theirs.astype(ans.dtype))
+    count = ADD(mine.astype(ans.dtype), theirs.astype(ans.dtype), index=index)
     return g / count, mine, theirs
 
 
@@ -88,9 +90,7 @@ def _prod_rule(g: Any, x: Any, src: Any, index: Index, include_self: bool, needs
     if needs[1]:
         zero = raw(src) == 0
         nonzero = src + zero.astype(ones.dtype)
-        zeros_there = xp.zeros_like(ones)
-        add_at(zeros_there, index, zero.astype(ones.dtype))
-        count = zeros_there[index.key]
+        count = ADD(xp.zeros_like(ones), zero.astype(ones.dtype), index=index)[index.key]
         product = READ(SCATTER_PROD(x, nonzero, index=index, include_self=include_self), index=index)
         gsrc = READ(g, index=index) * (product / nonzero) * (count == zero)
     return gx, gsrc

@@ -9,6 +9,7 @@ from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor
 from ..shape.views import diagonal
 from ..table.arguments import dimension, integer
+from ..table.batching import copy_to_write
 from ..table.registry import operator
 from ..table.types import Operand
 from .indexing import Index, setting
@@ -109,8 +110,9 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     tensor([[1., 0.],
             [0., 1.]])
     """
-    out = operand(input).clone()
-    part, src = diagonal(out, offset, dim1, dim2), operand(src, "src")
+    src = operand(src, "src")
+    out = copy_to_write(operand(input), src)
+    part = diagonal(out, offset, dim1, dim2)
     if src.array.shape != part.array.shape:
         raise RuntimeError(f"expected src to have shape {part.array.shape}, the diagonal's, got {describe(src)}")
     part.copy_(src)

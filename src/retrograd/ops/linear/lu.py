@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from ...core.devices import array_module
+from ...core.devices import all_examples, array_module, extent
 from ...core.errors import describe
-from ...core.layout import broadcast_shapes
+from ...core.layout import broadcast_shapes, row_major
 from ...core.primitive import Primitive, apply1, operand
 from ...core.tensor import Tensor, new_tensor
 from ..indexing.gather import take_along_dim
@@ -72,18 +72,20 @@ def _lu_rule(g: Any, ans: Any) -> Any:
 LU = Primitive("linalg.lu_factor", _lu_compact, "x", [_lu_rule], batch=in_front)
 
 
-def _pivot(x: Any) -> tuple[Any, Any]:
-    """Row interchanges (1-based, as LAPACK's) and the permutation of rows they amount to."""
+def _pivot(x: Any) -> Any:
+    """Row interchanges, counted from 1, as LAPACK's."""
     xp = array_module(x)
     rows, columns = x.shape[-2:]
     flat = _stacked(x).copy()
     pivots = xp.zeros((flat.shape[0], min(rows, columns)), dtype=np.int32)
     _eliminate(flat, pivots)
-    shape = x.shape[:-2]
-    return pivots.reshape((*shape, pivots.shape[-1])), _permutation(pivots.reshape((*shape, pivots.shape[-1])), rows)
+    return pivots.reshape((*x.shape[:-2], pivots.shape[-1]))
 
 
-def _permutation(pivots: Any, rows: int) -> Any:
+PIVOT = Primitive("linalg.lu_factor", _pivot, "x", [None], batch=in_front)
+
+
+def _order(pivots: Any, rows: int) -> Any:
     """The rows of the original matrix in the order in which elimination left them."""
     xp = array_module(pivots)
     flat = as_rows(pivots)
@@ -95,6 +97,21 @@ def _permutation(pivots: Any, rows: int) -> Any:
         order[batch, other] = order[:, k]
         order[:, k] = chosen
     return order.reshape((*pivots.shape[:-1], rows))
+
+
+PERMUTATION = Primitive("linalg.lu_factor", _order, "pivots", [None], batch=in_front)
+
+
+def permutation_matrix(pivots: Any, rows: int, dtype: np.dtype[Any]) -> Any:
+    """P of ``A = P @ L @ U``, from row interchanges."""
+    order, xp = PERMUTATION(pivots, rows=rows), array_module(pivots)
+    return row_major(np.swapaxes((order[..., None] == xp.arange(rows)).astype(dtype), -1, -2))
+
+
+def within_rows(pivots: Any, rows: int) -> bool:
+    """Whether row interchanges are from 1 to the number of rows."""
+    least, most = extent(pivots) if all_examples(pivots).size else (1, rows)
+    return least >= 1 and most <= rows
 
 
 def _rows(x: Tensor, order: Any) -> Tensor:
@@ -152,8 +169,8 @@ def lu_factor(A: Operand, *, pivot: bool = True) -> LUFactors:
 def _lu_factor(value: Operand, argument: str, pivot: bool) -> LUFactors:
     x = matrices(value, argument)
     if pivot:
-        pivots, order = _pivot(x.array)
-        return LUFactors(_packed(_rows(x, order)), new_tensor(pivots))
+        pivots = PIVOT(x.array)
+        return LUFactors(_packed(_rows(x, PERMUTATION(pivots, rows=x.array.shape[-2]))), new_tensor(pivots))
     xp = array_module(x)
     count = min(x.array.shape[-2:])
     pivots = xp.zeros((*x.array.shape[:-2], count), dtype=np.int32) + xp.arange(1, count + 1, dtype=np.int32)
@@ -234,10 +251,7 @@ def lu(A: Operand, *, pivot: bool = True) -> LUResult:
     rows, columns = x.array.shape[-2:]
     k = min(rows, columns)
     eye = new_tensor(xp.eye(rows, k, dtype=x.dtype))
-    order = _permutation(pivots.array, rows)
-    p = new_tensor(np.swapaxes(xp.eye(rows, dtype=x.dtype)[order], -1, -2))
-    if not pivot:
-        p = new_tensor(xp.empty((0,), x.dtype))
+    p = new_tensor(permutation_matrix(pivots.array, rows, x.dtype) if pivot else xp.empty((0,), x.dtype))
     return LUResult(p, *_lu_node(packed[..., :k].tril(-1) + eye, packed[..., :k, :].triu()))
 
 
@@ -249,9 +263,9 @@ def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint:
         raise RuntimeError(
             f"pivots must be int32{factors.array.shape[:-1]} for LU {describe(factors)}, got {describe(swaps)}"
         )
-    if swaps.size and not 1 <= int(swaps.min()) <= int(swaps.max()) <= rows:
+    if not within_rows(swaps, rows):
         raise RuntimeError(f"pivots must be between 1 and {rows}; are they those of lu_factor?")
-    order = _permutation(swaps, rows)
+    order = PERMUTATION(swaps, rows=rows)
     if not left:
         return _lu_solve(factors, pivots, right.mH, True, not adjoint).mH.contiguous()
     if right.array.shape[-2] != factors.array.shape[-1]:

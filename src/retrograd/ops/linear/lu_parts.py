@@ -8,12 +8,11 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.errors import describe
-from ...core.layout import row_major
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ..table.composites import one_node
 from ..table.registry import operator
-from .lu import _permutation
+from .lu import permutation_matrix, within_rows
 from .matrices import matrices
 
 _lu_unpack_node = one_node("lu_unpack")
@@ -55,14 +54,13 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     fits = swaps.shape[:-1] == packed.array.shape[:-2] and swaps.ndim and swaps.shape[-1] <= rows
     if unpack_pivots and (swaps.dtype != np.int32 or not fits):
         raise RuntimeError(f"LU_pivots must be int32 of {describe(packed)}, as from lu_factor, got {describe(swaps)}")
-    if unpack_pivots and swaps.size and not 1 <= int(swaps.min()) <= int(swaps.max()) <= rows:
+    if unpack_pivots and not within_rows(swaps, rows):
         raise RuntimeError(f"LU_pivots must be between 1 and {rows}; are they those of lu_factor?")
     xp = array_module(packed)
     empty = new_tensor(xp.empty((0,), packed.dtype))
     p, lower, upper = empty, empty, empty
     if unpack_pivots:
-        ones = xp.eye(rows, dtype=packed.dtype)[_permutation(swaps[..., :k], rows)]
-        p = new_tensor(row_major(np.swapaxes(ones, -1, -2)))
+        p = new_tensor(permutation_matrix(swaps[..., :k], rows, packed.dtype))
     if unpack_data:
         lower = packed[..., :k].tril(-1) + new_tensor(xp.eye(rows, k, dtype=packed.dtype))
         upper = packed[..., :k, :].triu()

@@ -50,14 +50,14 @@ class Generator:
         Returns: this generator.
 
         Raises:
-            RuntimeError: the seed does not fit in 64 bits.
+            ValueError: the seed does not fit in 64 bits.
 
         >>> rg.Generator().manual_seed(-1).initial_seed() == 2**64 - 1
         True
         """
         seed = int(seed)
         if not -(1 << 63) <= seed <= _MASK:
-            raise RuntimeError(f"manual_seed: the seed must fit in 64 bits, got {seed}")
+            raise ValueError(f"manual_seed: the seed must fit in 64 bits, got {seed}")
         _not_in_a_program("a generator is seeded")
         self._seed = seed & _MASK
         self._counter = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +98,8 @@ def multinomial(
     choices = weights.shape[-1]
     if num_samples <= 0:
         raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
+    if not choices:
+        raise RuntimeError(f"there is no position to draw from {describe(x)}")
     if not replacement and num_samples > choices:
         raise RuntimeError(f"cannot sample {num_samples} > {choices} (the length of a row) without replacement")
     numbers = all_examples(weights)
@@ -108,7 +111,7 @@ def multinomial(
     if replacement:
         bounds = rows.cumsum(axis=-1)
         points = uniform(xp, (len(rows), num_samples), _DOUBLE, generator) * bounds[:, -1:]
-        if len(rows) > 1:
+        if len(rows) != 1:
             sample = (points[:, :, None] >= bounds[:, None, :]).sum(axis=-1)
         else:
             sample = xp.searchsorted(bounds[0], points[0], side="right").reshape(1, -1)
@@ -226,7 +229,14 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     _check_floating(self)
     if not lambd > 0:
         raise RuntimeError(f"expects lambd > 0, got {lambd}")
-    return _write(self, lambda xp: -xp.log1p(-uniform(xp, self.array.shape, _DOUBLE, generator)) / lambd)
+    # In float16 numbers near 0 would be 0, whose logarithm is infinite; they become the least number above it.
+    least = 2.0**-24 if self.array.dtype == np.float16 and lambd < math.inf else 0.0
+
+    def draw(xp: Any) -> Any:
+        sample = -xp.log1p(-uniform(xp, self.array.shape, _DOUBLE, generator)) / lambd
+        return xp.maximum(sample, least) if least else sample
+
+    return _write(self, draw)
 
 
 @operator(namespace="Tensor", name="bernoulli_", differentiable=False, real=True)

@@ -333,10 +333,16 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     x, y = operand(input).array, operand(other, "other").array
     if x.dtype != y.dtype:
         raise RuntimeError(f"wanted Tensors of one dtype, got {x.dtype} and {y.dtype}")
-    rtol, atol = float(number(rtol, "rtol")), float(number(atol, "atol"))
+    rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
     if not (rtol >= 0 and atol >= 0):
         raise RuntimeError(f"rtol and atol must not be negative, got {rtol} and {atol}")
     return new_tensor(CLOSE(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+
+def _tolerance(value: Any, argument: str) -> float:
+    if isinstance(value, Tensor) and value._requires:
+        raise TypeError(f"argument {argument!r} must be a number, not a Tensor that requires grad")
+    return float(number(value, argument))
 
 
 @operator(differentiable=False)

@@ -175,9 +175,18 @@ def sigmoid(input: Tensor) -> Tensor:
     return apply1(SIGMOID, input)
 
 
+def _logaddexp(x: Any, y: Any) -> Any:
+    if (x if hasattr(x, "dtype") else y).dtype.kind != "c":
+        return np.logaddexp(x, y)
+    # The larger real part is taken out, so that no exponential overflows; -inf and -inf is -inf.
+    swapped = y.real > x.real
+    most, least = np.where(swapped, y, x), np.where(swapped, x, y)
+    return np.where(most.real == -math.inf, most, most + np.log1p(np.exp(least - most)))
+
+
 LOGADDEXP = binary(
     "logaddexp",
-    of_pairs("logaddexp")(np.logaddexp),
+    of_pairs("logaddexp")(_logaddexp),
     lambda g, x, y: g * SIGMOID(x - y),
     lambda g, x, y: g * SIGMOID(y - x),
     promote="float",
@@ -199,7 +208,7 @@ def logaddexp(input: Tensor, other: Operand) -> Tensor:
 
     Derivative: input: ``g * sigmoid(input - other)``; other: ``g * sigmoid(other - input)``.
     Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: floating: PyTorch's result type of both; integers become the default dtype.
+    Dtype: floating and complex: PyTorch's result type of both; integers become the default dtype.
 
     Args:
         input: the first exponent.
@@ -208,7 +217,6 @@ def logaddexp(input: Tensor, other: Operand) -> Tensor:
     Raises:
         TypeError: ``input`` is no Tensor, array or number.
         RuntimeError: the shapes do not broadcast.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.logaddexp(rg.tensor([0.0, 1000.0]), rg.tensor([0.0, 1000.0]))
     tensor([6.9315e-01, 1.0007e+03])

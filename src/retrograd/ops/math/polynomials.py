@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import array_module
+from ...core.devices import all_examples, array_module
 from ...core.layout import broadcast_shapes
 from ...core.primitive import apply2, operand
 from ...core.tensor import Tensor, new_tensor
@@ -49,6 +49,7 @@ def _polynomial(
     degrees = degree.array.astype(np.int64)
     shape = broadcast_shapes(x.array.shape, degrees.shape)
     zero = xp.zeros(shape, x.array.dtype)
+    numbers = all_examples(degrees)
     x = x * 1.0 + (new_tensor(zero) if degrees.ndim else 0)
     if degree.dtype.kind not in "biu" and degrees.ndim:
         x = x.to(apply2(MUL, new_tensor(zero), degree).dtype)  # a Tensor of floating degrees counts in promotion
@@ -56,11 +57,11 @@ def _polynomial(
         x = 2 * x - 1
     before, p = x * 0 + 1, first(x)
     result: Any = before * 0
-    most = int(degrees.max()) if degrees.size else 0
+    most = int(numbers.max()) if numbers.size else 0
     for k in range(most + 1):
-        if not degrees.ndim:
+        if not numbers.ndim:
             result = before
-        elif bool((degrees == k).any()):
+        elif bool((numbers == k).any()):
             result = WHERE(xp.broadcast_to(degrees == k, shape), before, result)
         if k < most:
             before, p = p, step(x, k + 1, p, before) if k + 1 < most else p

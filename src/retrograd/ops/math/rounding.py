@@ -16,10 +16,14 @@ from ..table.registry import operator
 
 
 def _of_integers(ufunc: Any) -> Callable[[Any], Any]:
-    """Integers are rounded already."""
+    """Integers are rounded already; bools are refused, as PyTorch does."""
 
     def rounded(x: Any) -> Any:
-        return x.copy() if x.dtype.kind in "iu" else ufunc(x)
+        if x.dtype.kind not in "iub":
+            return ufunc(x)
+        if x.dtype.kind == "b":
+            raise NotImplementedError("is not defined for bools")
+        return x.copy()
 
     rounded.ufunc = ufunc  # type: ignore[attr-defined]
     return rounded

@@ -10,6 +10,7 @@ import numpy as np
 from ...core.primitive import Primitive, apply1, apply2
 from ...core.tensor import Tensor
 from ...kernels import USEFUL, mapped
+from ..table.blocks import in_single
 from ..table.elementwise import binary, elementwise, unary
 from ..table.masks import KEEP, WHERE
 from ..table.registry import operator
@@ -353,7 +354,7 @@ def _spherical_bessel_1_rule(g: Any, x: Any, ans: Any) -> Any:
 
 
 SPHERICAL_BESSEL_1 = unary("spherical_bessel_1", _spherical_bessel_1, _spherical_bessel_1_rule, signals=True)
-SINC = unary("sinc", np.sinc, lambda g, x: g * -math.pi * SPHERICAL_BESSEL_1(math.pi * x), signals=True)
+SINC = unary("sinc", in_single(np.sinc), lambda g, x: g * -math.pi * SPHERICAL_BESSEL_1(math.pi * x), signals=True)
 
 
 @operator(direct=True, inplace=SINC, also=("special.sinc",))

@@ -145,6 +145,8 @@ def _softmax_along(primitive: Primitive, input: Operand, dim: int, dtype: DTypeL
     x = converted(operand(input), dtype)
     place = dimension(dim, x.array.ndim)
     if x.array.dtype.kind not in FLOATING:
+        if not x.array.size:
+            return x.clone()  # as PyTorch: nothing is computed
         raise NotImplementedError(f"wanted a floating dtype, got {x.dtype}; give dtype=")
     return apply(primitive, (x,), {"dim": place})
 

@@ -144,6 +144,8 @@ MEDIAN_OF_ALL = Primitive(
 
 def _median(primitive: Primitive, input: Operand, dim: Dim | None, keepdim: bool) -> Tensor | ValuesIndices:
     x = operand(input)
+    if x.array.dtype.kind == "b" and x.array.size:
+        raise NotImplementedError("is not defined for bools")
     ignore_nan = primitive is NANMEDIAN
     if dim is None:
         return apply(MEDIAN_OF_ALL, (x,), {"ignore_nan": ignore_nan})
@@ -306,7 +308,7 @@ def _quantile(
     order = argsorted(array, last)
 
     def pick(at: Any) -> Tensor:
-        return apply(QUANTILE, (rows, new_tensor(order[mesh(at, last)])), {"dim": last, "keepdim": True})
+        return apply(QUANTILE, (rows, new_tensor(np.take_along_axis(order, at, last))), {"dim": last, "keepdim": True})
 
     result = pick(below)
     if interpolation in ("linear", "midpoint"):

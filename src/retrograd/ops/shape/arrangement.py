@@ -174,19 +174,29 @@ def repeat_interleave(
         if count < 0:
             raise RuntimeError(f"repeats must not be negative, got {count}")
         return apply(REPEAT_INTERLEAVE, (x,), {"repeats": count, "dim": place})
-    xp = array_module(x)
-    counts = backend_of(x.array).asarray(repeats.array if isinstance(repeats, Tensor) else repeats)
+    counts = repeats.array if isinstance(repeats, Tensor) else backend_of(x.array).asarray(repeats)
     length = x.array.shape[place]
     if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size not in (1, length):
         raise RuntimeError(f"wanted {length} integers for the repeats of {describe(x)}, got {describe(counts)}")
+    source = _repeated_positions(new_tensor(counts), length, output_size)
+    return apply(REPEAT_BY_COUNTS, (x,), {"index": Index((*(slice(None),) * place, source.array))})
+
+
+@batching.called_per_example
+def _repeated_positions(repeats: Tensor, length: int, total: int | None) -> Tensor:
+    """The positions 0, 1, .. ``length - 1``, each as often as ``repeats`` says.
+
+    Raises:
+        RuntimeError: a number of repeats is negative, or their sum is not ``total``.
+    """
+    counts, xp = repeats.array, array_module(repeats)
     if counts.size and int(counts.min().item()) < 0:
         raise RuntimeError("repeats must not be negative")
     ends = xp.broadcast_to(counts, (length,)).cumsum()
-    total = int(ends[-1].item()) if length else 0
-    if output_size is not None and output_size != total:
-        raise RuntimeError(f"output_size {output_size} does not match the sum of repeats {total}")
-    source = xp.searchsorted(ends, xp.arange(total), side="right")
-    return apply(REPEAT_BY_COUNTS, (x,), {"index": Index((*(slice(None),) * place, source))})
+    found = int(ends[-1].item()) if length else 0
+    if total is not None and total != found:
+        raise RuntimeError(f"output_size {total} does not match the sum of repeats {found}")
+    return new_tensor(xp.searchsorted(ends, xp.arange(found), side="right"))
 
 
 # Turning

@@ -467,8 +467,9 @@ def as_strided_scatter(
     >>> rg.as_strided_scatter(rg.zeros(4), rg.ones(2), (2,), (2,))
     tensor([1., 0., 1., 0.])
     """
-    out = _copied(operand(input))
-    part, src = as_strided(out, size, stride, storage_offset), operand(src, "src")
+    src = operand(src, "src")
+    out = batching.copy_to_write(operand(input), src)
+    part = as_strided(out, size, stride, storage_offset)
     if src.array.shape != part.array.shape:
         raise RuntimeError(f"expected src to have shape {part.array.shape}, the view's, got {describe(src)}")
     part.copy_(src)

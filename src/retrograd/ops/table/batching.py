@@ -53,6 +53,9 @@ def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, 
         if isinstance(column[0], tuple):
             parts = [joined(part) for part in zip(*column, strict=True)]
             return type(column[0])(*parts) if hasattr(column[0], "_fields") else tuple(parts)
+        shapes = sorted({x.array.shape for x in column})
+        if len(shapes) > 1:
+            raise RuntimeError(f"vmap: the results of the examples differ in shape: {shapes[0]} and {shapes[-1]}")
         stacked: Any = np.stack(list(column))
         return new_tensor(Batched(level, stacked[: level.size], True))
 
@@ -63,6 +66,15 @@ def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, 
                 for i in range(level.size or 1)
             ]
         )
+
+
+def copy_to_write(x: Tensor, value: Tensor) -> Tensor:
+    """A copy of ``x`` to write ``value`` into: one for each example where ``vmap`` maps the value."""
+    level = None if modes.level is None else modes.level.of((x, value))
+    if level is not None and level.maps(value) and not level.maps(x):
+        out: Tensor = value.new_empty(x.array.shape, dtype=x.array.dtype)
+        return out.copy_(x)
+    return x.clone()
 
 
 def moved(dims: Any, ndim: int) -> Any:

@@ -33,6 +33,10 @@ def failure(
         mismatch = _mismatch(function, args, kwargs)
         if mismatch:
             kind, reason = TypeError, mismatch
+    if kind in (RuntimeError, NotImplementedError):
+        beside = _number_for_tensor(name, function, args, kwargs)
+        if beside:
+            kind, reason = TypeError, f"{reason}; {beside}"
     failed = call_error(kind, name.strip("_") if name.startswith("__") else name, args, kwargs, reason)
     failed.__cause__ = error.__cause__ if hasattr(error, "reason") else error
     return failed
@@ -75,6 +79,40 @@ def _mismatch(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
             return f"argument {argument!r} must be {' or '.join(kinds)}, not {type(value).__name__}"
     return ""
 
+
+def _number_for_tensor(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Which argument is a Python number where PyTorch takes Tensors alone; empty where none is.
+
+    Operators take numbers there, too. But where such a call fails it is a TypeError, as in PyTorch.
+    """
+    short = name.rpartition(".")[2].strip("_")
+    if short in _TAKE_NUMBERS:
+        return ""
+    kwargs = {getattr(function, "other_names", {}).get(argument, argument): value for argument, value in kwargs.items()}
+    for place, (argument, value) in enumerate(signature(function).bind(*args, **kwargs).arguments.items()):
+        if place and short in _TAKE_NUMBERS_SECOND:
+            break
+        annotation = str(function.__annotations__.get(argument, "Any"))
+        if isinstance(value, (int, float, complex)) and annotation.partition(" ")[0] in ("Operand", "Tensor"):
+            return f"argument {argument!r} is a number, not a Tensor"
+    return ""
+
+
+# What PyTorch takes a number for: any operand, or any but the first.
+_TAKE_NUMBERS = frozenset(
+    str.split("""
+    add sub subtract mul multiply div divide true_divide floor_divide remainder pow float_power xlogy xlog1py where
+    bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift isin result_type zeta ldexp logical_and
+    setitem lerp index_fill masked_fill fill scatter full full_like new_full arange range linspace logspace normal
+    bernoulli
+    """)
+)
+_TAKE_NUMBERS_SECOND = frozenset(
+    str.split("""
+    fmod copysign eq ne lt le gt ge less greater less_equal greater_equal not_equal clamp clip clamp_min clamp_max rsub
+    searchsorted bucketize
+    """)
+)
 
 # Annotations that stand for one of the kinds below; choices are strings.
 _ALIASES = {"Operand": "Tensor", "Dim": "int", "Literal": "str"}

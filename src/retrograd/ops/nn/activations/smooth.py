@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.mutation import apply_inplace
 from ....core.primitive import apply1, apply2, operand
 from ....core.tensor import Tensor
 from ....kernels import SEVERAL, mapped
@@ -50,21 +51,24 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
     Derivative: ``g s (1 + input (1 - s))`` with ``s = sigmoid(input)``.
     Shape: any; the result has the input's.
-    Dtype: real floating; kept.
+    Dtype: floating and complex; kept.
 
     Args:
         input: the Tensor.
         inplace: write the result over the input.
 
     Raises:
-        NotImplementedError: the input is not real floating.
+        NotImplementedError: the input is of integers or bools.
 
     Source: Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units", 2018.
 
     >>> F.silu(rg.tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
     """
-    return activate(SILU, input, inplace)
+    x = operand(input)
+    if x.array.dtype.kind == "c":
+        return apply_inplace(SILU, x) if inplace else apply1(SILU, x)
+    return activate(SILU, x, inplace)
 
 
 FEW = 128  # numbers for which one call of a slow function takes less time than several of fast ones

@@ -36,7 +36,12 @@ CASES = [
     Case("log10", unary_calls(positive), np.log10, edge_calls=at(0.0, -1.0, INF)),
     Case("log1p", unary_calls(uniform(-0.7, 3.0)), np.log1p, edge_calls=at(-1.0, -2.0, 1e-20, INF)),
     Case("sigmoid", unary_calls(also=complex_normal), edge_calls=at(-1000.0, 1000.0, -INF, INF, NAN)),
-    Case("logaddexp", binary_calls(number=False), np.logaddexp, edge_calls=LOGADDEXP_EDGES),
+    Case(
+        "logaddexp",
+        binary_calls(number=False, also=complex_normal),
+        lambda x, y: np.log(np.exp(x) + np.exp(y)) if np.iscomplexobj(x) else np.logaddexp(x, y),
+        edge_calls=LOGADDEXP_EDGES,
+    ),
     Case("logaddexp2", binary_calls(number=False), np.logaddexp2, edge_calls=LOGADDEXP_EDGES),
     Case(
         "xlogy",
