@@ -70,8 +70,11 @@ class Walk:
     below may be recorded there.
     """
 
-    def __init__(self, wanted: set[Any] | None, retain_graph: bool, create_graph: bool, copied: bool = True) -> None:
+    def __init__(
+        self, wanted: set[Any] | None, retain_graph: bool, create_graph: bool, copied: bool = True, beyond: bool = True
+    ) -> None:
         self.wanted = wanted
+        self.beyond = beyond  # whether it goes on from a wanted node to others, which that was computed from
         self.copied = copied  # whether what ``wanted`` gets is nobody else's, for the caller to write to
         self.retain_graph = retain_graph
         self.create_graph = create_graph
@@ -186,6 +189,8 @@ class Walk:
         if wanted is not None:
             leading = leading_to(wanted, order)
             useful = self.useful = leading | wanted
+            if not self.beyond:
+                leading -= wanted
         cotangents: dict[Any, Any] = {}
         summed: set[Any] = set()  # nodes and leaves whose cotangent is a sum that the walk itself made
         for root, g in roots:
@@ -467,6 +472,7 @@ def differentiate(
     inputs: Sequence[Tensor] | None,
     retain_graph: bool | None,
     create_graph: bool,
+    beyond: bool = True,
 ) -> dict[Any, Any]:
     """Check the roots and walk; the gradients of ``inputs`` by their edges, or with None into ``.grad`` of leaves."""
     for index, x in enumerate(inputs or ()):
@@ -475,7 +481,7 @@ def differentiate(
     roots = root_cotangents(caller, outputs, cotangents, create_graph)
     wanted = None if inputs is None else {edge_of(x) for x in inputs}
     retain = create_graph if retain_graph is None else retain_graph
-    return Walk(wanted, retain, create_graph).run(roots)
+    return Walk(wanted, retain, create_graph, beyond=beyond).run(roots)
 
 
 def root_cotangents(
