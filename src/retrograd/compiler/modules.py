@@ -52,9 +52,10 @@ def compile(
     It may be a function of Tensors, a Module, or a whole training step: forward, ``backward()``, clipping, the
     optimizer's step, statistics and random numbers. Results, and everything that it changes, are the eager function's.
     What the trace assumed is guarded: shapes, dtypes, modes, hooks, the Tensors and other objects that it reads, and
-    numbers, which become inputs when they vary. Where something differs it is traced again. What Python does besides
-    (``print``, appending to a list) happens in the trace alone. Surroundings are what the code can name; what it reads
-    by names made while running, from files, the environment or a clock is kept as it was.
+    numbers, which become inputs when they vary. NumPy arrays from outside are compared in each call; those of more than
+    64 KiB that a variable holds are read in each call instead. Where something differs it is traced again. What Python
+    does besides (``print``, appending to a list) happens in the trace alone. Surroundings are what the code can name;
+    what it reads by names made while running, from files, the environment or a clock is kept as it was.
 
     Args:
         model: the function or the module; left out, a decorator is returned. A module gives one that shares everything
