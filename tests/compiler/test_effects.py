@@ -225,3 +225,78 @@ def test_what_a_step_makes_is_made_anew_in_every_call(what):
         return w.tolist(), outer.param_groups[0]["lr"]
 
     assert values(True) == values(False)
+
+
+def test_tensors_that_share_the_memory_of_a_written_one_follow_it_in_replays():
+    """The trace met ``w`` while a graph needed its values, so that the program gives ``w`` other memory."""
+    w = rg.tensor([1.0, 2.0], requires_grad=True)
+
+    @rg.compile
+    def f(x):
+        with rg.no_grad():
+            w.mul_(0.5)
+        return x * w
+
+    x = rg.ones(2, requires_grad=True)
+    result = [f(x)]  # its graph lives on
+    result.append(f(x))
+    alias, part = w.detach(), w.detach()[1:]
+    for _ in range(3):
+        result.append(f(x))
+        assert alias.tolist() == w.tolist() and part.tolist() == w.tolist()[1:]
+
+
+def test_what_a_trace_could_not_record_may_write_into_shared_memory():
+    base = rg.ones(2, 2)
+    row = base[1]
+
+    def f(x):
+        y = x * base
+        z = y.sum() + (1.0 if y.sum() > 0 else 2.0)
+        base.diagonal().zero_()
+        return z + base.sum()
+
+    compiled = rg.compile(f, fallback=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = [compiled(rg.ones(2, requires_grad=True)) for _ in range(4)]
+    assert [result.item() for result in results] == [7.0, 5.0, 5.0, 5.0]
+    assert row.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("lr", [0.5, rg.tensor(0.5)], ids=["number", "Tensor"])
+def test_a_method_that_sets_options_of_an_optimizer_sets_them_in_every_call(lr):
+    class Trainer:
+        def __init__(self):
+            self.w = nn.Parameter(rg.ones(2))
+            self.optimizer = rg.optim.SGD([self.w], lr=rg.tensor(0.1))
+
+        def set_rate(self):
+            for group in self.optimizer.param_groups:
+                group["lr"] = 0.25
+
+        def step(self, x):
+            self.set_rate()
+            self.optimizer.zero_grad()
+            (x * self.w).sum().backward()
+            self.optimizer.step()
+
+        def rate(self):
+            return self.optimizer.param_groups[0]["lr"]
+
+    class Scaled(Trainer, nn.Module):
+        def __init__(self):
+            nn.Module.__init__(self)
+            Trainer.__init__(self)
+
+        forward = Trainer.step
+
+    eager, compiled, module = Trainer(), Trainer(), Scaled()
+    steps = eager.step, rg.compile(compiled.step), rg.compile(module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they run eagerly in the end
+        for _ in range(6):
+            for trainer, step in zip((eager, compiled, module), steps, strict=True):
+                step(rg.ones(2))
+                assert trainer.w.tolist() == eager.w.tolist() and trainer.rate() == 0.25
+                trainer.optimizer.param_groups[0]["lr"] = lr

@@ -206,3 +206,46 @@ def test_functions_with_derivatives_of_their_own_are_compiled():
         f(x).sum().backward()
         assert x.grad.tolist() == [6.0 * number**2] * 2
     assert f.traces == 1 and not f.why
+
+
+@pytest.mark.parametrize("between", [lambda x: x.view(3), lambda x: x.flip(0), lambda x: x + 1, lambda x: x.exp()])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_an_argument_that_was_computed_from_another_gets_no_part_of_its_gradient(between, dynamic):
+    """``f(x, g(x))``: backward adds what flows through ``g``, which the program must not have added already."""
+
+    def f(x, y):
+        return (x * y.sin()).sum(), x + y
+
+    found = []
+    for wrapped in (f, rg.compile(f, dynamic=dynamic)):
+        for _ in range(3):
+            x = rg.tensor([1.0, 2.0, 3.0], dtype=rg.float64, requires_grad=True)
+            total, both = wrapped(x, between(x))
+            (g,) = rg.autograd.grad(total + (both**3).sum(), x, create_graph=True)
+            (h,) = rg.autograd.grad((g**2).sum(), x)
+            found.append((g.tolist(), h.tolist()))
+    np.testing.assert_allclose(found[3:], found[:3], rtol=1e-12)
+    assert wrapped.traces == 1
+
+
+def test_a_captured_tensor_that_an_argument_was_computed_from_does_not_either():
+    w = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+    f = rg.compile(lambda y: (y * w).sum())
+    for _ in range(3):
+        (g,) = rg.autograd.grad(f(w * 3), w)
+        assert g.tolist() == [6.0, 12.0]
+
+
+def test_a_result_that_is_returned_twice_is_one_tensor_in_every_call():
+    def f(x):
+        y = x * 2
+        return y, [y, x], {"y": y}
+
+    compiled = rg.compile(f)
+    for requires in (False, False, True, True):
+        x = rg.ones(2, requires_grad=requires)
+        y, nest, named = compiled(x)
+        assert y is nest[0] is named["y"] and nest[1] is x
+        if requires:
+            (y + nest[0] * 3).sum().backward()
+            assert x.grad.tolist() == [8.0, 8.0]

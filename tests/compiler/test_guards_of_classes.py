@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from operator import attrgetter
 
 import pytest
@@ -246,3 +246,31 @@ def test_what_is_read_through_a_class_is_guarded(name, monkeypatch):
         x = rg.ones(3, requires_grad=True)
         assert compiled(x).tolist() == function(x).tolist()
     assert compiled.entries
+
+
+def test_default_values_that_are_exchanged_are_seen():
+    def scaled(x, *, by=1.0):
+        return x * by
+
+    double = partial(scaled, by=2.0)
+    f = rg.compile(lambda x: scaled(x) + double(x))
+    x = rg.ones(1)
+    assert f(x).item() == f(x).item() == 3.0
+    scaled.__kwdefaults__ = {"by": 10.0}
+    assert f(x).item() == 12.0
+    double.keywords["by"] = 5.0
+    assert f(x).item() == 15.0
+
+
+def test_hooks_on_all_modules_are_seen_to_come_and_go():
+    linear = rg.nn.Linear(1, 1, bias=False)
+    linear.weight.data.fill_(2.0)
+    f = rg.compile(lambda x: linear(x))
+    x = rg.ones(1)
+    assert f(x).item() == f(x).item() == 2.0
+    handles = [rg.nn.modules.module.register_module_forward_hook(lambda module, args, result: result + 1)]
+    handles.append(rg.nn.modules.module.register_module_forward_pre_hook(lambda module, args: (args[0] * 3,)))
+    assert f(x).item() == f(x).item() == 7.0
+    for handle in handles:
+        handle.remove()
+    assert f(x).item() == 2.0

@@ -49,3 +49,46 @@ def test_zeros_in_a_numpy_array_from_outside_have_a_sign():
     assert compiled(rg.ones(1)).item() == np.inf
     array[0] = -0.0
     assert compiled(rg.ones(1)).item() == -np.inf
+
+
+@pytest.mark.parametrize("kind", ["global", "argument"])
+def test_a_number_that_has_varied_is_still_told_from_one_of_another_type(kind):
+    """A variable that has become an input of the program takes numbers of its type alone."""
+
+    def f(x, n=None):
+        return rg.full((2,), holder.n if n is None else n) + x
+
+    holder = types.SimpleNamespace(n=1.0)
+    compiled = rg.compile(f)
+    x = rg.ones(2, dtype=rg.int32)
+    for n in (1.0, 2.0, 3.0, 4, 5, True, np.float64(2.0), rg.tensor(1.5), 6.0):
+        holder.n = n
+        arguments = (x,) if kind == "global" else (x, n)
+        assert repr(compiled(*arguments)) == repr(f(*arguments))
+
+
+@pytest.mark.parametrize("fallback", [True, False])
+def test_code_that_asks_for_the_type_of_a_number_gets_that_of_the_number(fallback):
+    n = 1.0
+
+    def of_variable(x):
+        return x * 2 if type(n) is float else x * 3
+
+    def of_argument(x, k):
+        return x * len(type(k).__name__)
+
+    def of_element(x):
+        return x * len(type(x.sum().item()).__name__)
+
+    x = rg.ones(2)
+    first, second, third = (rg.compile(f, fallback=fallback) for f in (of_variable, of_argument, of_element))
+    for k in (1.0, 2.0, 3.0, 4.0):
+        n = k
+        assert first(x).tolist() == [2, 2]
+        assert second(x, k).tolist() == [5, 5]
+    if fallback:
+        with pytest.warns(UserWarning, match="runs eagerly: reads the number"):
+            assert [third(x).tolist() for _ in range(4)] == [[5, 5]] * 4
+    else:
+        with pytest.raises(rg.compiler.DataDependent, match="reads the number"):
+            third(x)

@@ -1,5 +1,7 @@
 """Regions: runs of small instructions as one compiled function."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -235,3 +237,29 @@ def test_products_take_numbers_too_small_for_full_precision_as_eager_ones_do(siz
         assert rg.equal(compiled(x, y), function(x, y))
     assert regions(compiled)
     assert np.float32(1e-40) * np.float32(1) > 0
+
+
+def test_a_pass_over_a_long_loop_takes_time_in_proportion_to_its_length():
+    """Counted are the comparisons of places, of which there were as many as the square of the length."""
+
+    def steps(length):
+        def f(x, h):
+            for _ in range(length):
+                x = x + h * rg.sin(x) * 0.5
+            return x.sum()
+
+        compiled = rg.compile(f)
+        calls = 0
+
+        def count(frame, event, argument):
+            nonlocal calls
+            calls += event == "call" and frame.f_code.co_filename.endswith(("native/fusing.py", "native/regions.py"))
+
+        sys.setprofile(count)
+        try:
+            compiled(rg.ones(2, requires_grad=True), rg.tensor(0.1))
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert steps(120) < 3 * steps(60)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ..core.fallback import legacy_names
 from .compiled import Compiled as Compiled
-from .compiled import compile as compile
 from .modes import set_stance as set_stance
+from .modules import compile as compile
 from .program import Instruction as Instruction
 from .program import Program as Program
 from .program import Value as Value

@@ -45,6 +45,27 @@ def imports_of(code: types.CodeType) -> tuple[str, ...]:
     return tuple(step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
 
 
+@lru_cache(1 << 14)
+def mentioned_in(code: types.CodeType) -> frozenset[str]:
+    """The names in ``co_names`` of the code and of the functions inside it."""
+    inner = [mentioned_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return frozenset(code.co_names).union(*inner)
+
+
+def reached(methods: list[tuple[str, frozenset[str]]], names: set[str]) -> set[str]:
+    """The names that code mentions which calls the functions ``names``, those included that these may call.
+
+    Args:
+        methods: the names of functions, and what each of them mentions. Special methods may be called by any code.
+        names: what is called.
+    """
+    found, rest = set(names), methods
+    while called := [method for method in rest if method[0] in found or method[0].startswith("__")]:
+        rest = [method for method in rest if method not in called]
+        found = found.union(*[mentioned for _, mentioned in called])
+    return found
+
+
 @lru_cache(1 << 12)
 def is_stdlib(file: str) -> bool:
     """Whether a file is one of Python's own library, whose functions nobody changes."""
@@ -52,10 +73,14 @@ def is_stdlib(file: str) -> bool:
 
 
 @lru_cache(1 << 14)
-def asks_identity(code: types.CodeType) -> bool:
-    """Whether the code has ``x is True`` or the like."""
+def asks_exactly(code: types.CodeType) -> frozenset[type]:
+    """The types of which the code wants objects and no stand-ins: for ``x is True`` or ``type(x) is float``."""
+    names = {"type", *code.co_names}.intersection(globals_of(code))
+    if "type" in names and ("__name__" in code.co_names or not names.isdisjoint(("int", "float", "complex", "bool"))):
+        return frozenset((bool, int, float, complex))
     steps = list(dis.get_instructions(code))
-    return any(
+    identity = any(
         step.opname == "IS_OP" and type(before.argval) is bool and before.opname == "LOAD_CONST"
         for before, step in pairwise(steps)
     )
+    return frozenset((bool,)) if identity else frozenset()

@@ -6,7 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache, partial, update_wrapper
+from functools import cache, update_wrapper
 from logging import getLogger
 from threading import RLock
 from typing import Any
@@ -14,7 +14,6 @@ from weakref import WeakSet
 
 import numpy as np
 
-from ..core import tensor
 from ..core.backward import Walk
 from ..core.devices import backend_of, is_array
 from ..core.graph import edge_of, reachable
@@ -23,7 +22,6 @@ from ..core.storage import sharers
 from ..core.tensor import Tensor
 from ..func.nests import Structure, flatten
 from ..kernels.machine.settings import turned_on
-from ..nn.module import Module
 from ..nn.parameter import Parameter
 from .arguments import Copies
 from .differences import difference, left_behind, modes_now
@@ -32,7 +30,6 @@ from .entry import Entry, Lifted, Result, Trace
 from .escapes import KEPT, containers, kept_outside
 from .guards import Place, Surroundings, Wrapper, is_iterator
 from .modes import tracing_with
-from .modules import compiled_module
 from .program import Value
 from .real import as_real
 from .replay import Miss
@@ -44,7 +41,6 @@ from .tracer import ELSEWHERE, Tracer
 GIVEN_UP = 3  # traces one after the other without a program, after which a function runs eagerly
 LIMIT = 8  # programs that a function keeps
 MAX_OPERATORS = 10_000  # of one program, which takes a quarter of a minute to compile, and less if they are alike
-_MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # Tensors are lifted for all threads
 _log = getLogger("retrograd.compiler")
@@ -276,7 +272,8 @@ class Compiled(Wrapper):
         Numbers that vary are inputs, unless they are ``fixed``.
         """
         surroundings = Surroundings(self.function, leaves)
-        tracer = Tracer(not self.fallback, self.max_operators, surroundings.exact_bools)
+        tracer = Tracer(not self.fallback, self.max_operators, surroundings.exact)
+        fixed = fixed or float in surroundings.exact
         program = tracer.program
         free_leaves = set() if fixed else self._free_leaves(leaves, structure)
         free = [] if fixed else self._free_places(surroundings)
@@ -296,10 +293,12 @@ class Compiled(Wrapper):
                 tracer.lift(tensor_)
                 if tensor_._requires and tensor_._node is None:
                     tracer.lift_grad(tensor_)
-            for array in surroundings.arrays:
+            for array, _ in surroundings.arrays:
                 tracer.known[id(array)] = array
             for place in surroundings.iterators:
                 places.append((place, place.value, Watched(place.value, tracer)))
+            for place in surroundings.large_arrays:
+                places.append((place, place.value, self._input(tracer, place.value, ("place", place))))
             for place in free:
                 places.append((place, place.value, self._input(tracer, place.value, ("place", place))))
             _exchange(places)
@@ -389,8 +388,9 @@ class Compiled(Wrapper):
             made: Any = Traced(tracer, value, node)
         else:
             node = tracer.program.value(value)
-            tracer.from_python.add(node)
             made = Number(tracer, value, node)
+        if type(made) is Number or source[0] == "place":
+            tracer.from_python.add(node)
         tracer.program.inputs.append((node, source))
         return made
 
@@ -405,9 +405,12 @@ class Compiled(Wrapper):
             roots[entry.node.root] = ("tensor", entry.tensor) if index is None else ("argument", index)
             if entry.tensor._grad is not None:
                 grads[id(entry.tensor._grad)] = roots[entry.node.root]
-        for x in found:
+        numbers: dict[int, int] = {}  # of the results that are Tensors
+        for number, x in enumerate(found):
             node = tracer.node_of_result(x)
-            if isinstance(x, Tensor) and id(x) in arguments:
+            if isinstance(x, Tensor) and numbers.setdefault(id(x), number) != number:
+                results.append(Result("again", numbers[id(x)]))
+            elif isinstance(x, Tensor) and id(x) in arguments:
                 results.append(Result("argument", arguments[id(x)]))
             elif id(x) in grads:
                 if x._requires:
@@ -456,7 +459,7 @@ class Compiled(Wrapper):
             tracer.program.inputs.append((node, ("cotangent", len(cotangents))))
             cotangents.append(node)
             roots.append((edge_of(x), Traced(tracer, ones, node)))
-        gradients = Walk(set(wanted), True, False).run(roots)
+        gradients = Walk(set(wanted), True, False, beyond=False).run(roots)
         if not tracer.recording:  # the walk has met what cannot be written down
             return None, [], []
         gradients_of = [(gradients.get(edge), source) for edge, source in wanted.items()]
@@ -528,73 +531,3 @@ def _casts() -> tuple[Any, ...]:
     """Which casts autocast makes on this thread; nothing where nobody has asked for it."""
     autocast = sys.modules.get("retrograd.compat.autocast")
     return autocast.casts() if autocast is not None else ()
-
-
-def compile(
-    model: Any = None,
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    backend: Any = None,
-    mode: str | None = None,
-    options: Any = None,
-    disable: bool = False,
-    fallback: bool | None = None,
-    limit: int = LIMIT,
-    max_operators: int = MAX_OPERATORS,
-) -> Any:
-    """Trace a function at its first call, and replay the program that it is at the others.
-
-    It may be a function of Tensors, a Module, or a whole training step: forward, ``backward()``, clipping, the
-    optimizer's step, statistics and random numbers. Results, and everything that it changes, are the eager function's.
-    What the trace assumed is guarded: shapes, dtypes, modes, hooks, the Tensors and other objects that it reads, and
-    numbers, which become inputs when they vary. Where something differs it is traced again. What Python does besides
-    (``print``, appending to a list) happens in the trace alone. Surroundings are what the code can name; what it reads
-    by names made while running, from files, the environment or a clock is kept as it was.
-
-    Args:
-        model: the function or the module; left out, a decorator is returned. A module gives one that shares everything
-            with it, and whose calls are compiled.
-        fullgraph: what depends on the elements of Tensors is an error, also under ``retrograd run``.
-        dynamic: let batch sizes and lengths vary within one program. A new size is run eagerly once, and compared with
-            what the program does at others; one that comes often has a program of its own besides, in which loops are
-            fused. Left out, each shape has a program of its own until there are ``limit`` of them; False, always, but
-            for dims that ``compiler.mark_dynamic`` has marked.
-        backend, mode, options: PyTorch's, without effect. A backend that is a function is not called, with a warning.
-        disable: return the function as it is.
-        fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
-            an error. By default so only under ``retrograd run``, without ``fullgraph``.
-        limit: how many programs are kept, for different shapes, modes and numbers.
-        max_operators: how many operators, forward and backward, a program may have. A longer call, such as a loop of
-            many steps, runs eagerly, as do all later ones, with one warning.
-
-    Raises:
-        TypeError: it cannot be called.
-        RuntimeError: PyTorch has no such mode, or there are both a mode and options.
-
-    >>> @rg.compile
-    ... def square_sum(x):
-    ...     return (x * x).sum()
-    >>> square_sum(rg.ones(3)), square_sum(rg.full((3,), 2.0))
-    (tensor(3.), tensor(12.))
-    """
-    if mode is not None and (mode not in _MODES or options):
-        what = "there are options besides" if mode in _MODES else f"wanted one of {', '.join(_MODES)}"
-        raise RuntimeError(f"compile: mode {mode!r}: {what}")
-    if model is None:
-        return partial(
-            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, disable=disable, fallback=fallback,
-            limit=limit, max_operators=max_operators,
-        )  # fmt: skip
-    if not callable(model):
-        raise TypeError(f"compile: wanted a function or a module, got {type(model).__name__}")
-    if disable or isinstance(model, Compiled):
-        return model
-    if callable(backend):
-        warnings.warn(f"compile: the backend {backend!r} is not called: programs are Retrograd's own", stacklevel=2)
-    if fallback is None:
-        fallback = not (fullgraph or tensor.arrays_keep_dtype)
-    if isinstance(model, type):
-        raise TypeError(f"compile: wanted a function or a module, got the class {model.__name__}")
-    made = Compiled(model, bool(fallback), dynamic, limit, max_operators)
-    return compiled_module(model, made) if isinstance(model, Module) else made

@@ -15,7 +15,7 @@ from ..core.graph import edge_of, new_node
 from ..core.modes import enable_grad, modes
 from ..core.primitive import Primitive, apply, attach
 from ..core.quiet import silent
-from ..core.storage import is_saved, is_writable, share, storage_of
+from ..core.storage import is_saved, is_writable, share, sharers, storage_of
 from ..core.tensor import Tensor, new_tensor
 from ..func.nests import Structure, flatten
 from ..kernels.machine.ahead import ahead
@@ -23,7 +23,7 @@ from ..ops.make.generators import Generator, default_generator
 from .cuda import Graph, fused
 from .cuda import Module as Kernels
 from .differences import modes_now
-from .effects import hooks_of, run_step
+from .effects import give_array, hooks_of, run_step
 from .guards import Surroundings
 from .native import compiled_regions
 from .passes import optimized
@@ -38,7 +38,7 @@ from .sizes import NEW, Sizes
 class Result:
     """A leaf of what the function returns: ``kind`` is tensor, array or number (of ``value``), or ``same`` object.
 
-    Or it is an ``argument`` of that number, or the ``gradient`` that a leaf has then.
+    Or it is an ``argument`` of that number, the result of that number ``again``, or the ``gradient`` that a leaf has.
 
     ``requires`` where a gradient flows to it, and ``alias``: the Tensor, or the number of the argument or of the other
     result, whose memory a Tensor shares.
@@ -167,6 +167,8 @@ class Entry:
         self.results = trace.results
         self.width = len(handed_out)
         self.written = self._written_tensors(forward)
+        moved = [step.args[0] for step in forward if step.function is give_array]
+        self.moved = [("argument", dict(every)[x][1]) if type(x) is Value else ("tensor", x) for x in moved]
         self.undo, self.generators = self._to_undo(forward)
         self.enter = self._entered(every)
         self.primitive: Primitive | None = None
@@ -185,7 +187,8 @@ class Entry:
         lines = [f"modes.grad_enabled is {modes.grad_enabled}", f"modes.inference is {modes.inference}"]
         names["default_dtype"] = dtypes.get_default_dtype()
         lines.append("dtypes._default_float is default_dtype")
-        lines += trace.surroundings.check(trace.free, names)
+        large = {id(what.value) for value, (kind, what) in inputs if kind == "place" and value.shape is not None}
+        lines += trace.surroundings.check(trace.free, large, names)
 
         def named(value: Any) -> str:
             name = f"h{len(names)}"
@@ -289,6 +292,8 @@ class Entry:
                 takes.append(f"x{what}")
             elif kind == "place":
                 takes.append(f"{named(what)}.value")
+                if value.shape is not None:
+                    body.append(f"if not ({fits(takes[-1], value)}): return None")
             elif kind == "constant":
                 takes.append(named(what))
             elif kind == "slot":
@@ -376,7 +381,8 @@ class Entry:
             x = source[1] if source[0] == "tensor" else self._tensor_of(source, leaves)
             if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not is_writable(x.array)):
                 return False
-        return True
+        # Tensors that share the memory of one that is given other memory may have to follow it.
+        return not any(len(sharers(self._tensor_of(source, leaves))) > 1 for source in self.moved)
 
     def _count_writes(self, leaves: Sequence[Any]) -> None:
         for source in self.written:
@@ -404,6 +410,8 @@ class Entry:
                 made.append(result.value)
             elif result.kind == "argument":
                 made.append(leaves[result.value])
+            elif result.kind == "again":
+                made.append(made[result.value])
             elif result.kind == "gradient":
                 made.append(self._tensor_of(result.value, leaves)._grad)
             else:
@@ -526,7 +534,7 @@ class Entry:
         outputs = [x for x, result in zip(outputs, self.results, strict=True) if result.requires]
         inputs = [leaves[what] if kind == "argument" else what for kind, what in self.operands]
         targets = [x for x, need in zip(inputs, needs, strict=True) if need]
-        found = differentiate(self.label, outputs, list(gs), targets, True, True)
+        found = differentiate(self.label, outputs, list(gs), targets, True, True, beyond=False)
         return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
 
     def _versions(self, leaves: Sequence[Any]) -> list[int]:
@@ -536,7 +544,8 @@ class Entry:
 
     def _numbers(self, arrays: Sequence[Any]) -> list[Any]:
         """The variables that are inputs, in a call."""
-        return [arrays[index] for index, source in enumerate(self.sources) if source[0] == "place"]
+        found = [arrays[index] for index, source in enumerate(self.sources) if source[0] == "place"]
+        return [x for x in found if not is_array(x)]
 
 
 def _parts(instructions: list[Instruction]) -> list[Instruction]:

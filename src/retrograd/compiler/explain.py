@@ -104,7 +104,7 @@ def _inputs(inputs: Iterable[tuple[Value, tuple[str, Any]]]) -> str:
         "argument": "arguments",
         "tensor": "Tensors from outside",
         "grad": "gradients",
-        "place": "numbers",
+        "place": "variables",
         "constant": "constants",
     }
     parts = [

@@ -18,12 +18,14 @@ from functools import partial
 from operator import attrgetter
 from threading import local
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from ..core.devices import is_array
 from ..core.tensor import Tensor
-from .codes import asks_identity, functions_in, globals_of, imports_of, is_stdlib, texts_in
+from ..nn import everywhere
+from .codes import asks_exactly, functions_in, globals_of, imports_of, is_stdlib, mentioned_in, reached, texts_in
 from .effects import hooks_of
 from .program import Value
 from .real import same_number
@@ -33,6 +35,8 @@ _BUILTIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque, bytearray, array.array)
 _SMALL = 1 << 16  # bytes of an array whose elements are compared
 _PACKAGE = __name__.partition(".")[0] + "."
+_PARTS = "__code__", "__defaults__", "__kwdefaults__"
+_OPTIONS = frozenset(("param_groups", "get_last_lr"))  # by which code reads an optimizer's options
 _MANY = 4096
 _DEEP = 24
 
@@ -130,13 +134,13 @@ class Surroundings:
         self.places: dict[tuple[int, Any], tuple[Place, Any]] = {}
         self.lists: list[tuple[Any, Any]] = []  # containers and objects whose contents must stay
         self.tensors: list[Tensor] = []
-        self.arrays: list[np.ndarray[Any, Any]] = []
+        self.arrays: list[tuple[Any, Any]] = []  # with what is compared of their elements, of which nothing tells
         self.absent: list[tuple[dict[str, Any], frozenset[str]]] = []  # attributes that objects have not, yet
         self.options: list[tuple[dict[str, Any], str, Any]] = []  # of optimizers, where the function reads them
-        self.functions: list[tuple[Any, types.CodeType, Any]] = []  # with code and defaults, which tools replace
+        self.functions: list[tuple[Any, dict[str, Any]]] = []  # with code and defaults, which tools replace
         self.kinds: list[tuple[Any, type]] = []  # objects with their classes
         self.random: list[Any] = [random, np.random]  # what draws random numbers that no replay would draw
-        self.exact_bools = False  # whether the code asks for True or False by ``is``
+        self.exact: frozenset[type] = frozenset()  # of which the code wants no stand-ins
         self.unseen = False  # whether there are iterators in containers, which cannot be watched
         self._seen: dict[int, Any] = {}
         self._codes: set[Any] = set()
@@ -144,7 +148,8 @@ class Surroundings:
         self._objects: list[Any] = []
         self._classes: list[type] = []  # whose code is searched last, which may be much
         self._optimizers: list[Any] = []
-        self._reads_options = False  # whether code that is called by name reads an optimizer's options
+        self._member = ""  # the name in a class of the method that is visited
+        self._of_methods: list[tuple[str, frozenset[str]]] = []  # what they mention; "forward" for all other code
         self._of_class = 0  # of whose methods not all are called
         self._visit(function, 0)
         for x in arguments:
@@ -158,9 +163,9 @@ class Surroundings:
                 self._code_of_class(self._classes.pop())
             for x in self._objects:  # attributes by the names that any of the codes mentions
                 self._attributes(x)
-        if self._reads_options:
+        if self._optimizers and not _OPTIONS.isdisjoint(reached(self._of_methods, {"forward"})):
             for group in [group for x in self._optimizers for group in x.param_groups]:
-                self.options += [(group, name, value) for name, value in group.items() if isinstance(value, _PLAIN)]
+                self.options += [(group, name, value) for name, value in group.items() if name != "params"]
         for x in self._objects:
             if hasattr(x, "__dict__") and not isinstance(x, (type, types.ModuleType, local)):
                 self.absent.append((vars(x), frozenset(self._names.difference(vars(x)))))
@@ -197,13 +202,13 @@ class Surroundings:
         elif _module_of(kind) == "functools" and hasattr(x, "__wrapped__"):  # lru_cache
             self._visit(x.__wrapped__, depth + 1)
         elif isinstance(x, partial):
-            for part in (x.func, *x.args, *x.keywords.values()):
+            for part in (x.func, x.keywords, *x.args):
                 self._visit(part, depth + 1)
         elif kind is types.BuiltinMethodType:
             if not isinstance(x.__self__, types.ModuleType):
                 self._visit(x.__self__, depth + 1)
         elif is_array(x):
-            self.arrays.append(x)
+            self.arrays.append((x, _elements(x)))
         elif isinstance(x, _RANDOM):
             self.random.append(x)
         elif isinstance(x, _CONTAINERS):
@@ -242,24 +247,25 @@ class Surroundings:
         if str(function.__module__).startswith(_PACKAGE) or pythons and "." not in function.__qualname__:
             return
         if not pythons:
-            self.functions.append((function, code, function.__defaults__))
+            parts = _PARTS if code.co_kwonlyargcount else _PARTS[:2]
+            self.functions.append((function, {part: getattr(function, part) for part in parts}))
         if function.__kwdefaults__:
             self.lists.append((function.__kwdefaults__, _contents(function.__kwdefaults__)))
         if function.__dict__:
             self._objects.append(function)
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._visit(default, depth + 1)
+        called = {code.co_name, self._member} if self._of_class else {"forward"}
+        self._of_methods += [(name, mentioned_in(code)) for name in called]
         self._code(code, function.__globals__, depth)
 
     def _code(self, code: types.CodeType, names: dict[str, Any], depth: int) -> None:
         if code in self._codes:
             return
         self._codes.add(code)
-        self.exact_bools = self.exact_bools or asks_identity(code)
+        self.exact |= asks_exactly(code)
         texts = list(texts_in(code.co_consts))
         self._names.update(code.co_names, texts)  # getattr(x, "name")
-        if not self._of_class and not {"param_groups", "get_last_lr"}.isdisjoint(code.co_names):
-            self._reads_options = True
         for name in (*globals_of(code), *(texts if "globals" in code.co_names else ())):
             if name in names:
                 self._place(Place(names, name), depth)
@@ -289,8 +295,8 @@ class Surroundings:
     def _visit_methods(self, x: Any, depth: int) -> None:
         for base in type(x).__mro__:
             if not _module_of(base).startswith(_PACKAGE) and base is not object:
-                for name, member in vars(base).items():
-                    if name == "__init__":
+                for self._member, member in vars(base).items():
+                    if self._member == "__init__":
                         continue
                     for found in functions_in(member):
                         self._visit(found, depth + 1)
@@ -304,7 +310,7 @@ class Surroundings:
             if where.startswith((_PACKAGE, "numpy.")) or where in ("builtins", "numpy", "typing"):
                 continue
             self._names.update(vars(base).get("__match_args__", ()))
-            for member in list(vars(base).values()):
+            for self._member, member in list(vars(base).items()):
                 for found in functions_in(member):
                     if not is_stdlib(found.__code__.co_filename):
                         self._visit(found, 3)
@@ -316,6 +322,10 @@ class Surroundings:
         A list or dict is seen only where the code names it: some programs collect there what their steps return.
         """
         fields = vars(module)
+        if id(everywhere) not in self._seen:  # hooks on all modules
+            self._seen[id(everywhere)] = everywhere
+            for hooks in everywhere.at_calls:
+                self._visit(hooks, depth)
         for table in ("_parameters", "_buffers", "_modules"):
             entries = fields[table]
             self.lists.append((entries, _contents(entries)))
@@ -384,6 +394,13 @@ class Surroundings:
                 yield place
 
     @property
+    def large_arrays(self) -> Iterator[Place]:
+        """The places that hold arrays which are too large to compare: programs read them anew in each call."""
+        for place, value in self.places.values():
+            if type(value) is np.ndarray and value.nbytes > _SMALL and not value.dtype.hasobject:
+                yield place
+
+    @property
     def iterators(self) -> Iterator[Place]:
         """The places that hold generators and other iterators, whose state nobody can compare."""
         for place, value in self.places.values():
@@ -405,9 +422,12 @@ class Surroundings:
         for group, name, before in self.options:
             if not _alike(group.get(name), before):
                 return f"{name!r} of an optimizer is {group.get(name)!r}, it was {before!r}"
-        for function, code, defaults in self.functions:
-            if function.__code__ is not code or function.__defaults__ is not defaults:
+        for function, parts in self.functions:
+            if any(getattr(function, part) is not value for part, value in parts.items()):
                 return f"{function.__qualname__}() has other code or default arguments"
+        for x, before in self.arrays:
+            if before is not None and not _same_elements(x, before):
+                return "a NumPy array has other elements"
         for x, kind in self.kinds:
             if type(x) is not kind:
                 return f"a {kind.__name__} is a {type(x).__name__} now"
@@ -441,8 +461,11 @@ class Surroundings:
             found.append(f"the contents of {len(self.lists)} containers: parameters, buffers, children, hooks, lists")
         return found
 
-    def check(self, free: set[tuple[int, Any]], constants: dict[str, Any]) -> list[str]:
-        """Expressions that are true while all is as it was, but for the places ``free``; and what they name."""
+    def check(self, free: set[tuple[int, Any]], taken: set[int], constants: dict[str, Any]) -> list[str]:
+        """Expressions that are true while all is as it was; ``constants`` is given what they name.
+
+        But for the values of the places ``free``, and the elements of the arrays whose identities are ``taken``.
+        """
         lines: list[str] = []
 
         def named(value: Any) -> str:
@@ -451,8 +474,6 @@ class Surroundings:
             return name
 
         for identity, (place, value) in self.places.items():
-            if identity in free:
-                continue
             if isinstance(place, Attribute) and not isinstance(place.holder, type):
                 read = f"getattr({named(place.holder)}, {place.key!r}, missing)"
             elif isinstance(place, Attribute):
@@ -464,7 +485,9 @@ class Surroundings:
             else:
                 read = f"{named(place.holder)}.get({place.key!r})"
             wanted = named(value)
-            if isinstance(value, _PLAIN):
+            if identity in free:  # a number of the same type may have any value
+                lines.append(f"type({read}) is {named(type(value))}")
+            elif isinstance(value, _PLAIN):
                 lines.append(f"({read} is {wanted} or alike({read}, {wanted}))")
             else:
                 lines.append(f"{read} is {wanted}")
@@ -472,15 +495,14 @@ class Surroundings:
             lines.append(_contents_check(named(x), x, contents, named) if contents else f"not {named(x)}")
         for group, name, before in self.options:
             lines.append(f"alike({named(group)}.get({name!r}), {named(before)})")
-        for function, code, defaults in self.functions:
-            lines.append(f"{named(function)}.__code__ is {named(code)}")
-            lines.append(f"{named(function)}.__defaults__ is {named(defaults)}")
+        for function, parts in self.functions:
+            lines += [f"{named(function)}.{part} is {named(value)}" for part, value in parts.items()]
         lines += [f"{named(x)}.__class__ is {named(kind)}" for x, kind in self.kinds]
         for fields, names in self.absent:
             lines.append(f"(len({named(fields)}) == {len(fields)} or {named(names)}.isdisjoint({named(fields)}))")
-        for x in self.arrays:
-            if x.nbytes <= _SMALL and type(x) is np.ndarray:  # of a GPU nobody asks that in each call
-                lines.append(f"same_elements({named(x)}, {named(x.copy())})")
+        for x, before in self.arrays:
+            if before is not None and id(x) not in taken:
+                lines.append(f"same_elements({named(x)}, {named(before)})")
         constants.update(alike=_alike, contents=_contents, same_elements=_same_elements, missing=MISSING)
         return lines
 
@@ -553,7 +575,18 @@ def _contents_check(name: str, x: Any, contents: Any, named: Callable[[Any], str
     return f"list(map(id, {name})) == {named(list(items))}"
 
 
+def _elements(array: Any) -> Any:
+    """What is compared of an array's elements: a copy of few, a checksum of many; None where they are on a GPU."""
+    if type(array) is not np.ndarray:
+        return None
+    if array.nbytes <= _SMALL or array.dtype.hasobject:
+        return array.copy()
+    return array.shape, array.dtype, crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
 def _same_elements(array: Any, before: Any) -> bool:
+    if type(before) is tuple:
+        return bool(_elements(array) == before)
     return array.shape == before.shape and array.dtype == before.dtype and array.tobytes() == before.tobytes()
 
 

@@ -37,9 +37,10 @@ tuples, lists, dicts and slices too; all else there is constant.
 
 Inputs of a program are ``Source``s: how to fetch an array when a replay begins. ``("argument", index)`` is the leaf of
 the arguments with that number, ``("tensor", tensor)`` the array that a Tensor outside of the function has then,
-``("grad", tensor)`` that of its gradient, ``("place", place)`` a number that a variable holds, ``("object", index)`` an
-argument as a Tensor, for effects, ``("slot", k)`` a constant that follows the sizes, ``("constant", array)`` what was
-computed when the program was made, ``("cotangent", index)`` what a walk brings to the backward part.
+``("grad", tensor)`` that of its gradient, ``("place", place)`` a number or a large NumPy array that a variable holds,
+``("object", index)`` an argument as a Tensor, for effects, ``("slot", k)`` a constant that follows the sizes,
+``("constant", array)`` what was computed when the program was made, ``("cotangent", index)`` what a walk brings to the
+backward part.
 Outputs are values; ``Program.results`` says what is made of them.
 """
 

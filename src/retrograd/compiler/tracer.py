@@ -50,11 +50,11 @@ class DataDependent(RuntimeError):
 class Tracer(Observer):
     """One trace."""
 
-    def __init__(self, strict: bool = True, longest: float = float("inf"), exact_bools: bool = False) -> None:
+    def __init__(self, strict: bool = True, longest: int = sys.maxsize, exact: frozenset[type] = frozenset()) -> None:
         self.program = Program()
         self.strict = strict
         self.longest = longest
-        self.exact_bools = exact_bools
+        self.exact = exact  # the types of numbers for which the function is given no stand-ins
         self.too_long = False
         self.broken = ""
         self.refusal: DataDependent | None = None  # an error that was raised, and that the function may catch
@@ -65,7 +65,7 @@ class Tracer(Observer):
         self.arguments: dict[int, int] = {}  # the numbers of Tensors among the leaves of the arguments
         self._holders: dict[int, Value] = {}
         self.known: dict[int, Any] = {}  # NumPy arrays of the program's own, taken by reference
-        self.from_python: set[Value] = set()  # numbers that depend on arguments that are numbers, not on arrays
+        self.from_python: set[Value] = set()  # what depends on numbers and large arrays outside, not on Tensors
         self.twice: Twice | None = None  # the part that is running which may run twice
         self.second_runs = 0
         self._thread = get_ident()
@@ -197,8 +197,6 @@ class Tracer(Observer):
                 made: Any = Traced(self, x, node)
             elif kind in _NUMBERS:
                 node = self.program.value(x)
-                if python:
-                    self.from_python.add(node)
                 made = Number(self, x, node)
             elif kind in (tuple, list) or isinstance(x, tuple) and hasattr(x, "_fields"):
                 items = [wrapped(item, (*path, index)) for index, item in enumerate(x)]
@@ -209,6 +207,8 @@ class Tracer(Observer):
                 self.breaks(f"{instruction.name} gives {kind.__name__}")
                 return x
             outs.append(node)
+            if python:
+                self.from_python.add(node)
             paths.append(path)
             return made
 
@@ -222,7 +222,7 @@ class Tracer(Observer):
         ):
             instruction.checks = True
         self._append(instruction)
-        return made.asked() if self.exact_bools and type(made) is Number and type(made.numbers) is bool else made
+        return made.asked() if type(made) is Number and type(made.numbers) in self.exact else made
 
     def _value(self, array: Any, root: Value | None = None) -> Value:
         """A new value for an array, with its place among those that share memory."""

@@ -1,7 +1,6 @@
-"""The backward walk: from cotangents of some roots to gradients of leaves, latest node first.
+"""The backward pass: from cotangents of some roots to gradients of leaves, latest node first.
 
-Cotangents follow the transpose convention (for complex numbers the conjugate of PyTorch's gradient), which keeps the
-rules free of conjugates; the walk conjugates where gradients meet the user.
+Cotangents are conjugates of PyTorch's gradients, which keeps rules free of conjugates; the edges of the pass conjugate.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ def fit(g: Any, parent: Any, node: Node) -> Any:
             g = unbroadcast(g, shape)
         except (ValueError, RuntimeError, IndexError) as error:
             raise RuntimeError(
-                f"{node.operator}: its rule returned an invalid gradient of {describe(g)} but expected shape "
-                f"compatible with {list(shape)}"
+                f"{node.operator}: the rule returned a gradient of {describe(g)}, expected shape {list(shape)}"
             ) from error
     if g.dtype != dtype:
         if g.dtype.kind == "c" and dtype.kind != "c":
@@ -70,8 +68,11 @@ class Walk:
     below may be recorded there.
     """
 
-    def __init__(self, wanted: set[Any] | None, retain_graph: bool, create_graph: bool, copied: bool = True) -> None:
+    def __init__(
+        self, wanted: set[Any] | None, retain_graph: bool, create_graph: bool, copied: bool = True, beyond: bool = True
+    ) -> None:
         self.wanted = wanted
+        self.beyond = beyond  # whether it goes on from a wanted node to others, which that was computed from
         self.copied = copied  # whether what ``wanted`` gets is nobody else's, for the caller to write to
         self.retain_graph = retain_graph
         self.create_graph = create_graph
@@ -187,6 +188,8 @@ class Walk:
         if wanted is not None:
             leading = leading_to(wanted, order)
             useful = self.useful = leading | wanted
+            if not self.beyond:
+                leading -= wanted
         cotangents: dict[Any, Any] = {}
         summed: set[Any] = set()  # nodes and leaves whose cotangent is a sum that the walk itself made
         for root, g in roots:
@@ -471,6 +474,7 @@ def differentiate(
     inputs: Sequence[Tensor] | None,
     retain_graph: bool | None,
     create_graph: bool,
+    beyond: bool = True,
 ) -> dict[Any, Any]:
     """Check the roots and walk; the gradients of ``inputs`` by their edges, or with None into ``.grad`` of leaves."""
     for index, x in enumerate(inputs or ()):
@@ -479,7 +483,7 @@ def differentiate(
     roots = root_cotangents(caller, outputs, cotangents, create_graph)
     wanted = None if inputs is None else {edge_of(x) for x in inputs}
     retain = create_graph if retain_graph is None else retain_graph
-    walk = Walk(wanted, retain, create_graph)
+    walk = Walk(wanted, retain, create_graph, beyond=beyond)
     walk.ends_run_prehooks = caller == "backward"
     return walk.run(roots)
 

@@ -145,7 +145,7 @@ def unshare(x: Member, *, keep_values: bool) -> None:
     memory = backend.strided(x.array, low - backend.address(x.array), (high - low,), (1,), xp.dtype("u1")).copy()
     for tensor in tensors:
         array = tensor.array
-        offset = backend.address(array) - low
+        offset = backend_of(array).address(array) - low
         tensor.array = backend.strided(memory, offset, array.shape, array.strides, array.dtype)
         tensor._storage = storage
     storage.members = [ref(tensor) for tensor in tensors]

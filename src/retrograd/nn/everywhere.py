@@ -22,6 +22,7 @@ parameter_hooks: OrderedDict[int, Hook] = OrderedDict()
 buffer_hooks: OrderedDict[int, Hook] = OrderedDict()
 module_hooks: OrderedDict[int, Hook] = OrderedDict()
 
+at_calls = forward_pre_hooks, forward_hooks, backward_pre_hooks, backward_hooks
 changed: list[Callable[[], None]] = []  # called when a hook that runs at calls was registered or removed
 
 
@@ -42,7 +43,7 @@ class _Handle(RemovableHandle):
 
 def any_at_calls() -> bool:
     """Whether a hook on all modules runs at their calls."""
-    return bool(forward_pre_hooks or forward_hooks or backward_pre_hooks or backward_hooks)
+    return any(at_calls)
 
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:

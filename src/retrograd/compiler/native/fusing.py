@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from ...kernels.machine.threads import PARTS
@@ -27,6 +28,8 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
             touched.setdefault(place.buffer, []).append(number)
             if at < step.writes:
                 written.setdefault(place.buffer, []).append(number)
+    inputs = sorted(at for buffer, times in written.items() if buffer.kind == "input" for at in times)
+    # Inputs may lie in each other's memory: a write to one of them is a write to all.
     makers: dict[Buffer, tuple[int, Map]] = {}
     gone: set[int] = set()
     for number, step in enumerate(steps):
@@ -47,11 +50,8 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
             if len(maker.nodes) + len(step.nodes) > MOST:
                 continue
             sources = maker.operands[1:]
-            moved = any(
-                before < at < number and (buffer.kind == "input" or any(source.buffer is buffer for source in sources))
-                for buffer, times in written.items()
-                for at in times
-            )  # inputs may lie in each other's memory
+            writes = [inputs, *[written.get(source.buffer, ()) for source in sources]]
+            moved = any(bisect_right(times, before) < bisect_left(times, number) for times in writes)
             target = step.operands[0]
             clash = any(source.meets(target) and source[:4] != target[:4] for source in sources)
             if moved or clash or len(step.operands) + len(sources) > 10:
@@ -59,7 +59,8 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
             step.absorb(maker, step.operands.index(place, 1))
             gone.add(before)
             for source in sources:
-                touched[source.buffer] = sorted({number if at == before else at for at in touched[source.buffer]})
+                if source.buffer.kind == "arena":  # of others nobody asks
+                    touched[source.buffer] = sorted({number if at == before else at for at in touched[source.buffer]})
         out = step.operands[0]
         if len(written[out.buffer]) == 1:
             makers[out.buffer] = number, step

@@ -134,9 +134,7 @@ class Region:
         made.paths = tuple((index,) for index in range(len(self.values))) if made.several else ((),)
         made.parts = self.parts
         made.asked = tuple(self.asked)
-        made.writes = tuple(
-            dict.fromkeys(value for part in self.parts for value in part.writes if _outer(value, self.parts))
-        )
+        made.writes = _outer_writes(self.parts)
         self.run.note = (  # type: ignore[attr-defined]
             f"one compiled function of {len(self.parts)}, as {self.steps} calls of {self.kernels} kernels, "
             f"with an arena of {self.arena} bytes"
@@ -156,8 +154,10 @@ def _laid(array: Any, place: Place) -> Any:
     return made
 
 
-def _outer(value: Value, parts: Sequence[Instruction]) -> bool:
-    return not any(value.root in part.outs for part in parts)
+def _outer_writes(parts: Sequence[Instruction]) -> tuple[Value, ...]:
+    """What the parts write into that none of them has made."""
+    made = {out for part in parts for out in part.outs}
+    return tuple(dict.fromkeys(value for part in parts for value in part.writes if value.root not in made))
 
 
 def _whole(place: Place) -> bool:
@@ -266,7 +266,7 @@ def _region(group: _Group, later: set[Value], sure: Collection[Value], notes: li
         else:
             wanted[value] = None
     order = [value for value in makers if value in wanted]
-    writes = any(_outer(value, parts) for part in parts for value in part.writes)
+    writes = bool(_outer_writes(parts))
     if not order and not writes and not any(part.kind == "guard" for part in parts):
         return group.instructions
     try:
