@@ -188,3 +188,9 @@ def test_an_argument_that_is_not_known_or_no_number_is_named(call, words):
 def test_uniform_refuses_a_range_wider_than_its_dtype():
     with pytest.raises(RuntimeError, match="wider than float32"):
         rg.zeros(2).uniform_(-3e38, 3e38)
+
+
+def test_uniform_draws_both_parts_of_a_complex_number():
+    x = rg.empty(1000, dtype=rg.complex64).uniform_(2, 3)
+    for part in (x.real, x.imag):
+        assert 2 <= part.min() < 2.05 and 2.95 < part.max() < 3
