@@ -203,3 +203,40 @@ def test_images_of_uint8_are_resized_as_pytorch_does_to_the_bit(mode, align_corn
 def test_the_density_of_a_gamma_distribution_takes_a_number():
     gamma = rg.distributions.Gamma(2.0, 3.0)
     assert gamma.log_prob(0.5).item() == gamma.log_prob(rg.tensor(0.5)).item()
+
+
+# Pooling of integers
+
+
+REFUSED = [f"{name}{axes}d(x, 2)" for axes in (1, 2, 3) for name in ("adaptive_max_pool", "adaptive_avg_pool")]
+REFUSED += [f"fractional_max_pool{axes}d(x, 2, 2)" for axes in (2, 3)]
+REFUSED += [f"max_unpool{axes}d(x, rg.zeros(x.shape, dtype=rg.int64), 2)" for axes in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
+@pytest.mark.parametrize("call", REFUSED)
+def test_pooling_refuses_integers_where_pytorch_does(call, dtype):
+    axes = int(call[call.index("d(") - 1])
+    x = rg.ones(1, 1, *(4,) * axes).to(getattr(rg, dtype))
+    with pytest.raises(NotImplementedError, match=f"wanted a floating input, got {dtype}"):
+        eval(f"F.{call}", {"F": F, "rg": rg, "x": x})
+
+
+def test_means_are_taken_of_int64_and_of_no_shorter_integers():
+    assert F.avg_pool1d(rg.tensor([[1, 2, 5, 8]]), 2).tolist() == [[1, 6]]
+    with pytest.raises(NotImplementedError, match="wanted a floating or int64 input"):
+        F.avg_pool2d(rg.ones(1, 1, 2, 2, dtype=rg.uint8), 2, divisor_override=-3)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "what"),
+    [(((), 2), "kernel_size"), (((1,), 2), "kernel_size"), ((2, (2,)), "output_size"), ((2, ()), "output_size")],
+)
+def test_fractional_pooling_wants_one_length_or_one_per_axis(sizes, what):
+    for pool, x in ((F.fractional_max_pool2d, rg.ones(1, 4, 4)), (F.fractional_max_pool3d, rg.ones(1, 4, 4, 4))):
+        with pytest.raises(RuntimeError, match=f"{what} must either be a single int"):
+            pool(x, *sizes)
+
+
+def test_fractional_pooling_takes_the_output_size_before_the_ratio():
+    assert F.fractional_max_pool2d(rg.ones(1, 6, 6), 2, 3, 0.9).shape == (1, 3, 3)
