@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....core.devices import array_module, extent, lie_within
+from ....core.devices import all_examples, array_module, extent, lie_within
 from ....core.dtypes import FLOATING
 from ....core.errors import describe
 from ....core.primitive import Primitive, apply, operand
@@ -186,9 +186,21 @@ def _lengths(argument: str, lengths: Tensor | Sequence[int], x: Tensor, batch: i
     values = values.reshape(-1).astype(np.int64)
     if values.shape != (batch,):
         raise RuntimeError(f"{argument} must be of size batch_size {batch}, got {values.size} of them")
-    if batch and not lie_within(values, most + 1) and (int(values.min()) < 0 or int(values.max()) > most):
-        raise RuntimeError(f"expected {argument} between 0 and {most}, got {values.tolist()} for {describe(x)}")
+    if batch and all_examples(values).size and not lie_within(values, most + 1):
+        low, high = extent(values)
+        if low < 0 or high > most:
+            got = all_examples(values).tolist()
+            raise RuntimeError(f"expected {argument} between 0 and {most}, got {got} for {describe(x)}")
     return values
+
+
+def _with_blanks(places: Any, blank: Any) -> Any:
+    """The columns of ``places`` with a column of ``blank`` before each and after the last."""
+    xp = array_module(places)
+    rows, columns = places.shape
+    blanks = xp.full((rows, columns), blank, places.dtype)
+    pairs = xp.stack((blanks, places), -1).reshape((rows, 2 * columns))
+    return xp.concatenate((pairs, xp.full((rows, 1), blank, places.dtype)), 1)
 
 
 def _alignment(
@@ -209,26 +221,28 @@ def _alignment(
     if not 0 <= blank < classes:
         raise RuntimeError(f"blank must be in label range, got {blank} for {describe(x)}")
     lengths = _lengths("target_lengths", target_lengths, x, batch, t.array.shape[-1])
-    shortest, widest = extent(lengths) if batch else (0, 0)
+    shortest, widest = extent(lengths) if all_examples(lengths).size else (0, 0)
     columns = xp.arange(widest)
     valid = columns < lengths[:, None]
     if t.array.ndim == 1:
-        if int(lengths.sum()) != t.array.size:
-            raise RuntimeError(f"target_lengths sum to {int(lengths.sum())}, but targets are {describe(t)}")
+        totals = all_examples(lengths.sum())
+        if bool((totals != t.array.size).any()):
+            raise RuntimeError(f"target_lengths sum to {totals.tolist()}, but targets are {describe(t)}")
         starts = xp.cumsum(lengths) - lengths
         index = xp.where(valid, starts[:, None] + columns, 0)
         padded = t.array[index] if t.array.size else xp.zeros((batch, widest), np.int64)
     else:
         padded = t.array[:, :widest]
     padded = (padded if shortest == widest else xp.where(valid, padded, blank)).astype(np.int64)
-    if padded.size and not lie_within(padded, classes) and bool(((padded < 0) | (padded >= classes)).any()):
-        raise RuntimeError(f"targets must be in label range [0, {classes}), in {describe(t)}")
-    if bool(((padded == blank) & valid).any()):
+    if all_examples(padded).size and not lie_within(padded, classes):
+        low, high = extent(padded)
+        if low < 0 or high >= classes:
+            raise RuntimeError(f"targets must be in label range [0, {classes}), in {describe(t)}")
+    if bool(all_examples((padded == blank) & valid).any()):
         raise RuntimeError(f"targets cannot hold the blank label {blank}, in {describe(t)}")
-    labels = xp.full((batch, 2 * widest + 1), blank, np.int64)
-    labels[:, 1::2] = padded
-    skips = xp.zeros(labels.shape, bool)
-    skips[:, 3::2] = padded[:, 1:] != padded[:, :-1]
+    labels = _with_blanks(padded, blank)
+    repeated = padded[:, 1:] == padded[:, :-1]
+    skips = _with_blanks(xp.concatenate((xp.zeros((batch, min(widest, 1)), bool), ~repeated), 1), False)
     return Alignment(labels, skips, _lengths("input_lengths", input_lengths, x, batch, steps), lengths)
 
 

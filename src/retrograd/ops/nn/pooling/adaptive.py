@@ -16,12 +16,13 @@ from ....core.tensor import Tensor
 from ....kernels.images import pooling
 from ....kernels.images.pooling import TABLED
 from ...table.arguments import floating_operand
+from ...table.batching import takes_rows
 from ...table.registry import operator
 from ..spatial.resampling import RESAMPLE, AxisMap
 from ..spatial.windows import Ints, Window, per_axis, with_batch
 from . import tables
 from .average import AVG_POOL
-from .maximum import MaxPool, at_maxima, flat_places, window_max
+from .maximum import MaxPool, at_maxima, places_of_maxima
 
 # One length, or one per axis; None stands for the input's.
 OutputSize: TypeAlias = int | None | Sequence[int | None]
@@ -100,6 +101,7 @@ def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Any, Any, Any]:
     return tables.in_planes(places, planes, size), own, np.arange(own.shape[1])
 
 
+@takes_rows
 def _span_maxima(x: Any, out: Ints) -> Any:
     """Where in the flattened spatial axes each window has its maximum: the first one, or the last NaN."""
     size = x.shape[2:]
@@ -140,7 +142,7 @@ def _adaptive_max(axes: int, input: Tensor, output_size: OutputSize, return_indi
     out = _output_size(x, axes, output_size, not single)
     window = _even_windows(tuple(x.array.shape[2:]), out)
     if window is not None:
-        index = flat_places(window_max(x.array, window, True)[1], window)
+        index = places_of_maxima(x.array, window)
     else:
         index = _span_maxima(x.array, out)
     result = at_maxima(x, index, single)

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from ....core.devices import all_examples
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import apply, operand
 from ....core.tensor import Tensor
@@ -53,7 +54,8 @@ def _max_unpool(
         raise InvalidValue(f"the output size {size} is negative for input {describe(input)}")
     index = places.array.copy()  # for the walk, whatever is written to the indices until then
     index = index[None] if single else index
-    if index.size and bool(((index < 0) | (index >= prod(size))).any()):
+    numbers = all_examples(index)
+    if numbers.size and bool(((numbers < 0) | (numbers >= prod(size))).any()):
         raise RuntimeError(f"found an invalid max index (output volumes are of size {size}), in {describe(places)}")
     result = apply(WRITE_AT, (x,), {"index": index, "size": size})
     return result[0] if single else result
