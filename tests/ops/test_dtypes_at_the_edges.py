@@ -240,3 +240,25 @@ def test_fractional_pooling_wants_one_length_or_one_per_axis(sizes, what):
 
 def test_fractional_pooling_takes_the_output_size_before_the_ratio():
     assert F.fractional_max_pool2d(rg.ones(1, 6, 6), 2, 3, 0.9).shape == (1, 3, 3)
+
+
+# Half precision
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["hardsigmoid", "hardswish", "logsigmoid", "mish", "silu", "gelu", "softplus", "glu"])
+def test_an_activation_of_half_precision_is_that_of_single_precision_rounded_once(name, dtype):
+    x = rg.Tensor(np.random.default_rng(0).standard_normal((4, 64)) * 4).to(getattr(rg, dtype))
+    function = getattr(F, name)
+    assert rg.equal(function(x), function(x.float()).to(x.dtype))
+
+
+def test_glu_of_short_integers_is_floating():
+    assert F.glu(rg.tensor([2, 0], dtype=rg.int16)).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_rms_norm_of_half_precision_adds_the_epsilon_of_single_precision(dtype):
+    x = rg.full((4,), 1e-3).to(getattr(rg, dtype))
+    wanted = F.rms_norm(x.float(), (4,)).to(x.dtype)
+    assert rg.equal(F.rms_norm(x, (4,)), wanted) and wanted[0] > 0.9
