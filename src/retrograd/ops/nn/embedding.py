@@ -8,7 +8,7 @@ from warnings import warn
 import numpy as np
 
 from ...core.devices import all_examples, array_module, backend_of, extent, lie_within
-from ...core.dtypes import FLOATING
+from ...core.dtypes import FLOATING, DType
 from ...core.errors import InvalidValue, describe
 from ...core.modes import no_grad
 from ...core.primitive import Primitive, apply, operand
@@ -219,14 +219,15 @@ def embedding_bag(
         empty = new_tensor(xp.zeros((bags, weight.array.shape[1]), weight.array.dtype))
         pooled = apply(INDEX_ADD, (empty, rows), {"index": Index((bag,))})
         if mode == "mean":
-            pooled = pooled / _sizes(new_tensor(bag), bags).astype(weight.array.dtype)
+            pooled = pooled / _sizes(new_tensor(bag), bags, weight.array.dtype)
     return pooled if kept == bags else pooled[:kept]
 
 
 @called_per_example
-def _sizes(bag: Tensor, bags: int) -> Tensor:
+def _sizes(bag: Tensor, bags: int, dtype: DType) -> Tensor:
     """How many elements each bag has, at least 1, in a column."""
-    return new_tensor(np.maximum(array_module(bag).bincount(bag.array, minlength=bags), 1)[:, None])
+    xp = array_module(bag)
+    return new_tensor(xp.maximum(xp.bincount(bag.array, minlength=bags), 1).astype(dtype)[:, None])
 
 
 def _maxima(rows: Tensor, bag: Any, bags: int) -> Tensor:
@@ -274,9 +275,10 @@ def _bags(index: Tensor, offsets: Operand | None, include_last: bool) -> tuple[A
         raise InvalidValue(f"offsets has to be a vector of integers, got {describe(starts)}")
     if not starts.size and not shape[0] and not include_last:
         return index.array, 0
-    numbers = all_examples(starts)
-    rising = starts.size and not numbers[..., 0].any() and not bool((numbers[..., 1:] < numbers[..., :-1]).any())
-    if not rising or bool((numbers[..., -1] > shape[0]).any()):
+    rising = starts.size and not bool(all_examples(starts[1:] < starts[:-1]).any())
+    if all_examples(starts).size:
+        rising = rising and extent(starts[:1]) == (0, 0) and extent(starts[-1:])[1] <= shape[0]
+    if not rising:
         raise RuntimeError(f"offsets must start at 0, rise, and not exceed the length of input {describe(index)}")
     if include_last:
         starts = starts[:-1]

@@ -26,7 +26,7 @@ from ....kernels.sequences import alignments
 from ...indexing.selection import where
 from ...shape.joining import cat, stack
 from ...table.arguments import integers
-from ...table.batching import composed
+from ...table.batching import called_per_example, composed
 from ...table.composites import gradients_of, raw, second_order
 from ...table.registry import operator
 from ...table.types import Operand
@@ -194,13 +194,16 @@ def _lengths(argument: str, lengths: Tensor | Sequence[int], x: Tensor, batch: i
     return values
 
 
-def _with_blanks(places: Any, blank: Any) -> Any:
-    """The columns of ``places`` with a column of ``blank`` before each and after the last."""
-    xp = array_module(places)
+@called_per_example
+def _extended(padded: Tensor, blank: int) -> tuple[Tensor, Tensor]:
+    """The labels with blanks before, between and after them, and where the blank before a label may be skipped."""
+    xp, places = array_module(padded), padded.array
     rows, columns = places.shape
-    blanks = xp.full((rows, columns), blank, places.dtype)
-    pairs = xp.stack((blanks, places), -1).reshape((rows, 2 * columns))
-    return xp.concatenate((pairs, xp.full((rows, 1), blank, places.dtype)), 1)
+    labels = xp.full((rows, 2 * columns + 1), blank, np.int64)
+    labels[:, 1::2] = places
+    skips = xp.zeros(labels.shape, bool)
+    skips[:, 3::2] = places[:, 1:] != places[:, :-1]
+    return new_tensor(labels), new_tensor(skips)
 
 
 def _alignment(
@@ -240,10 +243,8 @@ def _alignment(
             raise RuntimeError(f"targets must be in label range [0, {classes}), in {describe(t)}")
     if bool(all_examples((padded == blank) & valid).any()):
         raise RuntimeError(f"targets cannot hold the blank label {blank}, in {describe(t)}")
-    labels = _with_blanks(padded, blank)
-    repeated = padded[:, 1:] == padded[:, :-1]
-    skips = _with_blanks(xp.concatenate((xp.zeros((batch, min(widest, 1)), bool), ~repeated), 1), False)
-    return Alignment(labels, skips, _lengths("input_lengths", input_lengths, x, batch, steps), lengths)
+    labels, skips = _extended(new_tensor(padded), blank)
+    return Alignment(labels.array, skips.array, _lengths("input_lengths", input_lengths, x, batch, steps), lengths)
 
 
 @operator(namespace="nn.functional", method=False)
