@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -249,7 +250,7 @@ def _copy(target: Tensor, source: Tensor) -> None:
 
 def _load_into(target: Tensor, source: Tensor, assign: bool) -> None:
     """Give ``target``, which stays the same object, the values that its ``module_load`` makes of ``source``."""
-    loaded: Tensor = target.module_load(source, assign=assign)
+    loaded: Tensor = methodcaller("module_load", source, assign=assign)(target)
     if loaded is source or loaded is target:
         raise RuntimeError(
             "load_state_dict: module_load returned one of self or other; return a detached Tensor of it instead"
