@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,11 +26,14 @@ from ....kernels.sequences import alignments
 from ...indexing.selection import where
 from ...shape.joining import cat, stack
 from ...table.arguments import integers
-from ...table.batching import called_per_example, composed
-from ...table.composites import gradients_of, raw, second_order
+from ...table.batching import called_per_example, fold, folded_array, unfold
+from ...table.composites import raw, second_order
 from ...table.registry import operator
 from ...table.types import Operand
 from .reduction import reduction_of
+
+if TYPE_CHECKING:
+    from ....core.batching import Call
 
 
 class Alignment(NamedTuple):
@@ -143,11 +146,27 @@ def _composite(log_probs: Tensor, alignment: Alignment, zero_infinity: bool) -> 
     return loss + (log_probs.exp() * used.astype(dtype)).sum((0, 2))
 
 
-def _value(log_probs: Tensor, alignment: Alignment, zero_infinity: bool) -> Tensor:
-    """The loss, with the kernel's gradient."""
-    whole = _composite(log_probs, alignment, zero_infinity)
-    used = (array_module(log_probs).arange(log_probs.array.shape[0])[:, None] < alignment.steps)[:, :, None]
-    return whole - (log_probs.detach().exp() * used.astype(log_probs.array.dtype)).sum((0, 2))
+def _folded(call: Call) -> dict[str, Any]:
+    """The parameters of a call on all examples as one on more sequences."""
+    alignment = Alignment(*[folded_array(part, call.size) for part in call.params["alignment"]])
+    return {**call.params, "alignment": alignment}
+
+
+def _ctc_examples(call: Call) -> Any:
+    if not call.size:
+        return call.of_no_example()
+    loss, forward = call.below([fold(call.full(0), 1)], _folded(call))
+    return unfold(loss, 0, call.size), unfold(forward, 1, call.size)
+
+
+def _ctc_backward_examples(call: Call) -> Any:
+    if not call.size:
+        return call.of_no_example()
+    params = _folded(call)
+    params["loss"] = folded_array(params["loss"], call.size)
+    params["forward"] = folded_array(params["forward"], call.size, 1)
+    (dx,) = call.below([fold(call.full(0)), fold(call.full(1), 1)], params)
+    return (unfold(dx, 1, call.size),)
 
 
 CTC_BACKWARD = Primitive(
@@ -159,7 +178,7 @@ CTC_BACKWARD = Primitive(
     ),
     outputs=-1,
     signals=True,
-    batch=composed(gradients_of(_composite, 1, "loss", "forward")),
+    batch=_ctc_backward_examples,
 )
 CTC = Primitive(
     "ctc_loss",
@@ -172,7 +191,7 @@ CTC = Primitive(
     ],
     residuals="forward",
     signals=True,
-    batch=composed(_value),
+    batch=_ctc_examples,
 )
 
 
