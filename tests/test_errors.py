@@ -232,7 +232,7 @@ CRASHES = {"lstm", "gru", "lu_unpack", "rnn_tanh", "rnn_relu"}  # PyTorch ends t
 
 # What became of a call
 
-TYPES_OF_ERRORS = (RuntimeError, TypeError, IndexError, ValueError, rg.linalg.LinAlgError)
+TYPES_OF_ERRORS = (RuntimeError, TypeError, IndexError, ValueError, AssertionError, rg.linalg.LinAlgError)
 
 
 def result_of(function: Any, call: Call, make: Any, convert: Any = lambda value: value) -> Any:
@@ -323,6 +323,8 @@ def verdict(operator: Operator, case: Case, what: str, call: Call, good: Call, f
         return on_purpose(ANSWERS, f"answers {describe(ours)}, PyTorch raises {told}")
     if not told:
         return on_purpose(REFUSALS, f"{shown}, PyTorch answers")
+    if isinstance(ours, AssertionError) and not isinstance(theirs, AssertionError):
+        return False, f"{shown}, PyTorch raises {told}"
     wanted = tuple(kind for kind in TYPES_OF_ERRORS if isinstance(theirs, kind))
     if wanted and isinstance(ours, wanted):
         return True, "PyTorch's type of error"

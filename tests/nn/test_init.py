@@ -201,3 +201,9 @@ def test_layers_begin_as_pytorch(layer: str) -> None:
 def test_random_fractions_are_not_rounded_to_integers(function) -> None:
     with pytest.raises(NotImplementedError, match=rf"{function.__name__}: wanted a floating Tensor, got int64\(2, 2\)"):
         function(rg.zeros(2, 2, dtype=rg.int64))
+
+
+@pytest.mark.parametrize("function", [init.kaiming_uniform_, init.kaiming_normal_])
+def test_a_tensor_without_elements_is_left_alone_with_a_warning(function) -> None:
+    with pytest.warns(UserWarning, match="zero-element"):
+        function(rg.empty(0, 1))

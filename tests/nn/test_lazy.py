@@ -183,10 +183,10 @@ def test_adaptive_softmax_equals_pytorchs():
 
 def test_adaptive_softmax_names_what_does_not_fit():
     with pytest.raises(ValueError, match="cutoffs"):
-        nn.AdaptiveLogSoftmaxWithLoss(8, 20, [10, 5])
-    layer = nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10])
+        nn.AdaptiveLogSoftmaxWithLoss(16, 20, [10, 5])
+    layer = nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10])
     with pytest.raises(RuntimeError, match="in \\[0, 19\\]"):
-        layer(rg.ones(1, 8), rg.tensor([20]))
+        layer(rg.ones(1, 16), rg.tensor([20]))
 
 
 def test_the_loss_with_a_linear_layer_equals_the_two_apart():

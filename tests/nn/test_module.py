@@ -514,3 +514,78 @@ def test_backward_hooks_of_a_module_that_returns_a_named_tuple():
     output.mean.backward()
     assert isinstance(output, Output)
     assert seen[0][0] is None and seen[0][1].item() == 1.0
+
+
+# Conversion
+
+
+@pytest.fixture
+def future():
+    yield rg.__future__
+    rg.__future__.set_overwrite_module_params_on_conversion(False)
+    rg.__future__.set_swap_module_params_on_conversion(False)
+
+
+def test_a_conversion_keeps_the_parameter_and_its_gradient(future) -> None:
+    layer = nn.Linear(2, 3)
+    weight = layer.weight
+    layer(rg.ones(1, 2)).sum().backward()
+    gradient = weight.grad
+    layer.double()
+    assert layer.weight is weight and weight.grad is gradient
+    assert weight.dtype == gradient.dtype == np.float64
+
+
+def test_a_conversion_makes_new_parameters_on_demand(future) -> None:
+    layer = nn.Linear(2, 3).requires_grad_(False)
+    weight = layer.weight
+    weight.grad = rg.ones(3, 2)
+    future.set_overwrite_module_params_on_conversion(True)
+    assert future.get_overwrite_module_params_on_conversion()
+    layer.double()
+    assert weight.dtype == weight.grad.dtype == np.float32
+    assert layer.weight is not weight and not layer.weight.requires_grad
+    assert layer.weight.dtype == layer.weight.grad.dtype == np.float64
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_loading_keeps_the_parameter_objects_on_demand(future, assign: bool) -> None:
+    layer = nn.Linear(2, 3)
+    weight = layer.weight
+    state = {name: value.double() + 1 for name, value in layer.state_dict().items()}
+    future.set_swap_module_params_on_conversion(True)
+    layer.load_state_dict(state, assign=assign)
+    assert layer.weight is weight and weight.requires_grad
+    assert weight.dtype == (np.float64 if assign else np.float32)
+    assert rg.allclose(weight.double(), state["weight"])
+
+
+class Halved(rg.nn.Parameter):
+    def module_load(self, other: rg.Tensor, assign: bool = False) -> rg.Tensor:
+        return other / 2
+
+
+def test_a_parameter_of_a_class_of_its_own_says_what_it_takes_over(future) -> None:
+    layer = nn.Linear(2, 1, bias=False)
+    layer.weight = Halved(rg.zeros(1, 2))
+    layer.load_state_dict({"weight": rg.tensor([[2.0, 4.0]])})
+    assert layer.weight.tolist() == [[2.0, 4.0]]
+    future.set_swap_module_params_on_conversion(True)
+    layer.load_state_dict({"weight": rg.tensor([[2.0, 4.0]])})
+    assert layer.weight.tolist() == [[1.0, 2.0]]
+    layer.weight.module_load = lambda other, assign=False: other
+    with pytest.raises(RuntimeError, match="module_load returned one of self or other"):
+        layer.load_state_dict({"weight": rg.tensor([[2.0, 4.0]])})
+
+
+def test_a_conversion_calls_the_method_of_a_submodule() -> None:
+    class Counted(nn.Linear):
+        calls = 0
+
+        def _apply(self, fn, recurse=True):
+            self.calls += 1
+            return super()._apply(fn, recurse)
+
+    layer = Counted(2, 2)
+    nn.Sequential(nn.Sequential(layer)).double()
+    assert layer.calls == 1 and layer.weight.dtype == np.float64

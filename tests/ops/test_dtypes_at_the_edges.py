@@ -250,3 +250,62 @@ def test_silu_takes_complex_numbers():
     assert rg.autograd.gradcheck(F.silu, (z,)) and rg.autograd.gradgradcheck(F.silu, (z,))
     x = z.detach().clone()
     assert F.silu(x, inplace=True) is x and x[0] == F.silu(z)[0]
+
+
+# Pooling of integers
+
+
+REFUSED = [f"{name}{axes}d(x, 2)" for axes in (1, 2, 3) for name in ("adaptive_max_pool", "adaptive_avg_pool")]
+REFUSED += [f"fractional_max_pool{axes}d(x, 2, 2)" for axes in (2, 3)]
+REFUSED += [f"max_unpool{axes}d(x, rg.zeros(x.shape, dtype=rg.int64), 2)" for axes in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
+@pytest.mark.parametrize("call", REFUSED)
+def test_pooling_refuses_integers_where_pytorch_does(call, dtype):
+    axes = int(call[call.index("d(") - 1])
+    x = rg.ones(1, 1, *(4,) * axes).to(getattr(rg, dtype))
+    with pytest.raises(NotImplementedError, match=f"wanted a floating input, got {dtype}"):
+        eval(f"F.{call}", {"F": F, "rg": rg, "x": x})
+
+
+def test_means_are_taken_of_int64_and_of_no_shorter_integers():
+    assert F.avg_pool1d(rg.tensor([[1, 2, 5, 8]]), 2).tolist() == [[1, 6]]
+    with pytest.raises(NotImplementedError, match="wanted a floating or int64 input"):
+        F.avg_pool2d(rg.ones(1, 1, 2, 2, dtype=rg.uint8), 2, divisor_override=-3)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "what"),
+    [(((), 2), "kernel_size"), (((1,), 2), "kernel_size"), ((2, (2,)), "output_size"), ((2, ()), "output_size")],
+)
+def test_fractional_pooling_wants_one_length_or_one_per_axis(sizes, what):
+    for pool, x in ((F.fractional_max_pool2d, rg.ones(1, 4, 4)), (F.fractional_max_pool3d, rg.ones(1, 4, 4, 4))):
+        with pytest.raises(RuntimeError, match=f"{what} must either be a single int"):
+            pool(x, *sizes)
+
+
+def test_fractional_pooling_takes_the_output_size_before_the_ratio():
+    assert F.fractional_max_pool2d(rg.ones(1, 6, 6), 2, 3, 0.9).shape == (1, 3, 3)
+
+
+# Half precision
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["hardsigmoid", "hardswish", "logsigmoid", "mish", "silu", "gelu", "softplus", "glu"])
+def test_an_activation_of_half_precision_is_that_of_single_precision_rounded_once(name, dtype):
+    x = rg.Tensor(np.random.default_rng(0).standard_normal((4, 64)) * 4).to(getattr(rg, dtype))
+    function = getattr(F, name)
+    assert rg.equal(function(x), function(x.float()).to(x.dtype))
+
+
+def test_glu_of_short_integers_is_floating():
+    assert F.glu(rg.tensor([2, 0], dtype=rg.int16)).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_rms_norm_of_half_precision_adds_the_epsilon_of_single_precision(dtype):
+    x = rg.full((4,), 1e-3).to(getattr(rg, dtype))
+    wanted = F.rms_norm(x.float(), (4,)).to(x.dtype)
+    assert rg.equal(F.rms_norm(x, (4,)), wanted) and wanted[0] > 0.9

@@ -1,5 +1,7 @@
 """Values of operators whose derivatives PyTorch has not, or which it computes in another way, against PyTorch's."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -88,3 +90,14 @@ def test_conv_tbc_is_pytorchs(pad):
     wanted.square().sum().backward()
     for a, b in zip(ours, theirs):
         np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["dropout2d", "feature_alpha_dropout"])
+def test_dropout_of_channels_takes_a_vector_where_nothing_is_drawn(name):
+    function = getattr(rg.nn.functional, name)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="dropout2d")
+        for x, p, training in ((rg.ones(3), 0.5, False), (rg.ones(3), 0.0, True), (rg.ones(0), 0.5, True)):
+            assert rg.equal(function(x, p, training), x)
+        with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+            function(rg.ones(3), 0.5, True)

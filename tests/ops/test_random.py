@@ -217,3 +217,9 @@ def test_tolerances_that_require_grad_are_refused():
 def test_exponential_numbers_of_float16_are_above_zero_at_every_finite_rate():
     assert bool((rg.zeros(10_000, dtype=rg.float16).exponential_(1e6) > 0).all())
     assert rg.zeros(3, dtype=rg.float16).exponential_(float("inf")).tolist() == [0, 0, 0]
+
+
+def test_uniform_draws_both_parts_of_a_complex_number():
+    x = rg.empty(1000, dtype=rg.complex64).uniform_(2, 3)
+    for part in (x.real, x.imag):
+        assert 2 <= part.min() < 2.05 and 2.95 < part.max() < 3

@@ -33,6 +33,9 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.utils.checkpoint": ("checkpoint",),
 }
 
+# Modules that are an attribute of another module, too.
+_SAME_MODULE = {"retrograd.nn.functional.grad": "retrograd.nn.grad"}
+
 
 def attribute(module: str, name: str) -> Any:
     """What a legacy name of a module stands for; the module itself stays as it is.
@@ -44,7 +47,7 @@ def attribute(module: str, name: str) -> Any:
         room = import_module(f"{__package__}.{source}")
         if name in room.__all__:
             return getattr(room, name)
-    path = f"{module}.{name}"
+    path = _SAME_MODULE.get(f"{module}.{name}", f"{module}.{name}")
     if path in PATHS or path in sys.modules or _is_submodule(module, name):
         return import_module(path)
     raise AttributeError(f"module {module!r} has no attribute {name!r}{hint(module, name)}")

@@ -36,7 +36,8 @@ _DISTRIBUTIONS = (
 
 # Per path below ``retrograd`` the rooms whose names it has.
 _ROOMS: dict[str, tuple[str, ...]] = {
-    "amp": ("compat.amp",), "amp.autocast_mode": ("compat.amp",), "amp.grad_scaler": ("compat.amp",),
+    "__future__": ("nn.parameter",), "amp": ("compat.amp",), "amp.autocast_mode": ("compat.amp",),
+    "amp.grad_scaler": ("compat.amp",),
     "autograd.grad_mode": ("core.modes",), "autograd.profiler": ("compat.profiler",),
     "autograd.variable": ("compat.variable",), "autograd.anomaly_mode": ("autograd.anomaly",),
     "backends": ("compat.backends",), "backends.cpu": ("compat.backends_cpu",),

@@ -293,6 +293,11 @@ def is_coalesced(self: Tensor) -> bool:
     return True
 
 
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What ``load_state_dict`` makes of ``other`` for ``self``; see ``set_swap_module_params_on_conversion``."""
+    return other.detach() if assign else self.copy_(other).detach()
+
+
 def record_stream(self: Tensor, stream: Any) -> None:
     """Keep the memory until a stream has used it, which CuPy's pool sees to."""
 

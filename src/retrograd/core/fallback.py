@@ -21,7 +21,7 @@ def legacy_names(module: str) -> Callable[[str], Any]:
     def __getattr__(name: str) -> Any:
         if name in known:
             return known[name]
-        if name.startswith("__"):  # asked for by Python itself, at every import
+        if name.startswith("__") and name != "__future__":  # asked for by Python itself, at every import
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         known[name] = import_module(f"{_ROOM}.names").attribute(module, name)
         return known[name]
@@ -33,8 +33,8 @@ def legacy_names(module: str) -> Callable[[str], Any]:
 LEGACY_METHODS = (
     "_is_view apply_ as_subclass bfloat16 coalesce dense_dim get_device is_coalesced is_conj is_cpu "
     "is_distributed is_inference is_meta is_mkldnn is_mps is_neg is_nested is_nonzero is_pinned is_quantized "
-    "is_same_size is_set_to is_shared is_signed is_sparse is_sparse_csr is_xla is_xpu layout map2_ map_ new "
-    "new_empty_strided output_nr pin_memory record_stream resize resize_ resize_as resize_as_ resolve_conj "
+    "is_same_size is_set_to is_shared is_signed is_sparse is_sparse_csr is_xla is_xpu layout map2_ map_ module_load "
+    "new new_empty_strided output_nr pin_memory record_stream resize resize_ resize_as resize_as_ resolve_conj "
     "resolve_neg set_ share_memory_ sparse_dim sparse_mask storage storage_offset storage_type to_dense "
     "to_sparse_coo untyped_storage zero_grad"
 )

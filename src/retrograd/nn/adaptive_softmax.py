@@ -44,8 +44,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     Source: Grave et al., Efficient softmax approximation for GPUs, 2017.
 
-    >>> layer = rg.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10])
-    >>> layer.log_prob(rg.ones(3, 8)).exp().sum(1).round(decimals=4)
+    >>> layer = rg.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10])
+    >>> layer.log_prob(rg.ones(3, 16)).exp().sum(1).round(decimals=4)
     tensor([1., 1., 1.], grad_fn=<round>)
     """
 

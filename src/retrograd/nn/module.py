@@ -17,7 +17,7 @@ from ..core.shown import shown_by
 from ..core.tensor import Tensor
 from . import everywhere
 from .arguments import device_and_dtype
-from .parameter import Buffer, Parameter
+from .parameter import Buffer, Parameter, convert
 from .state import State
 
 Self = TypeVar("Self", bound="Module")
@@ -440,18 +440,15 @@ class Module(State):
 
     def _apply(self: Self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replace the memory of every Parameter and buffer by what ``function`` makes of it."""
+        for module in self.children() if recurse else ():
+            module._apply(function)  # which a class may have of its own
         with no_grad():
-            for module in self.modules() if recurse else [self]:
-                for parameter in module._parameters.values():
-                    if parameter is None:
-                        continue
-                    parameter.data = function(parameter.data)
-                    if parameter.grad is not None:
-                        gradient = function(parameter.grad)
-                        parameter._grad = gradient
-                for name, buffer in module._buffers.items():
-                    if buffer is not None:
-                        module._buffers[name] = function(buffer)
+            for name, parameter in self._parameters.items():
+                if parameter is not None:
+                    self._parameters[name] = convert(parameter, function)
+            for name, buffer in self._buffers.items():
+                if buffer is not None:
+                    self._buffers[name] = function(buffer)
         return self
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:

@@ -312,7 +312,7 @@ class RMSNorm(Module):
 
     Args:
         normalized_shape: the lengths of those dimensions; one number for the last alone.
-        eps: added to the mean square; by default the dtype's machine epsilon.
+        eps: added to the mean square; by default the machine epsilon of the dtype, float32's for 16 bits.
         elementwise_affine: whether there are factors.
         device, dtype: of the parameters.
 

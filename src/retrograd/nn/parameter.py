@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..core.fallback import legacy_names
@@ -74,6 +75,51 @@ class Buffer(Tensor):
 def new_parameter(shape: tuple[int, ...], device: DeviceLike = None, dtype: DTypeLike = None) -> Parameter:
     """A Parameter whose values are still to be set."""
     return Parameter(empty(shape, device=device, dtype=dtype))
+
+
+_overwrite_on_conversion = False
+_swap_on_conversion = False
+
+
+def set_overwrite_module_params_on_conversion(value: bool) -> None:
+    """Whether ``Module.to`` and its kind make new Parameters (True), or change those there are (False, the default)."""
+    global _overwrite_on_conversion
+    _overwrite_on_conversion = value
+
+
+def get_overwrite_module_params_on_conversion() -> bool:
+    """Whether ``Module.to`` and its kind make new Parameters."""
+    return _overwrite_on_conversion
+
+
+def set_swap_module_params_on_conversion(value: bool) -> None:
+    """Whether ``load_state_dict`` keeps every Parameter object and gives it what its ``module_load`` returns.
+
+    ``Module.to`` and its kind keep the Parameter objects in either case.
+    """
+    global _swap_on_conversion
+    _swap_on_conversion = value
+
+
+def get_swap_module_params_on_conversion() -> bool:
+    """Whether ``load_state_dict`` keeps every Parameter object and gives it what its ``module_load`` returns."""
+    return _swap_on_conversion
+
+
+def convert(parameter: Parameter, function: Callable[[Tensor], Tensor]) -> Parameter:
+    """Apply ``function`` to the values and the gradient of a Parameter; return the Parameter.
+
+    Under ``set_overwrite_module_params_on_conversion(True)`` return a new Parameter, and leave the given one alone.
+    """
+    gradient = parameter.grad
+    if _overwrite_on_conversion:
+        result = Parameter(function(parameter.data), parameter.requires_grad)
+        result._grad = None if gradient is None else function(gradient)
+        return result
+    parameter.data = function(parameter.data)
+    if gradient is not None:
+        gradient.data = function(gradient)
+    return parameter
 
 
 if not TYPE_CHECKING:

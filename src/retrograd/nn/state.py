@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,9 @@ from ..core.errors import describe
 from ..core.hooks import RemovableHandle
 from ..core.modes import no_grad
 from ..core.tensor import Tensor, new_tensor, to_array
-from .parameter import Parameter
+from .parameter import Parameter, get_swap_module_params_on_conversion
+
+_ASSIGN = "assign_to_params_buffers"  # of the metadata; PyTorch's name
 
 
 class IncompatibleKeys(NamedTuple):
@@ -138,7 +141,7 @@ class State:
         problems: list[str] = []
         # What is to be done once the whole tree is found right; until then nothing is written.
         assignments: list[Callable[[], object]] = []
-        loading = {"assign_to_params_buffers": assign, "assignments": assignments}
+        loading = {_ASSIGN: assign, "assignments": assignments}
         metadata: Mapping[str, Any] = getattr(state_dict, "_metadata", None) or {}
         incompatible = IncompatibleKeys(missing, unexpected)
         after: list[Callable[[], object]] = []
@@ -221,7 +224,9 @@ class State:
                 value = value[0]
             if value.shape != tensor.shape:
                 error_msgs.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
-            elif local_metadata.get("assign_to_params_buffers"):
+            elif get_swap_module_params_on_conversion():
+                assignments.append(partial(_load_into, tensor, value, bool(local_metadata.get(_ASSIGN))))
+            elif local_metadata.get(_ASSIGN):
                 assignments.append(partial(self._assign, name, value))
             else:
                 assignments.append(partial(_copy, tensor, value))
@@ -241,6 +246,16 @@ class State:
 
 def _copy(target: Tensor, source: Tensor) -> None:
     target.copy_(source.to(target.device))
+
+
+def _load_into(target: Tensor, source: Tensor, assign: bool) -> None:
+    """Give ``target``, which stays the same object, the values that its ``module_load`` makes of ``source``."""
+    loaded: Tensor = methodcaller("module_load", source, assign=assign)(target)
+    if loaded is source or loaded is target:
+        raise RuntimeError(
+            "load_state_dict: module_load returned one of self or other; return a detached Tensor of it instead"
+        )
+    target.data = loaded.detach()
 
 
 def _as_tensor(value: Any) -> Tensor | None:

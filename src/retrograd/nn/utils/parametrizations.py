@@ -5,6 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from ..._generated.linalg import householder_product, matrix_exp, qr, solve
+from ..._generated.toplevel import allclose, cat, eye, geqrf, randn_like, where
 from ...core.errors import describe
 from ...core.modes import no_grad
 from ...core.tensor import Tensor
@@ -131,3 +135,132 @@ def spectral_norm(
     if dim is None:
         dim = 1 if isinstance(module, _ConvTransposeNd) else 0
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
+
+
+_ORTHOGONAL_MAPS = ("matrix_exp", "cayley", "householder")
+
+
+def _nonzero_sign(x: Tensor) -> Tensor:
+    """The sign of each element (its phase where complex), 1 for zero."""
+    sign = x.sgn()
+    return where(sign == 0, 1, sign)
+
+
+def _orthonormal_columns(matrix: Tensor) -> Tensor:
+    """The factor Q of ``matrix = Q R`` with a real diagonal of R that is not negative."""
+    q, r = qr(matrix)
+    return q * _nonzero_sign(r.diagonal(dim1=-2, dim2=-1)).unsqueeze(-2)
+
+
+class _Orthogonal(Module):
+    """A matrix with orthonormal columns (rows, of a wide one) as a function of an unconstrained matrix.
+
+    With ``use_trivialization`` the function is multiplied by a constant matrix ``base``, so that the point at which
+    training starts is any matrix (Lezcano-Casado, Trivializations for gradient-based optimization on manifolds, 2019).
+    """
+
+    base: Tensor
+
+    def __init__(self, weight: Tensor, orthogonal_map: str, use_trivialization: bool) -> None:
+        super().__init__()
+        if weight.is_complex() and orthogonal_map == "householder":
+            raise ValueError("orthogonal: the householder parametrization does not support complex tensors")
+        self.shape = weight.shape
+        self.orthogonal_map = orthogonal_map
+        self.use_trivialization = use_trivialization
+        if use_trivialization:
+            self.register_buffer("base", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.shape[-2] < x.shape[-1]
+        tall = x.mT if wide else x
+        rows, columns = tall.shape[-2:]
+        if self.orthogonal_map == "householder":
+            vectors = tall.tril(-1)
+            factors = 2 / (1 + (vectors * vectors).sum(-2))
+            # The diagonal holds signs, which are constant.
+            signs = _nonzero_sign(tall.diagonal(dim1=-2, dim2=-1).detach())
+            result = householder_product(vectors, factors) * signs.unsqueeze(-2)
+        else:
+            lower = tall.tril()
+            if rows > columns:
+                lower = cat([lower, lower.new_zeros(*tall.shape[:-1], rows - columns)], -1)
+            skew = lower - lower.mH
+            if self.orthogonal_map == "matrix_exp":
+                result = matrix_exp(skew)
+            else:  # Cayley: (I - A/2)^-1 (I + A/2)
+                identity = eye(rows, dtype=skew.dtype, device=skew.device)
+                result = solve(identity - skew / 2, identity + skew / 2)
+            result = result[..., :columns]
+        if self.use_trivialization:
+            result = self.base @ result
+        return result.mT if wide else result
+
+    @no_grad()
+    def right_inverse(self, value: Tensor) -> Tensor:
+        if value.shape != self.shape:
+            raise ValueError(
+                f"orthogonal: wanted a matrix or batch of matrices of shape {self.shape}, got {describe(value)}"
+            )
+        wide = value.shape[-2] < value.shape[-1]
+        tall = value.mT if wide else value
+        rows, columns = tall.shape[-2:]
+        if self.use_trivialization:
+            if rows > columns:  # completed to a square matrix
+                tall = cat([tall, randn_like(tall.new_empty(*tall.shape[:-1], rows - columns))], -1)
+            identity = eye(rows, dtype=tall.dtype, device=tall.device)
+            tolerance = 10 * rows * float(np.finfo(tall.dtype).eps)
+            is_orthogonal = rows == columns and allclose(tall.mH @ tall, identity.expand_as(tall), atol=tolerance)
+            self.base = tall.clone() if is_orthogonal else _orthonormal_columns(tall)
+            # All maps take -I to the first columns of I: the reflections of zero vectors are -I, and their signs -1.
+            result = value.new_zeros(value.shape)
+            result.diagonal(dim1=-2, dim2=-1).fill_(-1)
+            return result
+        if self.orthogonal_map != "householder":
+            raise NotImplementedError(
+                "orthogonal: it is not possible to assign to the matrix exponential or the Cayley parametrizations "
+                "when use_trivialization=False"
+            )
+        vectors, factors = geqrf(tall)
+        diagonal = vectors.diagonal(dim1=-2, dim2=-1)
+        # LAPACK leaves out a reflection by a factor of zero, where ``forward`` reflects.
+        diagonal.copy_(_nonzero_sign(diagonal) * where(factors == 0, -1, 1))
+        return vectors.mT if wide else vectors
+
+
+def orthogonal(
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> Module:
+    """Keep a matrix orthogonal (unitary where complex): orthonormal columns, or rows of a wide matrix.
+
+    The weight starts as it is where it is orthogonal, else as the factor Q of its QR decomposition. Without
+    ``use_trivialization``, ``"matrix_exp"`` and ``"cayley"`` start from what they make of the weight, and cannot be
+    assigned to.
+
+    Args:
+        module: the owner.
+        name: the name of the weight, a matrix or a batch of matrices.
+        orthogonal_map: how the weight is computed: ``"matrix_exp"`` or ``"cayley"`` of a skew-symmetric matrix, or
+            ``"householder"``, a product of reflections of a real matrix. By default ``"matrix_exp"`` for square and
+            complex matrices, else ``"householder"``.
+        use_trivialization: multiply by a constant orthogonal matrix, the buffer ``base`` of the parametrization.
+
+    Raises:
+        ValueError: the weight is not there or no matrix, or the map is unknown or not defined for its dtype.
+
+    Source: Lezcano-Casado, Trivializations for gradient-based optimization on manifolds, 2019.
+
+    >>> layer = rg.nn.utils.parametrizations.orthogonal(rg.nn.Linear(3, 2))
+    >>> rg.allclose(layer.weight @ layer.weight.T, rg.eye(2), atol=1e-5)
+    True
+    """
+    weight = _tensor_of("orthogonal", module, name)
+    if weight.ndim < 2:
+        raise ValueError(f"orthogonal: wanted a matrix or batch of matrices, got {describe(weight)}")
+    if orthogonal_map is None:
+        square = weight.shape[-2] == weight.shape[-1]
+        orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
+    if orthogonal_map not in _ORTHOGONAL_MAPS:
+        raise ValueError(f"orthogonal: orthogonal_map has to be one of {_ORTHOGONAL_MAPS}, got {orthogonal_map!r}")
+    parametrization = _Orthogonal(weight, orthogonal_map, use_trivialization)
+    return register_parametrization(module, name, parametrization, unsafe=True)

@@ -86,9 +86,11 @@ class ParametrizationList(ModuleList):
         else:
             self.register_buffer(name, tensor)
 
+    def _original_names(self) -> list[str]:
+        return ["original"] if self.is_tensor else [f"original{place}" for place in range(self.ntensors)]
+
     def _originals(self) -> list[Tensor]:
-        names = ["original"] if self.is_tensor else [f"original{place}" for place in range(self.ntensors)]
-        return [getattr(self, name) for name in names]
+        return [getattr(self, name) for name in self._original_names()]
 
     def right_inverse(self, value: Tensor) -> None:
         """Set the originals so that the parametrized Tensor becomes ``value``."""
@@ -285,6 +287,53 @@ def type_before_parametrizations(module: Module) -> type[Module]:
     'Linear'
     """
     return getattr(type(module), "_plain", type(module))
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Parametrize the Tensors of one module as those of another, from the same originals.
+
+    Both modules share the parametrizations and the originals afterwards. A Tensor that ``to_module`` does not have is
+    entered.
+
+    Args:
+        from_module: where the parametrizations are; without any, nothing is done.
+        to_module: where they are registered.
+        tensor_name: the name of one Tensor; None for all that are parametrized.
+
+    Returns:
+        ``to_module``.
+
+    Raises:
+        ValueError: ``from_module`` has parametrizations, but none of ``tensor_name``.
+
+    >>> layer = rg.nn.utils.parametrizations.weight_norm(rg.nn.Linear(2, 2))
+    >>> other = rg.nn.utils.parametrize.transfer_parametrizations_and_params(layer, rg.nn.Linear(2, 2))
+    >>> bool((other.weight == layer.weight).all())
+    True
+    """
+    if not is_parametrized(from_module):
+        return to_module
+    if tensor_name is not None and not is_parametrized(from_module, tensor_name):
+        raise ValueError(
+            f"transfer_parametrizations_and_params: {tensor_name!r} of {type(from_module).__name__} is not parametrized"
+        )
+    source: Any = from_module.parametrizations
+    for name in [*source.keys()] if tensor_name is None else [tensor_name]:
+        entry: ParametrizationList = source[name]
+        if not hasattr(to_module, name):
+            value = getattr(from_module, name).detach()
+            if isinstance(entry._originals()[0], Parameter):
+                to_module.register_parameter(name, Parameter(value))
+            else:
+                to_module.register_buffer(name, value)
+        for parametrization in entry:
+            register_parametrization(to_module, name, parametrization, unsafe=entry.unsafe)
+        parametrizations: Any = to_module.parametrizations
+        for original, tensor in zip(entry._original_names(), entry._originals(), strict=True):
+            setattr(parametrizations[name], original, tensor)
+    return to_module
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:

@@ -146,7 +146,7 @@ def _lower_bound(bound: Any, keywords: dict[str, Any]) -> Any:
     return keywords.get("from", bound)
 
 
-@operator(namespace="Tensor", name="uniform_", differentiable=False, real=True)
+@operator(namespace="Tensor", name="uniform_", differentiable=False)
 def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **keywords: Number
 ) -> Tensor:
@@ -154,7 +154,7 @@ def uniform_(
 
     Derivative: zero for what was there before.
     Shape: any.
-    Dtype: floating.
+    Dtype: floating and complex, whose parts are both drawn from ``[from, to)``.
 
     Args:
         from_: the lower bound; PyTorch's name of it, ``from``, is taken, too.
@@ -172,11 +172,11 @@ def uniform_(
     if low > to:
         raise RuntimeError(f"expects a range [from, to), got from={low} > to={to}")
     kind = self.array.dtype
-    if to - low > bounds(kind)[1]:
+    part = self.array.real.dtype
+    if to - low > bounds(part)[1]:
         raise RuntimeError(f"the range [from, to) is wider than {kind} holds, got from={low}, to={to}")
-    return _write(
-        self, lambda xp: uniform(xp, self.array.shape, kind, generator) * kind.type(to - low) + kind.type(low)
-    )
+    start = kind.type(low if part == kind else complex(low, low))
+    return _write(self, lambda xp: uniform(xp, self.array.shape, kind, generator) * part.type(to - low) + start)
 
 
 @operator(namespace="Tensor", name="normal_", differentiable=False)

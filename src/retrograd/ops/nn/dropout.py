@@ -85,12 +85,14 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 def _channelwise(x: Tensor, channels: int, p: float, training: bool, inplace: bool) -> Tensor:
     """One decision for all that the first dimensions, so many as ``channels`` says, have in common."""
-    if x.array.ndim < channels:
+    return _dropped(x, _decisions(x, channels, p), p, inplace) if training and p > 0 else x
+
+
+def _decisions(x: Tensor, channels: int, p: float) -> tuple[int, ...]:
+    """The shape of the decisions; too few dimensions are an error only where elements are drawn, as in PyTorch."""
+    if x.array.ndim < channels and p < 1 and x.array.size:
         raise RuntimeError(f"wanted at least {channels} dimensions, got {describe(x)}")
-    if not training or p == 0:
-        return x
-    shape = x.array.shape[:channels] + (1,) * (x.array.ndim - channels)
-    return _dropped(x, shape, p, inplace)
+    return x.array.shape[:channels] + (1,) * (x.array.ndim - channels)
 
 
 @operator(namespace="nn.functional", method=False, real=True)
@@ -139,7 +141,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has fewer than 2 dimensions, or is dropped and not floating.
+        RuntimeError: the input is dropped and has fewer than 2 dimensions, or is not floating.
 
     Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
 
@@ -241,7 +243,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has fewer than two dimensions, or is dropped and not floating.
+        RuntimeError: the input is dropped and has fewer than two dimensions, or is not floating.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
 
@@ -249,7 +251,4 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     (1, 2, 2)
     """
     x = _check(input, p)
-    if x.array.ndim < 2:
-        raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
-    shape = x.array.shape[:2] + (1,) * (x.array.ndim - 2)
-    return _saturated(x, shape, p, inplace) if training and p > 0 else x
+    return _saturated(x, _decisions(x, 2, p), p, inplace) if training and p > 0 else x

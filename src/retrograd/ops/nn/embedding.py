@@ -8,7 +8,7 @@ from warnings import warn
 import numpy as np
 
 from ...core.devices import all_examples, array_module, backend_of, extent, lie_within
-from ...core.dtypes import FLOATING
+from ...core.dtypes import FLOATING, DType
 from ...core.errors import InvalidValue, describe
 from ...core.modes import no_grad
 from ...core.primitive import Primitive, apply, operand
@@ -18,7 +18,7 @@ from ..indexing.index_write import INDEX_ADD
 from ..indexing.indexing import ACCUMULATE, READ, Index, read_at
 from ..indexing.selection import where
 from ..shape.shape import unsqueeze
-from ..table.batching import composed
+from ..table.batching import called_per_example, composed
 from ..table.masks import KEEP
 from ..table.registry import also_named, operator
 from ..table.types import Operand
@@ -201,37 +201,63 @@ def embedding_bag(
     padding = _padding(padding_idx, weight)
     if factors is not None:
         factors = factors.reshape(-1)
+    kept = bags  # the bags that are returned
     if padding is not None:
         real = positions != padding
-        positions, bag = positions[real], bag[real.array]
-        factors = None if factors is None else factors[real]
+        if all_examples(real.array) is not real.array:  # inside vmap their number differs: a bag for the others
+            bag, bags = array_module(weight).where(real.array, bag, bags), bags + 1
+        else:
+            positions, bag = positions[real], bag[real.array]
+            factors = None if factors is None else factors[real]
     rows = embedding(positions, weight, None, max_norm, norm_type, scale_grad_by_freq)
     if factors is not None:
         rows = rows * unsqueeze(factors, -1)
     xp = array_module(weight)
-    empty = new_tensor(xp.zeros((bags, weight.array.shape[1]), weight.array.dtype))
     if mode == "max" and positions.array.size:
-        return _maxima(rows, bag, bags)
-    total = apply(INDEX_ADD, (empty, rows), {"index": Index((bag,))})
-    if mode == "sum":
-        return total
-    sizes = xp.maximum(xp.bincount(bag, minlength=bags), 1)
-    return total / new_tensor(sizes.astype(weight.array.dtype)[:, None])
+        pooled = _maxima(rows, bag, bags)
+    else:
+        empty = new_tensor(xp.zeros((bags, weight.array.shape[1]), weight.array.dtype))
+        pooled = apply(INDEX_ADD, (empty, rows), {"index": Index((bag,))})
+        if mode == "mean":
+            pooled = pooled / _sizes(new_tensor(bag), bags, weight.array.dtype)
+    return pooled if kept == bags else pooled[:kept]
+
+
+@called_per_example
+def _sizes(bag: Tensor, bags: int, dtype: DType) -> Tensor:
+    """How many elements each bag has, at least 1, in a column."""
+    xp = array_module(bag)
+    return new_tensor(xp.maximum(xp.bincount(bag.array, minlength=bags), 1).astype(dtype)[:, None])
 
 
 def _maxima(rows: Tensor, bag: Any, bags: int) -> Tensor:
     """The maximum of each bag, zeros for an empty one; the first of equal rows has the gradient (as PyTorch)."""
-    xp, x = array_module(rows), rows.array
-    count, width = x.shape
-    top = xp.full_like(x, -np.inf, shape=(bags, width))
-    xp.maximum.at(top, bag, x)
-    # CUDA has atomic minima of unsigned integers.
-    none, places = np.uint64(count), xp.arange(count, dtype=np.uint64)[:, None]
-    first = xp.full_like(top, none, dtype=np.uint64)
-    xp.minimum.at(first, bag, xp.where((x == top[bag]) | (x != x), places, none))
-    filled = first < none
-    place = Index((xp.where(filled, first, np.uint64(0)).astype(np.int64), xp.arange(width)))
+    places = _first_places(rows, new_tensor(bag), bags).array
+    filled = places < rows.array.shape[0]
+    xp = array_module(places)
+    place = Index((xp.where(filled, places, 0), array_module(rows).arange(rows.array.shape[1])))
     return KEEP(apply(READ, (rows,), {"index": place}), filled)
+
+
+@called_per_example
+def _first_places(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
+    """Which row is the first that has the maximum of each bag, by column; the number of rows for an empty bag."""
+    x, bag_of = rows.array, bag.array
+    xp = array_module(x)
+    top = xp.full_like(x, -np.inf, shape=(bags, x.shape[1]))
+    xp.maximum.at(top, bag_of, x)
+    # CUDA has atomic minima of unsigned integers.
+    none, places = np.uint64(len(x)), xp.arange(len(x), dtype=np.uint64)[:, None]
+    first = xp.full_like(top, none, dtype=np.uint64)
+    xp.minimum.at(first, bag_of, xp.where((x == top[bag_of]) | (x != x), places, none))
+    return new_tensor(first.astype(np.int64))
+
+
+@called_per_example
+def _bag_of(starts: Tensor, length: int) -> Tensor:
+    """The bag of each of ``length`` elements."""
+    xp = array_module(starts)
+    return new_tensor(xp.searchsorted(starts.array, xp.arange(length), side="right") - 1)
 
 
 def _bags(index: Tensor, offsets: Operand | None, include_last: bool) -> tuple[Any, int]:
@@ -249,12 +275,14 @@ def _bags(index: Tensor, offsets: Operand | None, include_last: bool) -> tuple[A
         raise InvalidValue(f"offsets has to be a vector of integers, got {describe(starts)}")
     if not starts.size and not shape[0] and not include_last:
         return index.array, 0
-    rising = starts.size and int(starts[0].item()) == 0 and not bool((starts[1:] < starts[:-1]).any())
-    if not rising or int(starts[-1].item()) > shape[0]:
+    rising = starts.size and not bool(all_examples(starts[1:] < starts[:-1]).any())
+    if all_examples(starts).size:
+        rising = rising and extent(starts[:1]) == (0, 0) and extent(starts[-1:])[1] <= shape[0]
+    if not rising:
         raise RuntimeError(f"offsets must start at 0, rise, and not exceed the length of input {describe(index)}")
     if include_last:
         starts = starts[:-1]
-    return xp.searchsorted(starts, xp.arange(shape[0]), side="right") - 1, starts.size
+    return _bag_of(new_tensor(starts), shape[0]).array, starts.size
 
 
 @operator(namespace="nn.functional", method=False, differentiable=False)

@@ -37,6 +37,30 @@ def called_per_example(function: Function) -> Function:
     return called  # type: ignore[return-value]
 
 
+def takes_rows(function: Function) -> Function:
+    """Let ``function``, which treats the rows of an array alike, take a mapped array: its examples are more rows."""
+
+    @functools.wraps(function)
+    def called(x: Any, *args: Any) -> Any:
+        if modes.level is None:
+            return function(x, *args)
+        from ...core.batched import Batched  # loaded with vmap
+
+        if type(x) is not Batched:
+            return function(x, *args)
+        level = x.level
+        with on_level(level.below):
+            if not x.mapped:
+                result = called(x.value.array, *args)
+            elif level.size:
+                result = unfold(called(fold(x.value).array, *args), 0, level.size)
+            else:
+                result = called(x.value.new_zeros(x.shape).array, *args)[None][:0]
+            return Batched(level, new_tensor(result), x.mapped)
+
+    return called  # type: ignore[return-value]
+
+
 def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The results of ``function`` on each example of ``level``, as Tensors of that level."""
     from ...core.batched import Batched  # loaded with vmap

@@ -14,7 +14,8 @@ import numpy as np
 
 from ...core.errors import InvalidValue, LinAlgError, call_error, conversion_behind, is_zero_step
 
-KINDS = (TypeError, IndexError, NotImplementedError, MemoryError)
+# The others become RuntimeErrors. An operator raises AssertionError only where PyTorch's does.
+KINDS = (TypeError, IndexError, NotImplementedError, MemoryError, AssertionError)
 
 
 def failure(

@@ -14,6 +14,7 @@ from ....core.primitive import apply, operand
 from ....core.tensor import Tensor
 from ....kernels.elementwise import in_one_pass
 from ...table.arguments import floating_operand, number
+from ...table.blocks import in_single
 from ...table.elementwise import elementwise, unary
 from ...table.masks import KEEP, WHERE
 from ...table.registry import operator
@@ -22,6 +23,7 @@ from .rectifiers import bounded
 
 
 @in_one_pass("hardswish", 1, 3, 6, 0, 1 / 6)
+@in_single
 def _hardswish(x: Any) -> Any:
     return x * bounded(x + 3, 0, 6) * (1 / 6)
 
@@ -34,6 +36,7 @@ def _hardswish_backward(g: Any, x: Any) -> Any:
 
 
 @in_one_pass("hardsigmoid", 1, 3, 6, 0, 1 / 6)
+@in_single
 def _hardsigmoid(x: Any) -> Any:
     return bounded(x + 3, 0, 6) * (1 / 6)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.dtypes import FLOATING, float32
 from ....core.mutation import apply_inplace
 from ....core.primitive import apply1, apply2, operand
 from ....core.tensor import Tensor
@@ -125,7 +126,9 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     return activate(SOFTPLUS, input, False, beta=beta, threshold=threshold)
 
 
-LOGSIGMOID = unary("logsigmoid", lambda x: -log1p_exp(-x), lambda g, x: g * SIGMOID(-x), signals=True, contiguous=True)
+LOGSIGMOID = unary(
+    "logsigmoid", in_single(lambda x: -log1p_exp(-x)), lambda g, x: g * SIGMOID(-x), signals=True, contiguous=True
+)
 
 
 @operator(namespace="nn.functional", method=False)
@@ -153,7 +156,9 @@ def _mish_slope(x: Any) -> Any:
     return t + x * SIGMOID(x) * (1 - t * t)
 
 
-MISH = unary("mish", in_blocks(lambda x: x * np.tanh(log1p_exp(x))), lambda g, x: g * _mish_slope(x), signals=True)
+MISH = unary(
+    "mish", in_single(in_blocks(lambda x: x * np.tanh(log1p_exp(x)))), lambda g, x: g * _mish_slope(x), signals=True
+)
 
 
 @operator(namespace="nn.functional", method=False)
@@ -332,4 +337,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         raise RuntimeError(f"the halved axis must have an even length, but axis {dim} of {shape} has {shape[dim]}")
     half = shape[dim] // 2
     a, b = apply_views(SPLIT, input, {"sizes": (half, half), "dim": dim})
+    dtype = input.array.dtype
+    if dtype.itemsize == 2 and dtype.kind in FLOATING:  # computed in float32 and rounded once
+        return apply2(MUL, a.astype(float32), apply1(SIGMOID, b.astype(float32))).astype(dtype)
     return apply2(MUL, a, apply1(SIGMOID, b))

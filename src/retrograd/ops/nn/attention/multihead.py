@@ -26,8 +26,18 @@ def _projected(
         return q, k, v
     split = [w for w in (packed.chunk(3) if packed is not None else weights[1:]) if w is not None]
     if len(split) != 3:
-        raise RuntimeError("a projection weight is None")
+        if packed is not None:
+            raise RuntimeError(f"wanted in_proj_weight (3 * E, E), got {describe(packed)}")
+        raise AssertionError("a projection weight is None")
     biases = (None, None, None) if bias is None else bias.chunk(3)
+    if packed is None:
+        width = query.array.shape[-1]
+        for x, w, b in zip((query, key, value), split, biases, strict=True):
+            if w.array.shape != (width, x.array.shape[-1]) or b is not None and b.array.shape != (width,):
+                raise AssertionError(
+                    f"wanted a projection weight ({width}, {x.array.shape[-1]}) and bias ({width},), "
+                    f"got {describe(w)} and {describe(b)}"
+                )
     q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), split, biases, strict=True))
     return q, k, v
 
@@ -40,7 +50,7 @@ def _additive(argument: str, mask: Operand | None, dtype: DType) -> Tensor | Non
     if added.array.dtype == bool_:
         return added.astype(dtype).masked_fill(added, -math.inf)
     if added.array.dtype.kind not in FLOATING:
-        raise RuntimeError(f"only bool and floating types of {argument} are supported, got {describe(added)}")
+        raise AssertionError(f"only bool and floating types of {argument} are supported, got {describe(added)}")
     return added
 
 
@@ -54,22 +64,23 @@ def _extended(mask: Tensor | None) -> Tensor | None:
 def _check(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, heads: int) -> None:
     ndim = query.array.ndim
     if ndim not in (2, 3) or key.array.ndim != ndim or value.array.ndim != ndim:
-        raise RuntimeError(
+        raise AssertionError(
             f"wanted query, key and value all (L, N, E), or all (L, E), got {describe(query)}, "
             f"{describe(key)}, {describe(value)}"
         )
     if padding is not None and padding.array.ndim != ndim - 1:
-        raise RuntimeError(
+        raise AssertionError(
             f"wanted a {ndim - 1}-D key_padding_mask for query {describe(query)}, got {describe(padding)}"
         )
     if mask is not None:
         if mask.array.ndim not in (2, 3):
-            raise RuntimeError(f"wanted a 2-D or 3-D attn_mask, got {describe(mask)}")
+            raise AssertionError(f"wanted a 2-D or 3-D attn_mask, got {describe(mask)}")
         rows, columns = query.array.shape[0], key.array.shape[0]
         batch = 1 if ndim == 2 else query.array.shape[1]
         wanted = (rows, columns) if mask.array.ndim == 2 else (batch * heads, rows, columns)
         if mask.array.shape != wanted:
-            raise RuntimeError(f"the shape of attn_mask should be {wanted}, got {describe(mask)}")
+            kind = AssertionError if ndim == 2 and mask.array.ndim == 3 else RuntimeError
+            raise kind(f"the shape of attn_mask should be {wanted}, got {describe(mask)}")
 
 
 @operator(namespace="nn.functional", method=False)
@@ -132,7 +143,8 @@ def multi_head_attention_forward(
         The output, and the weights ``(N, L, S)`` (``(N, num_heads, L, S)`` per head) or None.
 
     Raises:
-        RuntimeError: arguments that do not fit.
+        AssertionError: arguments that do not fit (PyTorch's type).
+        RuntimeError: a mask or a weight does not fit.
 
     Source: Vaswani et al., "Attention is all you need", 2017.
 
@@ -156,15 +168,15 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     rows, batch, width = query.array.shape
     if width != embed_dim_to_check:
-        raise RuntimeError(f"was expecting embedding dimension of {embed_dim_to_check}, got {describe(query)}")
+        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, got {describe(query)}")
     if width % num_heads:
-        raise RuntimeError(f"embed_dim {width} is not divisible by num_heads {num_heads}")
+        raise AssertionError(f"embed_dim {width} is not divisible by num_heads {num_heads}")
     if (
         key.array.shape[:2] != value.array.shape[:2]
         or not use_separate_proj_weight
         and key.array.shape != value.array.shape
     ):
-        raise RuntimeError(f"key {describe(key)} and value {describe(value)} do not match")
+        raise AssertionError(f"key {describe(key)} and value {describe(value)} do not match")
     if is_causal and attn_mask is None:
         raise RuntimeError("need attn_mask if specifying the is_causal hint")
     padding = _additive("key_padding_mask", key_padding_mask, query.array.dtype)
@@ -172,13 +184,13 @@ def multi_head_attention_forward(
     mask = None if causal else _additive("attn_mask", attn_mask, query.array.dtype)
     packed = None if use_separate_proj_weight else in_proj_weight
     if packed is None and not use_separate_proj_weight:
-        raise RuntimeError("use_separate_proj_weight is False but in_proj_weight is None")
+        raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
     q, k, v = _projected(query, key, value, (packed, q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias)
     if (bias_k is None) != (bias_v is None):
-        raise RuntimeError("bias_k and bias_v must both be given or both be None")
+        raise AssertionError("bias_k and bias_v must both be given or both be None")
     if bias_k is not None and bias_v is not None:
         if static_k is not None or static_v is not None:
-            raise RuntimeError("bias_k and bias_v cannot be added to static keys and values")
+            raise AssertionError("bias_k and bias_v cannot be added to static keys and values")
         k, v = cat([k, bias_k.expand(1, batch, width)]), cat([v, bias_v.expand(1, batch, width)])
         mask, padding = _extended(mask), _extended(padding)
     head = width // num_heads
@@ -188,7 +200,7 @@ def multi_head_attention_forward(
 
     def static(argument: str, x: Tensor) -> Tensor:
         if x.array.ndim != 3 or x.array.shape[0] != batch * num_heads or x.array.shape[2] != head:
-            raise RuntimeError(f"wanted {argument} ({batch * num_heads}, S, {head}), got {describe(x)}")
+            raise AssertionError(f"wanted {argument} ({batch * num_heads}, S, {head}), got {describe(x)}")
         return x.reshape(batch, num_heads, -1, head)
 
     q = split(q)
@@ -203,7 +215,7 @@ def multi_head_attention_forward(
         mask = mask.reshape(batch, num_heads, rows, columns)
     if padding is not None:
         if padding.array.shape != (batch, columns):
-            raise RuntimeError(f"wanted key_padding_mask ({batch}, {columns}), got {describe(padding)}")
+            raise AssertionError(f"wanted key_padding_mask ({batch}, {columns}), got {describe(padding)}")
         padding = padding.reshape(batch, 1, 1, columns)
         mask = padding if mask is None else mask + padding
     dropout_p = dropout_p if training else 0.0

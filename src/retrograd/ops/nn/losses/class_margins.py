@@ -20,7 +20,7 @@ from ....core.tensor import Tensor, new_tensor
 from ...table.arguments import floating_operand
 from ...table.batching import fold, folded_array, unfold
 from ...table.registry import operator
-from .classes import at_classes
+from .classes import at_classes, read_weights
 from .reduction import reduced, reduced_array, reduction_of
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def multi_margin_loss(
             raise InvalidValue(f"weight must be one-dimensional, got {describe(w)}")
         if w.shape != (c,):
             raise RuntimeError(f"inconsistent weight size, expected {c}, got {describe(w)}")
-        w = w[index]
+        w = read_weights(w, index)
     unreduced = reduction == "none" and t.array.ndim == 0
     if p == 2:
         rows = _squared_margin(x, index, margin, w)

@@ -81,6 +81,11 @@ def _storages(target: Tensor, weight: Any) -> tuple[Storage, ...]:
     return (storage, storage_of(weight)) if isinstance(weight, Tensor) else (storage,)
 
 
+def read_weights(weight: Any, index: Any) -> Any:
+    """``weight[index]``, where ``vmap`` may map one of them only."""
+    return weight[index] if type(weight) is type(index) else new_tensor(weight)[new_tensor(index)].array
+
+
 def _classes(
     x: Any, target: Any, weight: Any, ignore_index: int, reduction: str, storages: tuple[Storage, ...]
 ) -> Classes:
@@ -96,7 +101,7 @@ def _classes(
             settled = settled and not (low <= ignore_index <= high and (numbers == ignore_index).any())
         if settled:
             index = target if target.dtype is int64 else target.astype(np.int64, copy=False)
-            factor = ONE if weight is None else weight[index]
+            factor = ONE if weight is None else read_weights(weight, index)
             divisor: Any = None if reduction == "none" else 1
             if reduction == "mean":
                 number = np.float32 if x.dtype.itemsize < 4 else x.dtype.type
@@ -108,7 +113,11 @@ def _classes(
         raise IndexError(f"target {int(numbers[wrong][0])} is out of bounds for {x.shape[1]} classes in {describe(x)}")
     counted = target != ignore_index
     index = xp.where(counted, target, xp.zeros_like(target)).astype(np.int64, copy=False)
-    factor = counted.astype(x.dtype) if weight is None else xp.where(counted, weight[index], weight.dtype.type(0))
+    factor = (
+        counted.astype(x.dtype)
+        if weight is None
+        else xp.where(counted, read_weights(weight, index), weight.dtype.type(0))
+    )
     divisor = None if reduction == "none" else _sum(factor) if reduction == "mean" else 1
     return Classes(index, factor, counted, divisor, storages)
 
@@ -335,18 +344,21 @@ def _cross_entropy_backward(
 
 
 def _composite(x: Tensor, classes: Classes, class_weight: Any, smoothing: float) -> Tensor:
-    weights = array_module(x).zeros(x.array.shape, x.array.dtype)
+    dtype, count = x.array.dtype, x.array.shape[1]
+    numbers = array_module(x).arange(count).reshape((-1,) + (1,) * (x.array.ndim - 2))
+    factor = classes.weight if classes.weight is ONE else np.expand_dims(classes.weight, 1)
+    weights = (np.expand_dims(classes.index, 1) == numbers) * (factor * (1 - smoothing))
     if smoothing:
-        weights += smoothing / x.array.shape[1]
-        if class_weight is not None:
-            weights *= _per_class(class_weight, weights)
-    weights[at_classes(classes.index)] += (1 - smoothing) * classes.weight
-    rows = -(x.log_softmax(1) * weights).sum(1)
+        even = smoothing / count
+        weights = weights + (even if class_weight is None else even * _per_class(class_weight, x))
+    y = new_tensor(weights.astype(dtype, copy=False))
+    rows = -(where(y != 0, x.log_softmax(1), 0.0) * y).sum(1)
     if classes.counted is not None:  # as in the kernels: nothing for what is ignored, even where the divisor is 0
         rows = rows.masked_fill(new_tensor(~classes.counted), 0.0)
     if classes.divisor is None:
         return rows
-    return rows.sum() / new_tensor(array_module(x).asarray(classes.divisor, x.array.dtype))
+    divisor = classes.divisor
+    return rows.sum() / (new_tensor(divisor.astype(dtype)) if is_array(divisor) else float(divisor))
 
 
 CROSS_ENTROPY_BACKWARD = Primitive(

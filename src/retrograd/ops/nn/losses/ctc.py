@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ....core.devices import array_module, extent, lie_within
+from ....core.devices import all_examples, array_module, extent, lie_within
 from ....core.dtypes import FLOATING
 from ....core.errors import describe
 from ....core.primitive import Primitive, apply, operand
@@ -26,11 +26,14 @@ from ....kernels.sequences import alignments
 from ...indexing.selection import where
 from ...shape.joining import cat, stack
 from ...table.arguments import integers
-from ...table.batching import composed
-from ...table.composites import gradients_of, raw, second_order
+from ...table.batching import called_per_example, fold, folded_array, unfold
+from ...table.composites import raw, second_order
 from ...table.registry import operator
 from ...table.types import Operand
 from .reduction import reduction_of
+
+if TYPE_CHECKING:
+    from ....core.batching import Call
 
 
 class Alignment(NamedTuple):
@@ -143,11 +146,27 @@ def _composite(log_probs: Tensor, alignment: Alignment, zero_infinity: bool) -> 
     return loss + (log_probs.exp() * used.astype(dtype)).sum((0, 2))
 
 
-def _value(log_probs: Tensor, alignment: Alignment, zero_infinity: bool) -> Tensor:
-    """The loss, with the kernel's gradient."""
-    whole = _composite(log_probs, alignment, zero_infinity)
-    used = (array_module(log_probs).arange(log_probs.array.shape[0])[:, None] < alignment.steps)[:, :, None]
-    return whole - (log_probs.detach().exp() * used.astype(log_probs.array.dtype)).sum((0, 2))
+def _folded(call: Call) -> dict[str, Any]:
+    """The parameters of a call on all examples as one on more sequences."""
+    alignment = Alignment(*[folded_array(part, call.size) for part in call.params["alignment"]])
+    return {**call.params, "alignment": alignment}
+
+
+def _ctc_examples(call: Call) -> Any:
+    if not call.size:
+        return call.of_no_example()
+    loss, forward = call.below([fold(call.full(0), 1)], _folded(call))
+    return unfold(loss, 0, call.size), unfold(forward, 1, call.size)
+
+
+def _ctc_backward_examples(call: Call) -> Any:
+    if not call.size:
+        return call.of_no_example()
+    params = _folded(call)
+    params["loss"] = folded_array(params["loss"], call.size)
+    params["forward"] = folded_array(params["forward"], call.size, 1)
+    (dx,) = call.below([fold(call.full(0)), fold(call.full(1), 1)], params)
+    return (unfold(dx, 1, call.size),)
 
 
 CTC_BACKWARD = Primitive(
@@ -159,7 +178,7 @@ CTC_BACKWARD = Primitive(
     ),
     outputs=-1,
     signals=True,
-    batch=composed(gradients_of(_composite, 1, "loss", "forward")),
+    batch=_ctc_backward_examples,
 )
 CTC = Primitive(
     "ctc_loss",
@@ -172,7 +191,7 @@ CTC = Primitive(
     ],
     residuals="forward",
     signals=True,
-    batch=composed(_value),
+    batch=_ctc_examples,
 )
 
 
@@ -186,9 +205,24 @@ def _lengths(argument: str, lengths: Tensor | Sequence[int], x: Tensor, batch: i
     values = values.reshape(-1).astype(np.int64)
     if values.shape != (batch,):
         raise RuntimeError(f"{argument} must be of size batch_size {batch}, got {values.size} of them")
-    if batch and not lie_within(values, most + 1) and (int(values.min()) < 0 or int(values.max()) > most):
-        raise RuntimeError(f"expected {argument} between 0 and {most}, got {values.tolist()} for {describe(x)}")
+    if batch and all_examples(values).size and not lie_within(values, most + 1):
+        low, high = extent(values)
+        if low < 0 or high > most:
+            got = all_examples(values).tolist()
+            raise RuntimeError(f"expected {argument} between 0 and {most}, got {got} for {describe(x)}")
     return values
+
+
+@called_per_example
+def _extended(padded: Tensor, blank: int) -> tuple[Tensor, Tensor]:
+    """The labels with blanks before, between and after them, and where the blank before a label may be skipped."""
+    xp, places = array_module(padded), padded.array
+    rows, columns = places.shape
+    labels = xp.full((rows, 2 * columns + 1), blank, np.int64)
+    labels[:, 1::2] = places
+    skips = xp.zeros(labels.shape, bool)
+    skips[:, 3::2] = places[:, 1:] != places[:, :-1]
+    return new_tensor(labels), new_tensor(skips)
 
 
 def _alignment(
@@ -209,27 +243,27 @@ def _alignment(
     if not 0 <= blank < classes:
         raise RuntimeError(f"blank must be in label range, got {blank} for {describe(x)}")
     lengths = _lengths("target_lengths", target_lengths, x, batch, t.array.shape[-1])
-    shortest, widest = extent(lengths) if batch else (0, 0)
+    shortest, widest = extent(lengths) if all_examples(lengths).size else (0, 0)
     columns = xp.arange(widest)
     valid = columns < lengths[:, None]
     if t.array.ndim == 1:
-        if int(lengths.sum()) != t.array.size:
-            raise RuntimeError(f"target_lengths sum to {int(lengths.sum())}, but targets are {describe(t)}")
+        totals = all_examples(lengths.sum())
+        if bool((totals != t.array.size).any()):
+            raise RuntimeError(f"target_lengths sum to {totals.tolist()}, but targets are {describe(t)}")
         starts = xp.cumsum(lengths) - lengths
         index = xp.where(valid, starts[:, None] + columns, 0)
         padded = t.array[index] if t.array.size else xp.zeros((batch, widest), np.int64)
     else:
         padded = t.array[:, :widest]
     padded = (padded if shortest == widest else xp.where(valid, padded, blank)).astype(np.int64)
-    if padded.size and not lie_within(padded, classes) and bool(((padded < 0) | (padded >= classes)).any()):
-        raise RuntimeError(f"targets must be in label range [0, {classes}), in {describe(t)}")
-    if bool(((padded == blank) & valid).any()):
+    if all_examples(padded).size and not lie_within(padded, classes):
+        low, high = extent(padded)
+        if low < 0 or high >= classes:
+            raise RuntimeError(f"targets must be in label range [0, {classes}), in {describe(t)}")
+    if bool(all_examples((padded == blank) & valid).any()):
         raise RuntimeError(f"targets cannot hold the blank label {blank}, in {describe(t)}")
-    labels = xp.full((batch, 2 * widest + 1), blank, np.int64)
-    labels[:, 1::2] = padded
-    skips = xp.zeros(labels.shape, bool)
-    skips[:, 3::2] = padded[:, 1:] != padded[:, :-1]
-    return Alignment(labels, skips, _lengths("input_lengths", input_lengths, x, batch, steps), lengths)
+    labels, skips = _extended(new_tensor(padded), blank)
+    return Alignment(labels.array, skips.array, _lengths("input_lengths", input_lengths, x, batch, steps), lengths)
 
 
 @operator(namespace="nn.functional", method=False)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import array_module
+from ....core.devices import all_examples, array_module
 from ....core.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
 from ....core.layout import broadcast_shapes
@@ -375,7 +375,7 @@ def gaussian_nll_loss(
         v = operand(var, "var")
     if v.array.dtype.kind == "b":
         raise RuntimeError(f"bools cannot be a variance, got {describe(v)}")
-    if v.array.size and bool((v.array < 0).any()):
+    if bool((all_examples(v.array) < 0).any()):
         raise InvalidValue(f"var has negative entries, in {describe(v)}")
     shape = x.array.shape
     if v.array.shape != shape:

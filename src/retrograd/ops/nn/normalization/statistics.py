@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....core.devices import array_module
-from ....core.dtypes import precision
+from ....core.dtypes import float32, precision
 from ....core.errors import InvalidValue, describe
 from ....core.modes import modes, watchers
 from ....core.mutation import apply_inplace, memory_of_its_own
@@ -110,7 +110,8 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None
         input: the Tensor.
         normalized_shape: the trailing dimensions that the mean is taken over.
         weight: factors of that shape; by default none.
-        eps: added to the mean square, by default the machine epsilon of the input's dtype.
+        eps: added to the mean square, by default the machine epsilon of the input's dtype, and that of float32
+            for float16 and bfloat16.
 
     Raises:
         RuntimeError: the shapes or dtypes do not match.
@@ -127,7 +128,9 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None
         weight = given.to(x.array.dtype)
     w = _affine("weight", weight, x, shape, "the normalized shape")
     layout = _of_last_axes(len(shape), False)
-    eps = precision(x.array.dtype) if eps is None else number(eps, "eps")
+    if eps is None:
+        eps = precision(float32 if x.array.dtype.itemsize == 2 else x.array.dtype)
+    eps = number(eps, "eps")
     return apply(RMS_NORM, (x, w, None), {"layout": layout, "eps": eps})
 
 
@@ -289,7 +292,9 @@ def batch_norm(
     x = floating_operand(input)
     shape = x.array.shape
     if len(shape) < 2:
-        raise IndexError(f"wanted an input (N, C, *), got {describe(x)}")
+        if shape != (0,):
+            raise IndexError(f"wanted an input (N, C, *), got {describe(x)}")
+        return x * 1  # PyTorch takes this one, too
     channels = shape[1]
     if training:
         if eps <= 0:

@@ -16,13 +16,13 @@ from ....core.tensor import Tensor
 from ....kernels.images import pooling
 from ....kernels.images.pooling import TABLED
 from ...table.arguments import floating_operand
+from ...table.batching import takes_rows
 from ...table.registry import operator
 from ..spatial.resampling import RESAMPLE, AxisMap
 from ..spatial.windows import Ints, Window, per_axis, with_batch
 from . import tables
 from .average import AVG_POOL
-from .maximum import MaxPool, at_maxima, flat_places, window_max
-from .sliding import real_operand
+from .maximum import MaxPool, at_maxima, places_of_maxima
 
 # One length, or one per axis; None stands for the input's.
 OutputSize: TypeAlias = int | None | Sequence[int | None]
@@ -101,6 +101,7 @@ def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Any, Any, Any]:
     return tables.in_planes(places, planes, size), own, np.arange(own.shape[1])
 
 
+@takes_rows
 def _span_maxima(x: Any, out: Ints) -> Any:
     """Where in the flattened spatial axes each window has its maximum: the first one, or the last NaN."""
     size = x.shape[2:]
@@ -137,11 +138,11 @@ def _span_maxima(x: Any, out: Ints) -> Any:
 
 
 def _adaptive_max(axes: int, input: Tensor, output_size: OutputSize, return_indices: bool) -> Tensor | MaxPool:
-    x, single = with_batch(real_operand(input), axes)
+    x, single = with_batch(floating_operand(input), axes)
     out = _output_size(x, axes, output_size, not single)
     window = _even_windows(tuple(x.array.shape[2:]), out)
     if window is not None:
-        index = flat_places(window_max(x.array, window, True)[1], window)
+        index = places_of_maxima(x.array, window)
     else:
         index = _span_maxima(x.array, out)
     result = at_maxima(x, index, single)
@@ -226,7 +227,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 
     Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating and integers; kept.
+    Dtype: real floating; kept.
 
     Args:
         input: the Tensor.
@@ -239,7 +240,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 
     Raises:
         RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
-        NotImplementedError: the input holds bools or complex numbers.
+        NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool1d(rg.tensor([[[1.0, 3.0, 2.0]]]), 2)
     tensor([[[3., 3.]]])
@@ -259,7 +260,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
 
     Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating and integers; kept.
+    Dtype: real floating; kept.
 
     Args:
         input: the Tensor.
@@ -272,7 +273,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
 
     Raises:
         RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
-        NotImplementedError: the input holds bools or complex numbers.
+        NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
     tensor([[[[15.]]]])
@@ -292,7 +293,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
 
     Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating and integers; kept.
+    Dtype: real floating; kept.
 
     Args:
         input: the Tensor.
@@ -305,7 +306,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
 
     Raises:
         RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
-        NotImplementedError: the input holds bools or complex numbers.
+        NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
     (1, 2, 1, 2, 4)

@@ -153,6 +153,8 @@ def average_pool(
 ) -> Tensor:
     """The means over windows along the last ``axes`` axes."""
     x, single = with_batch(real_operand(input), axes)
+    if x.array.dtype.kind in "iu" and x.array.dtype.itemsize < 8:
+        raise NotImplementedError(f"not implemented for {x.dtype}; wanted a floating or int64 input, got {describe(x)}")
     window = sliding_windows(x, axes, kernel_size, stride, padding, 1, ceil_mode)
     if axes == 3 and any(k > length for k, length in zip(window.kernel, window.size)):
         raise RuntimeError(f"input {describe(x)} is smaller than kernel_size={window.kernel}")
@@ -177,7 +179,7 @@ def avg_pool1d(
     Derivative: each element gets ``g / count`` of every window that reads it.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) // stride +
     1`` windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating and integers, kept; means of integers are rounded towards 0.
+    Dtype: real floating and int64, kept; means of integers are rounded towards 0.
 
     Args:
         input: the Tensor.
@@ -189,7 +191,7 @@ def avg_pool1d(
 
     Raises:
         RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
-        NotImplementedError: the input holds bools or complex numbers.
+        NotImplementedError: the input holds integers of fewer than 64 bits, bools or complex numbers.
 
     >>> F.avg_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[2., 1.]]])
@@ -212,7 +214,7 @@ def avg_pool2d(
     Derivative: each element gets ``g / count`` of every window that reads it.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) // stride
     + 1`` windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating and integers, kept; means of integers are rounded towards 0.
+    Dtype: real floating and int64, kept; means of integers are rounded towards 0.
 
     Args:
         input: the Tensor.
@@ -225,7 +227,7 @@ def avg_pool2d(
 
     Raises:
         RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
-        NotImplementedError: the input holds bools or complex numbers.
+        NotImplementedError: the input holds integers of fewer than 64 bits, bools or complex numbers.
 
     >>> F.avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 2.5,  4.5],
@@ -249,7 +251,7 @@ def avg_pool3d(
     Derivative: each element gets ``g / count`` of every window that reads it.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) //
     stride + 1`` windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating and integers, kept; means of integers are rounded towards 0.
+    Dtype: real floating and int64, kept; means of integers are rounded towards 0.
 
     Args:
         input: the Tensor.
@@ -262,7 +264,7 @@ def avg_pool3d(
 
     Raises:
         RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
-        NotImplementedError: the input holds bools or complex numbers.
+        NotImplementedError: the input holds integers of fewer than 64 bits, bools or complex numbers.
 
     >>> F.avg_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
     (1, 2, 2, 2, 2)

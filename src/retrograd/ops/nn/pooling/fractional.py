@@ -16,7 +16,7 @@ from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
 from ....kernels.images import pooling
 from ...make.random_arrays import uniform
-from ...table.arguments import integers
+from ...table.arguments import floating_operand, integers
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Operand
@@ -97,22 +97,28 @@ def _maxima(x: Any, drawn: Any, out: Ints, kernel: Ints) -> Any:
 MAXIMA: Primitive = Primitive("fractional_max_places", _maxima, "x drawn", batch=folded())
 
 
+def _lengths(value: int | Sequence[int], name: str, ndim: int) -> Ints:
+    """One length per axis, from one for all axes or a sequence of them."""
+    lengths = integers((value,), name)
+    if not isinstance(value, Sequence):
+        lengths *= ndim
+    if len(lengths) != ndim:
+        raise RuntimeError(f"{name} must either be a single int or a tuple of {ndim} ints, got {describe(value)}")
+    return lengths
+
+
 def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_ratio: Any) -> tuple[Any, Any]:
-    kernel = integers((kernel_size,), "kernel_size")
-    kernel = kernel * ndim if len(kernel) == 1 else kernel
-    if (output_size is None) == (output_ratio is None):
+    kernel = _lengths(kernel_size, "kernel_size", ndim)
+    if output_size is None and output_ratio is None:
         raise InvalidValue("wanted one of output_size and output_ratio")
     lengths = x.array.shape[-ndim:]
     if output_size is not None:
-        out = integers((output_size,), "output_size")
-        out = out * ndim if len(out) == 1 else out
+        out = _lengths(output_size, "output_size", ndim)
     else:
         ratios = tuple(output_ratio) if isinstance(output_ratio, Sequence) else (output_ratio,) * ndim
         if len(ratios) != ndim:
             raise InvalidValue(f"output_ratio must be one number or {ndim}, got {describe(output_ratio)}")
         out = tuple(int(length * ratio) for length, ratio in zip(lengths, ratios, strict=True))
-    if len(kernel) != ndim or len(out) != ndim:
-        raise RuntimeError(f"wanted {ndim} lengths, got kernel_size {kernel} and output_size {out}")
     for length, k, o in zip(lengths, kernel, out, strict=True):
         if not k > 0 or o < 0 or o + k - 1 > length:
             raise RuntimeError(f"windows {kernel} and output {out} do not fit in {describe(x)}")
@@ -122,7 +128,7 @@ def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_rati
 def _pooled(
     input: Operand, ndim: int, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None
 ) -> Pooled:
-    x = operand(input)
+    x = floating_operand(input)
     if x.array.ndim not in (ndim + 1, ndim + 2):
         raise RuntimeError(f"wanted {ndim + 1} or {ndim + 2} dimensions, got {describe(x)}")
     kernel, out = _sizes(x, ndim, kernel_size, output_size, output_ratio)
@@ -155,7 +161,7 @@ def fractional_max_pool2d_with_indices(
 
     Derivative: input: ``g`` at the maxima.
     Shape: (N, C, H, W) or (C, H, W) to the same with ``output_size``, twice.
-    Dtype: real; kept; the places int64.
+    Dtype: real floating; kept; the places int64.
 
     Args:
         kernel_size: the windows' lengths.
@@ -192,7 +198,7 @@ def fractional_max_pool2d(
 
     Derivative: input: ``g`` at the maxima.
     Shape: (N, C, H, W) or (C, H, W) to the same with ``output_size``.
-    Dtype: real; kept.
+    Dtype: real floating; kept.
 
     Args:
         kernel_size: the windows' lengths.
@@ -227,7 +233,7 @@ def fractional_max_pool3d_with_indices(
 
     Derivative: input: ``g`` at the maxima.
     Shape: (N, C, D, H, W) or (C, D, H, W) to the same with ``output_size``, twice.
-    Dtype: real; kept; the places int64.
+    Dtype: real floating; kept; the places int64.
 
     Args:
         kernel_size: the windows' lengths.
@@ -264,7 +270,7 @@ def fractional_max_pool3d(
 
     Derivative: input: ``g`` at the maxima.
     Shape: (N, C, D, H, W) or (C, D, H, W) to the same with ``output_size``.
-    Dtype: real; kept.
+    Dtype: real floating; kept.
 
     Args:
         kernel_size: the windows' lengths.

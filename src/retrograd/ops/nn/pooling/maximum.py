@@ -19,7 +19,7 @@ from ....core.modes import modes
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor, new_tensor
 from ....kernels.images import pooling
-from ...table.batching import folded
+from ...table.batching import folded, takes_rows
 from ...table.registry import operator
 from ...table.types import Size
 from ..spatial.windows import EVERY, Ints, Window, axis_taps, taps, with_batch
@@ -190,6 +190,12 @@ def flat_places(winners: Any, window: Window) -> Any:
     return flat
 
 
+@takes_rows
+def places_of_maxima(x: Any, window: Window) -> Any:
+    """Where in the flattened spatial axes of the input each window has its maximum."""
+    return flat_places(window_max(x, window, True)[1], window)
+
+
 def _examples(call: Call) -> Any:
     """The winners are wanted, too, where the layer below records."""
     call.params["number"] = call.params["number"] or modes.grad_enabled
@@ -241,8 +247,7 @@ def _maximum_pool_with_indices(
     window = sliding_windows(x, axes, kernel_size, stride, padding, dilation, ceil_mode)
     if not all(_meets_all(window, axis) for axis in range(axes)):
         raise RuntimeError(f"a window lies wholly in the padding of {describe(x)}; it has no index: {window}")
-    _, winners = window_max(x.array, window, True)
-    return at_maxima(x, flat_places(winners, window), single)
+    return at_maxima(x, places_of_maxima(x.array, window), single)
 
 
 def _meets_all(window: Window, axis: int) -> bool:

@@ -7,9 +7,11 @@ from math import prod
 
 import numpy as np
 
+from ....core.devices import all_examples
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import apply, operand
 from ....core.tensor import Tensor
+from ...table.arguments import floating_operand
 from ...table.registry import operator
 from ...table.types import Size
 from ..spatial.windows import per_axis, with_batch
@@ -26,7 +28,7 @@ def _max_unpool(
     padding: Size,
     output_size: Sequence[int] | None,
 ) -> Tensor:
-    x, single = with_batch(operand(input), axes)
+    x, single = with_batch(floating_operand(input), axes)
     places = operand(indices, "indices")
     if places.dtype != np.int64:
         raise RuntimeError(f"indices must be int64, got {describe(places)}")
@@ -52,7 +54,8 @@ def _max_unpool(
         raise InvalidValue(f"the output size {size} is negative for input {describe(input)}")
     index = places.array.copy()  # for the walk, whatever is written to the indices until then
     index = index[None] if single else index
-    if index.size and bool(((index < 0) | (index >= prod(size))).any()):
+    numbers = all_examples(index)
+    if numbers.size and bool(((numbers < 0) | (numbers >= prod(size))).any()):
         raise RuntimeError(f"found an invalid max index (output volumes are of size {size}), in {describe(places)}")
     result = apply(WRITE_AT, (x,), {"index": index, "size": size})
     return result[0] if single else result
@@ -74,7 +77,7 @@ def max_unpool1d(
     Derivative: ``g`` at the index of each element, also of those that were written over.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis ``(L - 1) * stride + kernel_size - 2 * padding``,
     unless ``output_size`` says otherwise.
-    Dtype: real floating and integers, kept; the indices are int64.
+    Dtype: real floating, kept; the indices are int64.
 
     Args:
         input: the maxima.
@@ -108,7 +111,7 @@ def max_unpool2d(
     Derivative: ``g`` at the index of each element, also of those that were written over.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
     ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
-    Dtype: real floating and integers, kept; the indices are int64.
+    Dtype: real floating, kept; the indices are int64.
 
     Args:
         input: the maxima.
@@ -144,7 +147,7 @@ def max_unpool3d(
     Derivative: ``g`` at the index of each element, also of those that were written over.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
     ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
-    Dtype: real floating and integers, kept; the indices are int64.
+    Dtype: real floating, kept; the indices are int64.
 
     Args:
         input: the maxima.
