@@ -18,9 +18,9 @@ os.environ.setdefault("RETROGRAD_AHEAD", "off")  # tests run on all cores alread
 
 import retrograd as rg
 from retrograd import nn
-from retrograd.core.devices import get_default_device, set_default_device
-from retrograd.core.dtypes import get_default_dtype, set_default_dtype
-from retrograd.core.modes import modes
+from retrograd.core.arrays.devices import get_default_device, set_default_device
+from retrograd.core.arrays.dtypes import get_default_dtype, set_default_dtype
+from retrograd.core.graph.modes import modes
 from retrograd.nn import functional as F
 
 # Rooms that stand on a library as a whole: their doctests need it.

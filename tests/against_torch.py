@@ -11,8 +11,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from retrograd.autograd.gradcheck import differentiable_outputs, gradients, random_like
 from retrograd.autograd.gradients import grad
-from retrograd.core.modes import enable_grad
-from retrograd.core.tensor import Tensor, new_tensor
+from retrograd.core.graph.modes import enable_grad
+from retrograd.core.tensor.tensor import Tensor, new_tensor
 from retrograd.ops.table.registry import Operator
 from retrograd.testing.case import Call, Case
 from retrograd.testing.comparison import assert_close, numbers, to_numpy

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.devices import (
+from retrograd.core.arrays.devices import (
     CupyBackend,
     get_default_device,
     register_backend,

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from retrograd.autograd.gradcheck import differentiable_outputs, gradient_function, gradients, random_like, tensors_of
-from retrograd.core.modes import enable_grad
-from retrograd.core.tensor import Tensor, new_tensor
+from retrograd.core.graph.modes import enable_grad
+from retrograd.core.tensor.tensor import Tensor, new_tensor
 from retrograd.ops.table.registry import Operator
 from retrograd.testing.case import Case
 from retrograd.testing.comparison import assert_close, numbers, to_numpy

@@ -5,7 +5,7 @@ how results and gradients lie in memory and in the graph.
 import numpy as np
 import pytest
 
-from retrograd.core.tensor import new_tensor
+from retrograd.core.tensor.tensor import new_tensor
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing.cases import all_cases
 from tests.against_torch import check_attached, check_memory, check_torch, layout_differences, torch_function

@@ -111,7 +111,7 @@ def test_only_the_command_imports_the_harness():
 
 
 def test_the_graph_knows_no_tensor_and_the_engine_no_operator():
-    assert imports()["retrograd.core.graph"] == {"retrograd.core.modes", "retrograd.core.plan"}
+    assert imports()["retrograd.core.graph.nodes"] == {"retrograd.core.graph.modes", "retrograd.core.graph.plan"}
     assert not any(".ops" in target for module, targets in imports().items() if ".core" in module for target in targets)
 
 

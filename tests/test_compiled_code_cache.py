@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from retrograd.kernels.machine import private, store
+from retrograd.kernels.build import code_store, private_files
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX's")
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
@@ -23,8 +23,8 @@ KEY, CODE = "0" * 32, b"machine code"
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """A folder for the cache, of which this process knows nothing yet."""
-    monkeypatch.setattr(private, "_answers", {})
-    monkeypatch.setattr(private, "_warned", [])
+    monkeypatch.setattr(private_files, "_answers", {})
+    monkeypatch.setattr(private_files, "_warned", [])
     folder = tmp_path / "above" / "cache"
     monkeypatch.setenv("RETROGRAD_CACHE", str(folder))
     tmp_path.chmod(0o755)
@@ -33,16 +33,16 @@ def root(tmp_path, monkeypatch):
 
 
 def keep_and_read(key=KEY):
-    store.write_region(key, CODE)
-    return store.read_region(key)
+    code_store.write_region(key, CODE)
+    return code_store.read_region(key)
 
 
 def refused(match):
     """Code is not read and not kept, and only the first attempt warns."""
     before = set(Path(os.environ["RETROGRAD_CACHE"]).rglob("*.o"))
     with pytest.warns(RuntimeWarning, match=match):
-        assert store.read_region(KEY) is None
-        store.write_region("1" * 32, CODE)
+        assert code_store.read_region(KEY) is None
+        code_store.write_region("1" * 32, CODE)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert keep_and_read() is None
@@ -55,18 +55,18 @@ def test_there_is_no_second_process_where_nothing_can_be_kept(root):
     root.mkdir()
     root.chmod(0o777)
     with pytest.warns(RuntimeWarning), pytest.raises(OSError, match="no folder"):
-        store.lock()
+        code_store.lock()
 
 
 def forget():
-    private._answers.clear()
+    private_files._answers.clear()
 
 
 def test_folders_are_made_for_this_user_alone_and_files_too(root):
     umask = os.umask(0)
     try:
         assert keep_and_read() == CODE
-        store.lock().close()
+        code_store.lock().close()
     finally:
         os.umask(umask)
     modes = {path.relative_to(root).as_posix(): path.stat().st_mode & 0o777 for path in [root, *root.rglob("*")]}
@@ -116,7 +116,7 @@ def test_a_file_to_which_others_may_write_is_refused_and_replaced(root, mode):
     path = root / "regions" / f"{KEY}.o"
     path.chmod(mode)
     with pytest.warns(RuntimeWarning, match=f"{KEY}.o \\(mode {mode:04o}\\)"):
-        assert store.read_region(KEY) is None
+        assert code_store.read_region(KEY) is None
     assert keep_and_read() == CODE and path.stat().st_mode & 0o777 == 0o600
 
 
@@ -126,7 +126,7 @@ def test_a_file_of_another_user_is_refused_and_replaced(root):
     path = root / "regions" / f"{KEY}.o"
     os.chown(path, STRANGER, -1)
     with pytest.warns(RuntimeWarning, match="belongs to another user"):
-        assert store.read_region(KEY) is None
+        assert code_store.read_region(KEY) is None
     assert keep_and_read() == CODE and path.stat().st_uid == os.geteuid()
 
 
@@ -135,10 +135,10 @@ def test_a_file_that_is_a_link_is_not_followed(root, tmp_path):
     path = root / "regions" / f"{KEY}.o"
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    assert store.read_region(KEY) is None
+    assert code_store.read_region(KEY) is None
     (root / "lock").symlink_to(tmp_path / "made by the lock")
     with pytest.raises(OSError):
-        store.lock()
+        code_store.lock()
     assert not (tmp_path / "made by the lock").exists()
 
 
@@ -147,7 +147,7 @@ def test_a_pipe_in_place_of_a_file_does_not_block(root):
     path = root / "regions" / f"{KEY}.o"
     path.unlink()
     os.mkfifo(path)
-    assert store.read_region(KEY) is None
+    assert code_store.read_region(KEY) is None
 
 
 def test_links_on_the_way_are_followed_and_where_they_lead_is_checked(root, tmp_path):
@@ -204,9 +204,9 @@ def test_a_relative_folder_for_caches_is_ignored_and_an_absolute_one_taken(root,
     monkeypatch.delenv("RETROGRAD_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", "rel")
-    assert store.folder() == tmp_path / "home" / ".cache" / "retrograd"
+    assert code_store.folder() == tmp_path / "home" / ".cache" / "retrograd"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert store.folder() == tmp_path / "xdg" / "retrograd"
+    assert code_store.folder() == tmp_path / "xdg" / "retrograd"
 
 
 PROGRAM = """

@@ -19,9 +19,9 @@ pytest.importorskip("numba")
 
 from retrograd._generated.units import UNITS
 from retrograd.compiler.passes import loops, products
-from retrograd.kernels.machine import ahead, store
-from retrograd.kernels.machine.ahead import Ahead, Job
-from retrograd.kernels.machine.compiled import Loop
+from retrograd.kernels.build import code_store, compile_ahead
+from retrograd.kernels.build.compile_ahead import Ahead, Job
+from retrograd.kernels.build.compiled_loops import Loop
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
@@ -52,10 +52,10 @@ def job(name, source=""):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(ahead, "_PROGRAM", SECOND.format(folder=str(tmp_path)))
-    monkeypatch.setattr(store, "_place", lambda: tmp_path / "state")
-    monkeypatch.setattr(store, "folder", lambda: tmp_path)
-    monkeypatch.setattr(ahead, "count", lambda: 2)
+    monkeypatch.setattr(compile_ahead, "_PROGRAM", SECOND.format(folder=str(tmp_path)))
+    monkeypatch.setattr(code_store, "_place", lambda: tmp_path / "state")
+    monkeypatch.setattr(code_store, "folder", lambda: tmp_path)
+    monkeypatch.setattr(compile_ahead, "count", lambda: 2)
     monkeypatch.setenv("RETROGRAD_AHEAD", "on")
     return tmp_path
 
@@ -97,12 +97,12 @@ def test_a_process_that_has_compiled_for_a_while_gets_a_second_one(folder, secon
 
 
 def test_where_several_loops_are_asked_for_it_is_started_at_once(folder, second):
-    second.ask([job(str(number)) for number in range(ahead.SEVERAL)])
+    second.ask([job(str(number)) for number in range(compile_ahead.SEVERAL)])
     until(lambda: len(told(folder)) == 1)
 
 
 def test_what_is_kept_already_or_was_told_is_not_told(folder, second):
-    store.write(*job("kept").key, b"code")
+    code_store.write(*job("kept").key, b"code")
     second.expect()
     second.ask([job("kept"), job("new")])
     second.ask([job("new"), job("other")])
@@ -144,8 +144,8 @@ def test_what_waits_for_a_process_is_not_told_when_it_was_compiled_meanwhile(fol
 
 
 def test_a_process_that_hangs_is_given_up(folder, second, monkeypatch):
-    monkeypatch.setattr(ahead, "SLOW", 0.2)
-    monkeypatch.setattr(ahead, "GRACE", 0.1)
+    monkeypatch.setattr(compile_ahead, "SLOW", 0.2)
+    monkeypatch.setattr(compile_ahead, "GRACE", 0.1)
     second.expect()
     process = second._process
     second.ask([job("one")])
@@ -164,7 +164,7 @@ def test_a_process_that_hangs_is_given_up(folder, second, monkeypatch):
     ids=["ends", "says something else", "says a number", "fails"],
 )
 def test_a_process_that_fails_is_done_without(program, folder, second, monkeypatch):
-    monkeypatch.setattr(ahead, "_PROGRAM", program)
+    monkeypatch.setattr(compile_ahead, "_PROGRAM", program)
     second.expect()
     second.ask([job("one")])
     until(lambda: second._process is None)
@@ -174,18 +174,18 @@ def test_a_process_that_fails_is_done_without(program, folder, second, monkeypat
 
 
 def test_a_process_that_had_nothing_to_do_is_followed_by_another(folder, second, monkeypatch):
-    monkeypatch.setattr(ahead, "_PROGRAM", "")
+    monkeypatch.setattr(compile_ahead, "_PROGRAM", "")
     second.expect()
     until(lambda: second._process is None)
-    monkeypatch.setattr(ahead, "_PROGRAM", SECOND.format(folder=str(folder)))
+    monkeypatch.setattr(compile_ahead, "_PROGRAM", SECOND.format(folder=str(folder)))
     second.ask([job("one")])
     second.compiled(1.0, 9.0, True)
     until(lambda: len(told(folder)) == 1)
 
 
 def test_no_more_is_told_than_a_pipe_holds(folder, second, monkeypatch):
-    monkeypatch.setattr(ahead, "_PROGRAM", "import time; time.sleep(60)")
-    monkeypatch.setattr(ahead, "GRACE", 0.1)
+    monkeypatch.setattr(compile_ahead, "_PROGRAM", "import time; time.sleep(60)")
+    monkeypatch.setattr(compile_ahead, "GRACE", 0.1)
     second.expect()
     for number in range(100):
         second.ask([job(f"loop{number}", "x" * 10_000)])
@@ -204,7 +204,7 @@ def test_no_more_is_told_than_a_pipe_holds(folder, second, monkeypatch):
 )
 def test_there_is_none_where_it_does_not_fit(setting, value, folder, second, monkeypatch):
     if setting == "count":
-        monkeypatch.setattr(ahead, setting, lambda: value)
+        monkeypatch.setattr(compile_ahead, setting, lambda: value)
     elif setting == "RETROGRAD_AHEAD":
         monkeypatch.setenv(setting, value)
     else:
@@ -273,8 +273,8 @@ def test_what_is_said_to_follow_is_there(loop):
 PROGRAM = """
 import sys, time
 import retrograd as rg
-from retrograd.kernels.machine.ahead import ahead
-from retrograd.kernels.machine.compiled import compiled
+from retrograd.kernels.build.compile_ahead import ahead
+from retrograd.kernels.build.compiled_loops import compiled
 x = rg.linspace(-3, 3, 90000).requires_grad_()
 y = rg.nn.functional.gelu(x)
 {then}
@@ -283,8 +283,8 @@ assert abs(float(x.grad[45000]) - 0.5) < 1e-3 and abs(float(x.grad[-1]) - 1.0119
 print(compiled.found, compiled.loops)
 """
 DONE = """
-from retrograd.kernels.machine import store
-from retrograd.kernels.machine.ahead import following
+from retrograd.kernels.build import code_store as store
+from retrograd.kernels.build.compile_ahead import following
 (wanted,) = following(("loops.gelu", repr(("int",) * 5 + (("f4", 1, True, True),) * 2)))
 end = time.monotonic() + 100
 while not store.holds(*wanted.key):
@@ -363,15 +363,15 @@ def test_the_second_process_ends_with_the_first(name, tmp_path):
 
 def test_a_routine_is_asked_for_while_the_loop_that_calls_it_is_compiled(monkeypatch):
     asked = []
-    monkeypatch.setattr(ahead.ahead, "ask", asked.extend)
-    Loop("retrograd.kernels.loops", "relu").code((*["int"] * 5, *[("f4", 1, True, True)] * 2))
-    assert asked == [Job("retrograd.kernels.machine.native", "launch", "i" * 7)]
+    monkeypatch.setattr(compile_ahead.ahead, "ask", asked.extend)
+    Loop("retrograd.kernels.loops.elements.basic_loops", "relu").code((*["int"] * 5, *[("f4", 1, True, True)] * 2))
+    assert asked == [Job("retrograd.kernels.runtime.thread_protocol", "launch", "i" * 7)]
 
 
 @pytest.mark.slow
 def test_constants_make_no_functions_of_their_own_and_what_numba_adds_is_no_function_of_a_user(monkeypatch):
     numba = pytest.importorskip("numba")
-    objects = importlib.import_module("retrograd.kernels.machine.objects")
+    objects = importlib.import_module("retrograd.kernels.build.object_files")
 
     @objects.njit
     def filled(x, twice):
@@ -414,7 +414,7 @@ def test_the_loops_of_a_program_are_told_as_they_will_be_called(tmp_path, monkey
         return make(loop, kinds)
 
     monkeypatch.setattr(Loop, "_make", made)
-    monkeypatch.setattr(ahead.ahead, "ask", asked.extend)
+    monkeypatch.setattr(compile_ahead.ahead, "ask", asked.extend)
     monkeypatch.setattr(loops, "compiled_loop", loops.compiled_loop.__wrapped__)
     monkeypatch.setattr(products, "compiled_loop", loops.compiled_loop)
     compiled = rg.compile(step)

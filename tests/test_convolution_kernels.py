@@ -8,8 +8,8 @@ import pytest
 import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd import kernels
-from retrograd.kernels.images import convolution
-from retrograd.kernels.machine import threads
+from retrograd.kernels.loops.images import convolution
+from retrograd.kernels.runtime import threads
 from retrograd.ops.nn.spatial import convolution_primitives
 
 pytestmark = pytest.mark.slow  # all of them compile loops

@@ -2,7 +2,7 @@
 
 import pytest
 
-from retrograd.core.devices import is_cuda_available
+from retrograd.core.arrays.devices import is_cuda_available
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing.cases import all_cases
 from tests.on_device import compare_with_numpy
@@ -17,7 +17,7 @@ if not is_cuda_available():
 
 @pytest.fixture
 def gpu_by_default():
-    from retrograd.core.devices import get_default_device, set_default_device
+    from retrograd.core.arrays.devices import get_default_device, set_default_device
 
     before = get_default_device()
     set_default_device("cuda")

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from retrograd.autograd.gradcheck import GradcheckError
-from retrograd.core import backward as walk
-from retrograd.core.graph import Node
-from retrograd.core.primitive import Primitive, apply, apply1
-from retrograd.core.tensor import Tensor, new_tensor
+from retrograd.core.graph import backward as walk
+from retrograd.core.graph.nodes import Node
+from retrograd.core.graph.primitive import Primitive, apply, apply1
+from retrograd.core.tensor.tensor import Tensor, new_tensor
 from retrograd.ops.math.arithmetic import mul
 from retrograd.ops.table import batching
 from retrograd.ops.table.registry import Operator

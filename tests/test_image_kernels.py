@@ -9,8 +9,8 @@ import pytest
 
 import retrograd as rg
 import retrograd.nn.functional as F
-from retrograd.kernels.images import pooling, resampling, sampling
-from retrograd.kernels.machine import threads
+from retrograd.kernels.loops.images import pooling, resampling, sampling
+from retrograd.kernels.runtime import threads
 
 MODES, PADDINGS = ("nearest", "bilinear", "bicubic"), ("zeros", "border", "reflection")
 WAYS = list(product(MODES, PADDINGS, (False, True)))

@@ -5,7 +5,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.kernels import elementwise
+from retrograd.kernels.loops.elements import elementwise
 from retrograd.nn import functional as F
 
 pytestmark = [

@@ -5,8 +5,9 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.kernels import share, ufuncs
-from retrograd.kernels.layout import copies
+from retrograd.kernels import share
+from retrograd.kernels.loops.elements import ufuncs
+from retrograd.kernels.loops.layout import copies
 
 pytestmark = [
     pytest.mark.slow,  # all of them compile loops

@@ -5,8 +5,8 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.kernels import elementwise
-from retrograd.kernels.statistics import moments
+from retrograd.kernels.loops.elements import elementwise
+from retrograd.kernels.loops.statistics import moments
 from retrograd.nn import functional as F
 
 pytestmark = [

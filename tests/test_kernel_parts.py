@@ -7,9 +7,10 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.core.summation import LARGE
-from retrograd.kernels import parts, ufuncs
-from retrograd.kernels.machine import threads
+from retrograd.core.arrays.summation import LARGE
+from retrograd.kernels import chunked
+from retrograd.kernels.loops.elements import ufuncs
+from retrograd.kernels.runtime import threads
 
 needs_loops = pytest.mark.skipif(not kernels.available(), reason="Numba is not installed")
 SHAPE = (700, 501)
@@ -31,9 +32,9 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def small_parts_for_two_threads(monkeypatch):
-    monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [2])
-    monkeypatch.setattr(parts, "MANY", LARGE)
-    monkeypatch.setattr(parts, "PART", LARGE)
+    monkeypatch.setattr("retrograd.kernels.runtime.cores.wanted", [2])
+    monkeypatch.setattr(chunked, "MANY", LARGE)
+    monkeypatch.setattr(chunked, "PART", LARGE)
 
 
 def matrix(seed, dtype=np.float32, shape=SHAPE):
@@ -71,7 +72,7 @@ def test_what_is_computed_by_parts_is_the_whole_bit_for_bit(dtype, second):
 
     first = (matrix(1) * 10).astype(dtype)
     watched, calls = seen(function)
-    ours, its = parts.by_parts(watched)(first, second), function(first, second)
+    ours, its = chunked.by_parts(watched)(first, second), function(first, second)
     assert (ours.dtype, ours.strides) == (its.dtype, its.strides)
     np.testing.assert_array_equal(ours, its)
     assert len(calls) > 2 and max(np.prod(shape) for shape, _ in calls) < first.size
@@ -90,9 +91,9 @@ def test_parts_are_worked_off_by_several_threads_and_each_once():
         return x + 1
 
     try:
-        out = parts.by_parts(function)(counts)
+        out = chunked.by_parts(function)(counts)
     except threading.BrokenBarrierError:
-        out = parts.by_parts(lambda x: x + 1)(counts)
+        out = chunked.by_parts(lambda x: x + 1)(counts)
     np.testing.assert_array_equal(out, 1)
 
 
@@ -106,7 +107,7 @@ def test_parts_are_worked_off_by_several_threads_and_each_once():
 )
 def test_what_is_not_to_be_cut_is_given_whole(arguments):
     watched, calls = seen(lambda x, y: x + y)
-    ours, its = parts.by_parts(watched)(*arguments), arguments[0] + arguments[1]
+    ours, its = chunked.by_parts(watched)(*arguments), arguments[0] + arguments[1]
     assert type(ours) is type(its) and ours.strides == its.strides
     np.testing.assert_array_equal(ours, its)
     assert [shape for shape, _ in calls][-1] == arguments[0].shape
@@ -114,8 +115,8 @@ def test_what_is_not_to_be_cut_is_given_whole(arguments):
 
 def test_a_cotangent_that_is_handed_on_is_not_copied():
     g = matrix(1)
-    assert parts.by_parts(lambda g: g)(g) is g
-    assert np.may_share_memory(parts.by_parts(lambda g: g.real)(g), g)
+    assert chunked.by_parts(lambda g: g)(g) is g
+    assert np.may_share_memory(chunked.by_parts(lambda g: g.real)(g), g)
 
 
 def test_an_error_in_a_part_is_that_of_the_call():
@@ -127,8 +128,8 @@ def test_an_error_in_a_part_is_that_of_the_call():
     x = np.zeros(LARGE * 4)
     x[-1] = 7
     with pytest.raises(ZeroDivisionError, match="seven"):
-        parts.by_parts(function)(x)
-    np.testing.assert_array_equal(parts.by_parts(function)(x[:-1]), 1)
+        chunked.by_parts(function)(x)
+    np.testing.assert_array_equal(chunked.by_parts(function)(x[:-1]), 1)
 
 
 @needs_loops
@@ -184,7 +185,7 @@ def test_no_warning_comes_from_a_part():
 @pytest.mark.slow
 def test_helpers_are_counted_as_asleep_once_however_loops_and_shares_take_turns():
     kernels.share()
-    x, run = matrix(1), parts.by_parts(lambda x: x + 1)
+    x, run = matrix(1), chunked.by_parts(lambda x: x + 1)
     negative = ufuncs.spread(np.negative, np.negative)
     for _ in range(20):
         negative(x)

@@ -7,8 +7,8 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.kernels.layout import copies, lanes
-from retrograd.kernels.matrices import distances
+from retrograd.kernels.loops.layout import copies, lanes
+from retrograd.kernels.loops.matrices import distances
 from retrograd.nn import functional as F
 from retrograd.ops.reduce import ordering
 
@@ -20,7 +20,7 @@ def by_loops(test):
 
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch):
-    monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [2])
+    monkeypatch.setattr("retrograd.kernels.runtime.cores.wanted", [2])
 
 
 def numbers(dtype, shape, kind):

@@ -8,15 +8,15 @@ import pytest
 pytest.importorskip("numba")
 
 import retrograd as rg
-from retrograd.kernels import ufuncs
-from retrograd.kernels.machine import blas, cblas, denormals, threads
-from retrograd.kernels.machine.compiled import Loop
-from retrograd.kernels.machine.objects import njit
-from retrograd.kernels.machine.vectors import width
-from retrograd.kernels.matrices import products
+from retrograd.kernels.build.compiled_loops import Loop
+from retrograd.kernels.build.object_files import njit
+from retrograd.kernels.loops.elements import ufuncs
+from retrograd.kernels.loops.matrices import products
+from retrograd.kernels.runtime import blas_address, denormals, loop_blas, threads
+from retrograd.kernels.tiles.vector_width import width
 
-pytestmark = pytest.mark.skipif(not cblas.available(), reason="no BLAS of NumPy's found")
-product = blas.product
+pytestmark = pytest.mark.skipif(not blas_address.available(), reason="no BLAS of NumPy's found")
+product = loop_blas.product
 
 
 @njit

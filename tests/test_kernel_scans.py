@@ -5,9 +5,10 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.kernels import parts, ufuncs
-from retrograd.kernels.layout import search
-from retrograd.kernels.statistics import scans
+from retrograd.kernels import chunked
+from retrograd.kernels.loops.elements import ufuncs
+from retrograd.kernels.loops.layout import search
+from retrograd.kernels.loops.statistics import scans
 
 pytestmark = [
     pytest.mark.slow,  # all of them compile loops
@@ -50,13 +51,13 @@ def references(monkeypatch):
 
 @pytest.fixture(params=[1, 2])
 def threads(request, monkeypatch):
-    monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [request.param])
+    monkeypatch.setattr("retrograd.kernels.runtime.cores.wanted", [request.param])
     monkeypatch.setattr(ufuncs, "BLOCK", 1 << 10)
-    for module in (ufuncs, parts):
+    for module in (ufuncs, chunked):
         monkeypatch.setattr(module, "LARGE", 1 << 10)
     monkeypatch.setattr("retrograd.ops.reduce.extremes.LARGE", 1 << 10)
     monkeypatch.setattr("retrograd.ops.reduce.reductions.LARGE", 1 << 10)
-    monkeypatch.setattr("retrograd.core.summation.LARGE", 1 << 10)
+    monkeypatch.setattr("retrograd.core.arrays.summation.LARGE", 1 << 10)
     return request.param
 
 
@@ -161,7 +162,7 @@ def test_a_reduction_does_not_depend_on_the_number_of_threads(dim, monkeypatch):
     x = np.random.default_rng(0).standard_normal((1000, 700)).astype(np.float32) + 1
     found = []
     for count in (1, 2, 3):
-        monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [count])
+        monkeypatch.setattr("retrograd.kernels.runtime.cores.wanted", [count])
         found.append(ufuncs.reduced(np.multiply, x, dim, False))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
@@ -174,7 +175,7 @@ def test_what_is_computed_by_lanes_is_the_whole(dim, threads):
 
     x, y = np.random.default_rng(0).standard_normal((2, 50, 60, 70)).astype(np.float32)
     for keepdim in (False, True):
-        found = parts.by_lanes(away)(x, y, dim=dim, keepdim=keepdim)
+        found = chunked.by_lanes(away)(x, y, dim=dim, keepdim=keepdim)
         np.testing.assert_array_equal(found, away(x, y, dim, keepdim))
 
 

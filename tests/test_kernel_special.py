@@ -5,8 +5,8 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.kernels import elementwise
-from retrograd.ops.linear import fourier
+from retrograd.kernels.loops.elements import elementwise
+from retrograd.ops.linear.spectra import fourier
 
 special = pytest.importorskip("scipy.special")
 pytestmark = [

@@ -7,8 +7,8 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.core.layout import is_view
-from retrograd.kernels import ufuncs
+from retrograd.core.arrays.layout import is_view
+from retrograd.kernels.loops.elements import ufuncs
 
 pytestmark = [
     pytest.mark.slow,  # loops are compiled
@@ -18,7 +18,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch):
-    monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [2])
+    monkeypatch.setattr("retrograd.kernels.runtime.cores.wanted", [2])
 
 
 def refused(*arrays):
@@ -109,7 +109,7 @@ def test_sums_of_large_arrays_are_accurate_and_do_not_depend_on_the_number_of_th
     exact = x.numpy().astype(np.float64)
     results = []
     for threads in (1, 2, 3):
-        monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [threads])
+        monkeypatch.setattr("retrograd.kernels.runtime.cores.wanted", [threads])
         results.append([x.sum().numpy(), x.mean(-1, keepdim=True).numpy(), x.sum((0, 1), keepdim=True).numpy()])
     for ours in zip(*results, strict=True):
         np.testing.assert_array_equal(ours[0], ours[1])
@@ -143,7 +143,7 @@ def test_gradients_of_large_products_are_numpys_bit_for_bit(monkeypatch):
 
     kernels.share()
     ours = gradients()
-    monkeypatch.setattr("retrograd.kernels.ufuncs.compiled", lambda: None)
+    monkeypatch.setattr("retrograd.kernels.loops.elements.ufuncs.compiled", lambda: None)
     for mine, its in zip(ours, gradients(), strict=True):
         np.testing.assert_array_equal(mine, its)
 

@@ -14,9 +14,9 @@ import pytest
 import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd import kernels
-from retrograd.kernels.machine import threads
-from retrograd.kernels.matrices import products
-from retrograd.ops.linear import matmul
+from retrograd.kernels.loops.matrices import products
+from retrograd.kernels.runtime import threads
+from retrograd.ops.linear.products import matmul
 
 pytestmark = pytest.mark.slow  # all of them compile loops
 
@@ -393,7 +393,7 @@ assert kernels.compiled() is not None
 x = rg.ones(300, 300)
 assert abs(float(x.exp()[0, 0]) - 2.7182817) < 1e-6
 {after}
-from retrograd.kernels.machine.compiled import compiled
+from retrograd.kernels.build.compiled_loops import compiled
 import sys
 print(compiled.found, compiled.loops, "numba" in sys.modules)
 """
@@ -418,7 +418,7 @@ def kept(folder):
 ATTENTION = """
 import sys
 import retrograd as rg
-from retrograd.kernels.machine.compiled import compiled
+from retrograd.kernels.build.compiled_loops import compiled
 x = rg.ones(2, 2, 40, 9)
 assert abs(rg.nn.functional.scaled_dot_product_attention(x, x, x).numpy() - 1).max() < 1e-6
 print(compiled.found, compiled.loops, "numba" in sys.modules)
@@ -447,44 +447,44 @@ def test_a_damaged_cache_is_compiled_again(tmp_path):
 
 
 def test_no_changed_byte_of_a_kept_loop_passes(tmp_path, monkeypatch):
-    from retrograd.kernels.machine import store
+    from retrograd.kernels.build import code_store
 
-    monkeypatch.setattr(store, "_place", lambda: tmp_path / "state")
+    monkeypatch.setattr(code_store, "_place", lambda: tmp_path / "state")
     content = bytes(range(256)) * 4
-    store.write("loop", "kinds", content)
+    code_store.write("loop", "kinds", content)
     (path,) = kept(tmp_path)
     sealed = path.read_bytes()
-    assert store.read("loop", "kinds") == content
+    assert code_store.read("loop", "kinds") == content
     for place in range(0, len(sealed), 7):
         path.write_bytes(sealed[:place] + bytes([sealed[place] ^ 1]) + sealed[place + 1 :])
-        assert store.read("loop", "kinds") is None
+        assert code_store.read("loop", "kinds") is None
     path.write_bytes(sealed)
-    path.rename(store._file("loop", "other kinds"))
-    assert store.read("loop", "other kinds") is None
+    path.rename(code_store._file("loop", "other kinds"))
+    assert code_store.read("loop", "other kinds") is None
 
 
 def test_of_many_states_the_latest_are_kept(tmp_path, monkeypatch):
-    from retrograd.kernels.machine import store
+    from retrograd.kernels.build import code_store
 
     for number in range(20):
-        monkeypatch.setattr(store, "_place", lambda number=number: tmp_path / str(number))
-        store.write("loop", "kinds", b"code")
+        monkeypatch.setattr(code_store, "_place", lambda number=number: tmp_path / str(number))
+        code_store.write("loop", "kinds", b"code")
         os.utime(tmp_path / str(number), (number, number))
     assert {path.name for path in tmp_path.iterdir()} == {str(number) for number in range(4, 20)}
 
 
 def test_of_many_parts_of_programs_the_latest_are_kept(tmp_path, monkeypatch):
-    from retrograd.kernels.machine import store
+    from retrograd.kernels.build import code_store
 
     monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path))
-    monkeypatch.setattr(store, "_FILES", 8)
+    monkeypatch.setattr(code_store, "_FILES", 8)
     for number in range(12):
-        store.write_region(f"{number:032d}", b"code")
+        code_store.write_region(f"{number:032d}", b"code")
         os.utime(tmp_path / "regions" / f"{number:032d}.o", (number, number))
-    found = [number for number in range(12) if store.read_region(f"{number:032d}") == b"code"]
+    found = [number for number in range(12) if code_store.read_region(f"{number:032d}") == b"code"]
     assert found == [5, 6, 7, 8, 9, 10, 11]
     next(tmp_path.rglob("*.o")).write_bytes(b"x" * 40)
-    assert sum(store.read_region(f"{number:032d}") == b"code" for number in range(12)) == 6
+    assert sum(code_store.read_region(f"{number:032d}") == b"code" for number in range(12)) == 6
 
 
 FULL = """
@@ -527,7 +527,7 @@ def test_processes_that_compile_at_once_do_not_disturb_each_other(tmp_path):
 @pytest.mark.slow
 def test_each_version_and_processor_compiles_for_itself(tmp_path):
     assert cached(tmp_path) == COMPILED
-    older = "import retrograd.kernels.machine.store as store; store._numba = lambda: b'0.0.1'"
+    older = "import retrograd.kernels.build.code_store as store; store._numba = lambda: b'0.0.1'"
     assert cached(tmp_path, before=older) == COMPILED
     assert cached(tmp_path) == FOUND  # the other version has left it
     assert cached(tmp_path, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="") == COMPILED
@@ -542,7 +542,7 @@ def trained(make, shapes, steps, compiled, monkeypatch, **state):
     with monkeypatch.context() as patch:
         if not compiled:
             patch.setattr(kernels, "compiled", lambda: None)
-            patch.setattr("retrograd.kernels.updates.compiled", lambda: None)
+            patch.setattr("retrograd.kernels.loops.elements.updates.compiled", lambda: None)
         rng = np.random.default_rng(0)
         parameters = [rg.tensor(rng.standard_normal(s).astype(np.float32), requires_grad=True) for s in shapes]
         optimizer = make(parameters)
@@ -578,7 +578,7 @@ def trained(make, shapes, steps, compiled, monkeypatch, **state):
     ],
 )
 def test_the_loops_of_optimizers_compute_what_numpy_does_bit_for_bit(make, monkeypatch):
-    from retrograd.kernels import updates
+    from retrograd.kernels.loops.elements import updates
 
     calls = []
     update = updates.update
@@ -607,7 +607,7 @@ def test_gradients_are_clipped_and_weights_averaged_as_numpy_does(monkeypatch):
         return total.item(), clipped, [average.numpy() for average in averages]
 
     ours = run()
-    monkeypatch.setattr("retrograd.kernels.updates.compiled", lambda: None)
+    monkeypatch.setattr("retrograd.kernels.loops.elements.updates.compiled", lambda: None)
     reference = run()
     assert ours[0] == pytest.approx(reference[0], rel=1e-6)
     for mine, its in zip(ours[1], reference[1], strict=True):
@@ -664,11 +664,11 @@ def greedy(length, out, start, stop):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_loop_that_gets_no_memory_says_so_whichever_thread_asked_for_it(threads, monkeypatch):
-    from retrograd.kernels.machine import native
-    from retrograd.kernels.machine import threads as pool
+    from retrograd.kernels.runtime import thread_protocol
+    from retrograd.kernels.runtime import threads as pool
 
-    loop = native.shared()(greedy)
-    monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [threads])
+    loop = thread_protocol.shared()(greedy)
+    monkeypatch.setattr("retrograd.kernels.runtime.cores.wanted", [threads])
     out = np.zeros(100)
     if threads > 1:
         with pytest.raises(MemoryError):

@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 
 import retrograd as rg
-from retrograd.core import batching
-from retrograd.core.primitive import Primitive
+from retrograd.core.graph.primitive import Primitive
+from retrograd.core.mapping import batching
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing import harness, mapping
 from retrograd.testing.cases import all_cases

@@ -46,7 +46,7 @@ def snapshot():
     return {
         "signals": {str(number): repr(signal.getsignal(number)) for number in signal.valid_signals()},
         "wakeup": signal.set_wakeup_fd(-1),
-        "finders": [one for one in sys.meta_path if "retrograd." not in repr(one)],  # ours: see core/fallback.py
+        "finders": [one for one in sys.meta_path if "retrograd." not in repr(one)],  # ours: see core/missing_names.py
         "path hooks": list(sys.path_hooks), "path": list(sys.path), "cwd": os.getcwd(), "environment": dict(os.environ),
         "filters": list(warnings.filters), "showwarning": warnings.showwarning, "formatwarning": warnings.formatwarning,
         "hooks": [sys.excepthook, sys.unraisablehook, sys.displayhook, sys.breakpointhook, threading.excepthook,
@@ -247,7 +247,7 @@ def test_numpys_products_use_several_threads_after_ours():
 INTERRUPTED = """
 import signal, threading
 import numpy as np
-from retrograd.core import blas
+from retrograd.core.arrays import blas
 number = blas._number()
 if number is not None:
     before = number.value

@@ -8,8 +8,8 @@ import pytest
 import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd import kernels
-from retrograd.kernels.machine import threads
-from retrograd.kernels.sequences import attention, lookups, recurrent
+from retrograd.kernels.loops.sequences import attention, lookups, recurrent
+from retrograd.kernels.runtime import threads
 
 pytestmark = pytest.mark.slow  # all of them compile loops
 
@@ -187,9 +187,9 @@ def test_a_number_that_is_out_of_range_is_told_as_ever():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_functions_of_one_number(dtype):
-    from retrograd.kernels import numbers
-    from retrograd.kernels.machine.compiled import Loop
-    from retrograd.kernels.machine.objects import njit
+    from retrograd.kernels.build.compiled_loops import Loop
+    from retrograd.kernels.build.object_files import njit
+    from retrograd.kernels.loops.elements import scalar_functions as numbers
 
     @njit(fastmath={"contract"}, error_model="numpy")
     def loop(x, exponentials, tangents):

@@ -45,8 +45,8 @@ if not UNITS.exists():
 
 import units
 
-from retrograd.core import dtypes
-from retrograd.core.tensor import Tensor
+from retrograd.core.arrays import dtypes
+from retrograd.core.tensor.tensor import Tensor
 from retrograd.ops.table import types
 from retrograd.ops.table.registry import OPERATORS, Operator
 
@@ -150,14 +150,14 @@ def namespace_module(namespace: str) -> str:
 
 
 # The rooms that enter methods on Tensor from outside its class.
-ENTERING = ("retrograd.ops.", "retrograd.core.backward", "retrograd.core.hook_methods")
+ENTERING = ("retrograd.ops.", "retrograd.core.graph.backward", "retrograd.core.graph.hooks")
 
 
 class Stubs:
     """Signatures of what the operators enter on Tensor, and the imports they need."""
 
     def __init__(self) -> None:
-        self.imports: set[tuple[str, str]] = {("retrograd.core.tensor", "Tensor")}
+        self.imports: set[tuple[str, str]] = {("retrograd.core.tensor.tensor", "Tensor")}
 
     def annotation(self, annotation: Any, function: Callable[..., Any]) -> str:
         """The annotation as the stub has it; ``Any`` where there is none."""
@@ -312,8 +312,8 @@ All {} operators, as `tools/generate.py` finds them. Every one runs on NumPy and
 * *Derivative*: the gradient of each input, with `g` the cotangent, and what is chosen at kinks.
 * *Order*: how many times it can be differentiated, as the tests exercise it (2: twice and, by the same rules, further).
 * *Kernels*: the compiled loops that compute it, or its derivative, for large arrays in main memory if Numba is there:
-  their names in `kernels/loops.py`, or a module of `kernels/`. Elsewhere NumPy's functions compute the same; its ufuncs
-  are shared by all threads, whatever the operator.
+  their names in `kernels/loops/elements/basic_loops.py`, or a module of `kernels/`. Elsewhere NumPy's
+  functions compute the same; its ufuncs are shared by all threads, whatever the operator.
 * *Also*: whether it is a method of Tensors, too, and whether there is a form in place, with a trailing underscore."""
 
 

@@ -25,7 +25,7 @@ OPS = str(Path(ops.__file__).parent)
 
 
 def loops() -> dict[str, set[str]]:
-    """For each operator the loops of kernels/loops.py, and the modules of kernels/, that compute for it."""
+    """For each operator the loops of basic_loops.py, and the modules of kernels/, that compute for it."""
     found: dict[str, set[str]] = {}
     for case in all_cases():
         with watched(found.setdefault(case.name, set())), np.errstate(all="ignore"), rg.enable_grad():
@@ -78,5 +78,5 @@ def named(code: CodeType, names: dict[str, object]) -> Iterator[str]:
         elif isinstance(value, FunctionType | ModuleType):
             home = value.__module__ if isinstance(value, FunctionType) else value.__name__
             room, _, module = home.rpartition(".")
-            if room.startswith(kernels.__name__) and module != "results":  # where all of them put what they give
+            if room.startswith(kernels.__name__) and module != "result_arrays":  # where all of them put what they give
                 yield module

@@ -15,7 +15,7 @@ import retrograd as rg
 from retrograd import kernels, nn, optim
 from retrograd.nn import functional as F
 
-EVERYWHERE = "matrices", "machine"  # the folders of loops that say nothing of what follows
+EVERYWHERE = "loops.matrices", "tiles", "runtime"  # the folders of loops that say nothing of what follows
 Loop = tuple[str, str, str]  # the module, the name, the kinds of the arguments
 
 
@@ -36,17 +36,18 @@ def text(before: str) -> str:
 
 def loops_of(program: Callable[[], object]) -> tuple[Loop, ...]:
     """The loops that a program calls, each at its first call."""
-    from retrograd.kernels.machine import compiled, threads
+    from retrograd.kernels.build import compiled_loops
+    from retrograd.kernels.runtime import threads
 
     found: dict[Loop, None] = {}
 
-    def note(loop: compiled.Loop, *args: Any) -> None:
+    def note(loop: compiled_loops.Loop, *args: Any) -> None:
         module = loop.module.removeprefix("retrograd.kernels.")
-        if module.partition(".")[0] not in EVERYWHERE:
-            kinds = tuple([compiled.kind_of(compiled._plain(arg)) for arg in args])
+        if not module.startswith(EVERYWHERE):
+            kinds = tuple([compiled_loops.kind_of(compiled_loops._plain(arg)) for arg in args])
             found[module, loop.name, repr(kinds)] = None
 
-    noting, alone = patch.object(compiled.Loop, "__call__", note), patch.object(threads, "count", lambda: 1)
+    noting, alone = patch.object(compiled_loops.Loop, "__call__", note), patch.object(threads, "count", lambda: 1)
     with noting, alone, np.errstate(all="ignore"):
         program()
     return tuple(found)

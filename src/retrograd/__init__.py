@@ -9,10 +9,10 @@ from typing import Any as _Any
 from . import autograd, ops
 from ._generated import toplevel as _operators
 from ._generated.toplevel import *  # noqa: F403
-from .core import fallback as _fallback
-from .core.devices import Device as device
-from .core.devices import get_array_module, get_default_device, is_cuda_available, set_default_device
-from .core.dtypes import (
+from .core import missing_names as _fallback
+from .core.arrays.devices import Device as device
+from .core.arrays.devices import get_array_module, get_default_device, is_cuda_available, set_default_device
+from .core.arrays.dtypes import (
     bool_,
     can_cast,
     complex64,
@@ -30,8 +30,8 @@ from .core.dtypes import (
     set_default_dtype,
     uint8,
 )
-from .core.memory import empty_cache
-from .core.modes import (
+from .core.arrays.memory import empty_cache
+from .core.graph.modes import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -39,9 +39,9 @@ from .core.modes import (
     no_grad,
     set_grad_enabled,
 )
-from .core.shown import shown_by as _shown_by
-from .core.tensor import Size, Tensor
-from .core.tensor import tensor_method as _tensor_method
+from .core.tensor.notebook_repr import shown_by as _shown_by
+from .core.tensor.tensor import Size, Tensor
+from .core.tensor.tensor import tensor_method as _tensor_method
 from .ops.make.generators import (
     Generator,
     default_generator,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ._generated import linalg as _names
 from ._generated.linalg import *  # noqa: F403
-from .core.fallback import legacy_names
+from .core.missing_names import legacy_names
 
 __all__: list[str] = []
 __all__ += _names.__all__

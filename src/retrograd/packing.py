@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import safetensors_format
-from .core.devices import backend_of, is_array
-from .core.storage import byte_span, share
-from .core.tensor import Tensor, new_tensor
+from .core.arrays.devices import backend_of, is_array
+from .core.tensor.storage import byte_span, share
+from .core.tensor.tensor import Tensor, new_tensor
 from .safetensors_format import Arrays
 
 _DEEPEST = 100  # what is saved at one depth of the stack must be readable at any other

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .core.dtypes import as_dtype, get_default_dtype
-from .core.tensor import Tensor, new_tensor
+from .core.arrays.dtypes import as_dtype, get_default_dtype
+from .core.tensor.tensor import Tensor, new_tensor
 from .ops.make.generators import Generator
 from .ops.make.random import randint
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .core.bfloat16 import bfloat16_or_none, widened
+from .core.arrays.bfloat16 import bfloat16_or_none, widened
 from .files import open_regular
 
 Arrays = dict[str, np.ndarray[Any, Any]]

@@ -21,9 +21,9 @@ from zlib import crc32
 import numpy as np
 
 from . import safetensors_format
-from .core.devices import Device as _Device
-from .core.fallback import legacy_names
-from .core.tensor import Tensor, new_tensor, to_array
+from .core.arrays.devices import Device as _Device
+from .core.missing_names import legacy_names
+from .core.tensor.tensor import Tensor, new_tensor, to_array
 from .files import open_regular, replacing, write_whole
 from .packing import Packed as Packed
 from .packing import pack as pack
@@ -89,7 +89,7 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
     suffix = "" if is_stream else os.path.splitext(os.fsdecode(f))[1].lower()
     if suffix in _TORCH_SUFFIXES or saves_objects and suffix != ".safetensors":
         with nullcontext(f) if is_stream else replacing(f) as stream:
-            import_module("retrograd.compat.pt_writer").write(obj, stream, whole=saves_objects)
+            import_module("retrograd.compat.files.pt_writer").write(obj, stream, whole=saves_objects)
         return
     packed = Packed()
     structure = pack(obj, "", packed)
@@ -160,9 +160,9 @@ def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) 
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     stream.seek(begin)
     if _is_pt_file(first):
-        module = "retrograd.compat.pt_files"
+        module = "retrograd.compat.files.pt_reader"
     elif first == _OBJECTS[:8]:
-        module = "retrograd.compat.object_files"
+        module = "retrograd.compat.files.object_files"
     else:
         return read_file(path, lambda array: _placed(new_tensor(array), "cpu", map_location))
     placing: list[

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from .core.fallback import legacy_names
-from .core.tensor import Tensor
-from .ops.linear.sparse import SparseTensor, mm
+from .core.missing_names import legacy_names
+from .core.tensor.tensor import Tensor
+from .ops.linear.sparse.sparse import SparseTensor, mm
 
 __all__ = ["SparseTensor", "addmm", "mm", "sum"]
 

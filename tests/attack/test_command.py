@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from retrograd.cli import main
-from retrograd.cli.checkpoints import FILE
+from retrograd.cli.training.checkpoints import FILE
 from retrograd.training import plots
 
 NUMBERS = [

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.core.modes import modes, unrecorded, watchers
-from retrograd.kernels.machine import threads
+from retrograd.core.graph.modes import modes, unrecorded, watchers
+from retrograd.kernels.runtime import threads
 
 SAMPLED = 300  # moments of a step in the short form
 

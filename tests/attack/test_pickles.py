@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.compat.sealed_pickle import Opaque
+from retrograd.compat.files.sealed_pickle import Opaque
 from retrograd.serialization import CorruptFileError
 
 NAMES = [
@@ -32,11 +32,14 @@ NAMES = [
     "collections defaultdict", "collections Counter", "builtins set", "builtins frozenset", "__builtin__ dict",
     "builtins list", "builtins tuple", "builtins slice", "builtins range", "builtins complex", "builtins bytearray",
     "_codecs encode", "numpy._core.multiarray _reconstruct", "numpy._core.multiarray scalar", "numpy ndarray",
-    "numpy dtype", "numpy._core.numeric _frombuffer", "retrograd.core.copies _rebuild", "retrograd.core.tensor Tensor",
-    "retrograd.nn.parameter Parameter", "retrograd.nn.parameter Buffer", "retrograd.core.layout Size",
-    "retrograd.core.devices Device", "retrograd.nn.linear Linear", "retrograd.nn.containers Sequential",
+    "numpy dtype", "numpy._core.numeric _frombuffer", "retrograd.core.tensor.copies _rebuild",
+    "retrograd.core.tensor.tensor Tensor",
+    "retrograd.nn.parameter Parameter", "retrograd.nn.parameter Buffer", "retrograd.core.arrays.layout Size",
+    "retrograd.core.arrays.devices Device", "retrograd.nn.layers.linear Linear",
+    "retrograd.nn.base.containers Sequential",
     "retrograd.ops.reduce.reductions sum_", "retrograd.ops.nn.activations.rectifiers _relu", "os system",
-    "builtins eval", "builtins getattr", "retrograd.nn.module Module.forward", "retrograd.nn.init np", "numpy memmap",
+    "builtins eval", "builtins getattr", "retrograd.nn.base.module Module.forward",
+    "retrograd.nn.init np", "numpy memmap",
 ]  # fmt: skip
 TEXTS = [
     "storage", "0", "1", "cpu", "cuda:0", "f4", "O", "i8", "b1", "U3", "V8", ">", "<", "|", "forward", "backward",
@@ -91,11 +94,11 @@ def array(random):
 
 def copied(random):
     kind = random.choice(
-        ["retrograd.core.tensor Tensor", "retrograd.nn.parameter Parameter", "retrograd.nn.parameter Buffer"]
+        ["retrograd.core.tensor.tensor Tensor", "retrograd.nn.parameter Parameter", "retrograd.nn.parameter Buffer"]
     )
     attributes = b"}" + text(random.choice(TEXTS)) + plain(random, 4) + b"s"
     return (
-        named("retrograd.core.copies _rebuild")
+        named("retrograd.core.tensor.copies _rebuild")
         + b"("
         + named(kind)
         + array(random)
@@ -108,7 +111,11 @@ def copied(random):
 
 def module(random):
     kind = random.choice(
-        ["retrograd.nn.linear Linear", "retrograd.nn.containers Sequential", "retrograd.nn.module Module"]
+        [
+            "retrograd.nn.layers.linear Linear",
+            "retrograd.nn.base.containers Sequential",
+            "retrograd.nn.base.module Module",
+        ]
     )
     items = [text(random.choice(TEXTS)) + value(random, 3) for _ in range(random.randrange(4))]
     return named(kind) + b")\x81}(" + b"".join(items) + b"ub"
@@ -275,23 +282,23 @@ FLOATS = (
 HOSTILE = {
     "endless-shape": ENDLESS + named("numpy._core.multiarray _reconstruct") + named("numpy ndarray")
     + b"K\0\x85C\1b\x87R(K\1h\x3c" + FLOATS + b"\x89C\0tb",
-    "endless-options": ENDLESS + named("retrograd.nn.linear Linear") + b")}" + text("a") + b"h\x3cs\x92",
+    "endless-options": ENDLESS + named("retrograd.nn.layers.linear Linear") + b")}" + text("a") + b"h\x3cs\x92",
     "endless-size": ENDLESS + named("torch Size") + b"h\x3c\x85R",
     "endless-function": ENDLESS + b"h\x3c)R",
     "nested-defaults": named("collections defaultdict") + b"\x940" + b"h\0)RN" * 50_000 + b"h\0)R" + b"s" * 50_000,
     "class-as-container": named("builtins list") + b"]a",
     "forged-objects": named("builtins set") + named("numpy ndarray") + b"K\1\x85" + named("numpy dtype") + text("O")
     + b"\x85RC\x08" + b"A" * 8 + b"\x87R\x85R",
-    "replaced-backward": named("retrograd.core.tensor Tensor") + b"}" + text("backward")
+    "replaced-backward": named("retrograd.core.tensor.tensor Tensor") + b"}" + text("backward")
     + named("retrograd.ops.nn.activations.rectifiers _relu") + b"sb",
-    "replaced-backward-slot": named("retrograd.core.tensor Tensor") + b"N}" + text("backward") + b"Ns\x86b",
+    "replaced-backward-slot": named("retrograd.core.tensor.tensor Tensor") + b"N}" + text("backward") + b"Ns\x86b",
     "attribute-of-an-operator": named("retrograd.ops.reduce.reductions sum_") + b"}" + text("x") + b"Nsb",
     "called-operator": named("retrograd.ops.reduce.reductions sum_") + b"K\1\x85R",
-    "replaced-forward": named("retrograd.nn.linear Linear") + b")\x81}" + text("forward") + b"Nsb",
-    "replaced-class": named("retrograd.nn.linear Linear") + b")\x81}" + text("__class__") + b"Nsb",
-    "parameter-that-is-none": named("retrograd.nn.linear Linear") + b")\x81}" + text("_parameters") + b"}"
+    "replaced-forward": named("retrograd.nn.layers.linear Linear") + b")\x81}" + text("forward") + b"Nsb",
+    "replaced-class": named("retrograd.nn.layers.linear Linear") + b")\x81}" + text("__class__") + b"Nsb",
+    "parameter-that-is-none": named("retrograd.nn.layers.linear Linear") + b")\x81}" + text("_parameters") + b"}"
     + text("weight") + b"K\1ssb",
-    "two-states": named("retrograd.nn.linear Linear") + b")\x81}b}b",
+    "two-states": named("retrograd.nn.layers.linear Linear") + b")\x81}b}b",
     "huge-memo": b"Nr\xff\xff\xff\xff" + b"h\0",
     "huge-bytes": b"\x8e" + struct.pack("<Q", 1 << 62),
     "large-bytes": b"\x8e" + struct.pack("<Q", 1 << 33),

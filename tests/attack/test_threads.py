@@ -14,8 +14,8 @@ import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd import kernels
 from retrograd.autograd.anomaly import is_anomaly_enabled
-from retrograd.core.modes import unrecorded, watchers
-from retrograd.kernels.machine import threads
+from retrograd.core.graph.modes import unrecorded, watchers
+from retrograd.kernels.runtime import threads
 
 ROWS = 520  # of 64 columns: more than a loop needs to be used
 

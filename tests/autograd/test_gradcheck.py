@@ -8,8 +8,8 @@ import pytest
 import retrograd as rg
 from retrograd.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from retrograd.autograd.numerical import numerical_gradient
-from retrograd.core.primitive import Primitive, apply, apply1
-from retrograd.core.tensor import Tensor
+from retrograd.core.graph.primitive import Primitive, apply, apply1
+from retrograd.core.tensor.tensor import Tensor
 
 RNG = np.random.default_rng(0)
 

@@ -16,7 +16,7 @@ from retrograd.autograd.graph import (
     save_on_cpu,
     saved_tensors_hooks,
 )
-from retrograd.core.modes import modes
+from retrograd.core.graph.modes import modes
 from retrograd.func import grad as func_grad
 
 

@@ -3,7 +3,8 @@
 import dataclasses
 
 import retrograd as rg
-from retrograd.cli import check, main
+from retrograd.cli import main
+from retrograd.cli.commands import check
 from retrograd.ops.table.registry import OPERATORS
 
 EXP = OPERATORS["exp"].function

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from retrograd.cli import info, main
+from retrograd.cli import main
+from retrograd.cli.commands import info
 from retrograd.serialization import CorruptFileError
 from retrograd.training import CheckpointError
 

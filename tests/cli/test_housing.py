@@ -9,9 +9,9 @@ import pytest
 
 import retrograd as rg
 from retrograd.cli import main
-from retrograd.cli.checkpoints import read_run
 from retrograd.cli.tasks import housing
 from retrograd.cli.tasks.base import Split
+from retrograd.cli.training.checkpoints import read_run
 from retrograd.training import plots
 
 NAMES = ("Linear", "least ")

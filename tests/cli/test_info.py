@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import retrograd
-from retrograd.cli import info, main
+from retrograd.cli import main
+from retrograd.cli.commands import info
 
 
 def rows(table):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import retrograd
-from retrograd.cli.checkpoints import FILE, read_run
+from retrograd.cli.training.checkpoints import FILE, read_run
 
 COMMAND = [sys.executable, "-m", "retrograd"]
 TRAIN = ["train", "housing", "--steps", "3", "--out"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from retrograd.cli.console import Table
-from retrograd.cli.report import Confusion, Gallery, Plot, Text, write_report
+from retrograd.cli.training.report import Confusion, Gallery, Plot, Text, write_report
 from retrograd.training import ConfusionMatrix, plots
 
 REFERENCES = ("src", "href", "srcset", "data", "action", "poster", "background")

@@ -12,8 +12,8 @@ import pytest
 
 import retrograd as rg
 from retrograd.cli import main
-from retrograd.cli.debugger import Debugger, Quit
-from retrograd.cli.step import stopping_at_backward
+from retrograd.cli.commands.step import stopping_at_backward
+from retrograd.cli.commands.step_debugger import Debugger, Quit
 from retrograd.inspect import step
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -159,7 +159,7 @@ def test_a_programs_error_is_its_own_traceback(debug, tmp_path):
     path = tmp_path / "broken.py"
     path.write_text("import retrograd as rg\nrg.ones(2) @ rg.ones(3)\n")
     code, _, err = debug(script=path)
-    assert code == 1 and "broken.py" in err and "cli/step.py" not in err
+    assert code == 1 and "broken.py" in err and "cli/commands/step.py" not in err
 
 
 def test_a_program_that_imports_torch_gets_retrograd(tmp_path):

@@ -12,9 +12,9 @@ import pytest
 import retrograd as rg
 from retrograd import data
 from retrograd.cli import main, tasks
-from retrograd.cli.checkpoints import FILE, read_run
-from retrograd.cli.recipes import RECIPES, Recipe
-from retrograd.cli.trainers import EngineTrainer, ManualTrainer
+from retrograd.cli.training.checkpoints import FILE, read_run
+from retrograd.cli.training.recipes import RECIPES, Recipe
+from retrograd.cli.training.trainers import EngineTrainer, ManualTrainer
 from retrograd.models import MLP, CharTransformer, NamesLSTM, generate
 from retrograd.training import Loop
 from tests.small_sets import use_small_sets

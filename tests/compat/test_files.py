@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.compat import file_arrays, zip_archives
+from retrograd.compat.files import arrays, zip_archives
 from retrograd.serialization import CorruptFileError
 
 torch = pytest.importorskip("torch")
@@ -228,7 +228,7 @@ def test_bfloat16_is_read_as_float32_where_its_library_is_missing(tmp_path, monk
     base = torch.tensor([1.0, -2.5, 3.0], dtype=torch.bfloat16)
     for form in FORMS:
         path = _saved([base, base[1:]], tmp_path / f"{form}.pt", form)
-        monkeypatch.setattr(file_arrays, "bfloat16_or_none", lambda: None)
+        monkeypatch.setattr(arrays, "bfloat16_or_none", lambda: None)
         found = rg.load(path)
         assert found[0].dtype == rg.float32 and found[0].tolist() == [1.0, -2.5, 3.0]
         found[0][2] = 7.0

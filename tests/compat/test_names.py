@@ -94,7 +94,7 @@ def test_print_options_are_obeyed():
         assert repr(rg.tensor([1234.5])) == "tensor([1.23e+03])"
     finally:
         rg.set_printoptions(profile="default", sci_mode=False)
-        from retrograd.core.printing import print_options
+        from retrograd.core.tensor.printing import print_options
 
         print_options.pop("suppress_small", None)
     assert repr(rg.tensor([1.23456])) == "tensor([1.2346])"

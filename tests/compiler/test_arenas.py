@@ -7,7 +7,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels, nn
-from retrograd.compiler import arenas
+from retrograd.compiler.run import arenas
 from retrograd.nn import functional as F
 
 from .allocations import allocations

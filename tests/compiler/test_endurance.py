@@ -11,8 +11,8 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn, optim
-from retrograd.compiler import compiled
-from retrograd.compiler.native import machine
+from retrograd.compiler.cpu import machine
+from retrograd.compiler.run import compiled_function
 from retrograd.nn import functional as F
 
 
@@ -57,7 +57,7 @@ def grown(times: int) -> tuple[int, int]:
 def others() -> tuple[int, int, int]:
     """How many files are open, how many threads there are, and how many compiled functions."""
     files = Path("/proc/self/fd")
-    return len(list(files.iterdir())) if files.is_dir() else 0, threading.active_count(), len(compiled._all)
+    return len(list(files.iterdir())) if files.is_dir() else 0, threading.active_count(), len(compiled_function._all)
 
 
 @pytest.mark.slow

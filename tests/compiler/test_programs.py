@@ -10,8 +10,8 @@ import pytest
 
 import retrograd as rg
 from retrograd.compiler import Compiled
-from retrograd.compiler.native import machine
-from retrograd.core.tensor import Tensor
+from retrograd.compiler.cpu import machine
+from retrograd.core.tensor.tensor import Tensor
 from retrograd.func.nests import flatten
 from retrograd.ops.make.generators import manual_seed
 from retrograd.ops.table.registry import OPERATORS

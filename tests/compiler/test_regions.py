@@ -7,7 +7,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn, optim
-from retrograd.compiler.native import machine
+from retrograd.compiler.cpu import machine
 from retrograd.nn import functional as F
 
 pytestmark = pytest.mark.skipif(not machine.available(), reason="there is no LLVM to compile regions with")

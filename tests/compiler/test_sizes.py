@@ -8,7 +8,7 @@ import pytest
 import retrograd as rg
 from retrograd import nn, optim
 from retrograd.compiler import mark_dynamic, mark_static
-from retrograd.compiler.sizes import OFTEN
+from retrograd.compiler.trace.sizes import OFTEN
 from retrograd.nn import functional as F
 
 WORDS = 11

@@ -11,7 +11,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn, optim
-from retrograd.core.modes import modes
+from retrograd.core.graph.modes import modes
 
 from .strangers import check_stranger, check_threads
 from .ways import compiling

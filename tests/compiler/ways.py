@@ -15,12 +15,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from retrograd.compiler import arenas, entry, sizes
-from retrograd.compiler.native import fusing, lowering, machine, regions
-from retrograd.compiler.native import products as native_products
-from retrograd.compiler.native.steps import Unlowered
+from retrograd.compiler.cpu import fusing, lowering, machine, regions
+from retrograd.compiler.cpu import products as native_products
+from retrograd.compiler.cpu.steps import Unlowered
 from retrograd.compiler.passes import destinations, groups, loops, products
-from retrograd.kernels.matrices.products import TILES
+from retrograd.compiler.run import arenas, program_entry
+from retrograd.compiler.trace import sizes
+from retrograd.kernels.loops.matrices.products import TILES
 
 Change = tuple[Any, str, Any]  # a module or class, a name in it, and what it is meanwhile
 
@@ -63,7 +64,7 @@ def ending_at_random(seed: int) -> Callable[..., Any]:
     return run
 
 
-NO_REGIONS: Change = (entry, "compiled_regions", lambda steps, *rest: list(steps))
+NO_REGIONS: Change = (program_entry, "compiled_regions", lambda steps, *rest: list(steps))
 
 # Loops run by Python
 
@@ -95,7 +96,7 @@ def loops_of_every_size(made: Callable[[str], None] = lambda source: None) -> li
 
     def run(source: str) -> Any:
         scope: dict[str, Any] = {"apart": lambda body: body, "shared": shared}
-        exec(source.replace("from retrograd.kernels.machine.native import apart, shared\n", ""), scope)
+        exec(source.replace("from retrograd.kernels.runtime.thread_protocol import apart, shared\n", ""), scope)
         scope |= {"_sum": np.sum, "parts": multiplied}
         made(source)
         return scope["loop"]

@@ -46,7 +46,7 @@ def test_memory_changed_behind_the_back():
 
 
 def test_leaves_nothing_behind():
-    from retrograd.core.modes import watchers
+    from retrograd.core.graph.modes import watchers
 
     with pytest.raises(ValueError, match="out"), detect_anomaly():
         raise ValueError("out")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.core.dtypes import can_cast, promote_types, result_type
+from retrograd.core.arrays.dtypes import can_cast, promote_types, result_type
 
 NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
 

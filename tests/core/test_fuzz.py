@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import retrograd as rg
-from retrograd.core.graph import Node
-from retrograd.core.storage import Storage
+from retrograd.core.graph.nodes import Node
+from retrograd.core.tensor.storage import Storage
 from tests.core import fuzzing
 
 

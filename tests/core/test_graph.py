@@ -293,7 +293,7 @@ def test_backward_in_threads():
 
 def visited_nodes(monkeypatch, program):
     """How many nodes all searches of the graph came upon while the program ran."""
-    from retrograd.core import backward
+    from retrograd.core.graph import backward
 
     count = 0
     search = backward.reachable

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from retrograd.core import memory
+from retrograd.core.arrays import memory
 
 pytestmark = pytest.mark.skipif(not memory._LIBC, reason="glibc alone has the thresholds")
 

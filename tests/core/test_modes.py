@@ -83,7 +83,7 @@ def test_one_set_grad_enabled_decorates_several_functions():
 
 
 def test_nothing_is_left_switched_off():
-    from retrograd.core.modes import unrecorded
+    from retrograd.core.graph.modes import unrecorded
 
     def interleaved():
         with rg.no_grad():

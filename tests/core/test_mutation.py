@@ -13,7 +13,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import Tensor
-from retrograd.core.primitive import Primitive
+from retrograd.core.graph.primitive import Primitive
 
 Program = Callable[[Tensor, Tensor], Tensor]
 PROGRAMS: dict[str, Program] = {}

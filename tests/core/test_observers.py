@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import retrograd as rg
-from retrograd.core.modes import watchers
-from retrograd.core.observers import Observer, observing
+from retrograd.core.graph.modes import watchers
+from retrograd.core.graph.observers import Observer, observing
 
 
 class Notes(Observer):

@@ -5,7 +5,7 @@ import pytest
 
 import retrograd as rg
 import retrograd.nn.functional as F
-from retrograd.core import slices
+from retrograd.core.arrays import adjacent
 
 
 def heads(x):
@@ -37,13 +37,13 @@ def copies(attention, x):
 
 def counted(monkeypatch):
     found = []
-    view = slices._as_one
+    view = adjacent._as_one
 
     def run(*xs, **kwargs):
         found.append(view(*xs, **kwargs))
         return found[-1]
 
-    monkeypatch.setattr(slices, "_as_one", run)
+    monkeypatch.setattr(adjacent, "_as_one", run)
     return found
 
 
@@ -106,7 +106,7 @@ def test_what_does_not_lie_so_is_stacked(parts):
     def stack(*xs, dim):
         return np.stack(xs, dim)
 
-    found = slices.joined(xs, 0, stack, new=True)
+    found = adjacent.joined(xs, 0, stack, new=True)
     np.testing.assert_array_equal(found, np.stack(xs))
     assert not np.shares_memory(found, g)
 

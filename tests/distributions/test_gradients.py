@@ -10,8 +10,8 @@ import retrograd as rg
 from retrograd import distributions
 from retrograd.autograd import gradcheck
 from retrograd.distributions import Beta, Dirichlet, Gamma, Normal
-from retrograd.distributions.draws import standard_gamma, standard_log_gamma
-from retrograd.distributions.incomplete_gamma import incomplete_gamma
+from retrograd.distributions.sampling.draws import standard_gamma, standard_log_gamma
+from retrograd.distributions.sampling.gamma_derivative import incomplete_gamma
 from tests.distributions.families import REPARAMETERIZED, Example
 
 SHAPES = [1e-3, 0.05, 0.3, 0.9, 1.0, 1.5, 3.0, 10.0, 80.0, 1e3, 1e5]

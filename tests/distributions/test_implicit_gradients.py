@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.distributions.beta_slope import SCALED_SLOPE
-from retrograd.distributions.draws import dirichlet
+from retrograd.distributions.sampling.beta_derivative import SCALED_SLOPE
+from retrograd.distributions.sampling.draws import dirichlet
 
 D = rg.distributions
 special = pytest.importorskip("scipy.special")

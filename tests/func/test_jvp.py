@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.core.primitive import Primitive, apply, apply1
-from retrograd.core.tensor import Tensor
+from retrograd.core.graph.primitive import Primitive, apply, apply1
+from retrograd.core.tensor.tensor import Tensor
 from retrograd.func import jvp
 
 RNG = np.random.default_rng(0)

@@ -14,10 +14,10 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn
-from retrograd.core.devices import is_array
-from retrograd.core.graph import Node
-from retrograd.core.modes import modes, watchers
-from retrograd.core.observers import Observer, observing
+from retrograd.core.arrays.devices import is_array
+from retrograd.core.graph.modes import modes, watchers
+from retrograd.core.graph.nodes import Node
+from retrograd.core.graph.observers import Observer, observing
 from retrograd.func import rematerialization
 from retrograd.models.language import CharTransformer
 from retrograd.utils.checkpoint import checkpoint

@@ -7,10 +7,10 @@ import pytest
 
 import retrograd as rg
 from retrograd.autograd.gradcheck import differentiable_outputs, random_like
-from retrograd.core.mutation import COPY, apply_inplace
-from retrograd.core.primitive import apply1
-from retrograd.core.quiet import silent
-from retrograd.core.storage import overlaps_itself
+from retrograd.core.arrays.fp_warnings import silent
+from retrograd.core.graph.primitive import apply1
+from retrograd.core.tensor.mutation import COPY, apply_inplace
+from retrograd.core.tensor.storage import overlaps_itself
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing.cases import all_cases
 from retrograd.testing.harness import CLONE, aliased

@@ -15,7 +15,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import inspect, nn
-from retrograd.core.graph import reachable
+from retrograd.core.graph.nodes import reachable
 from retrograd.scalar import Value
 from tests.inspect.graphs import GRAPHS, drawn, gpt
 from tests.test_examples import EXAMPLES, REDUCED

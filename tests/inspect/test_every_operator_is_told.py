@@ -7,7 +7,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import inspect
-from retrograd.core.modes import no_grad
+from retrograd.core.graph.modes import no_grad
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing.cases import all_cases
 from retrograd.testing.programs import programs

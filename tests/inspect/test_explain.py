@@ -7,7 +7,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn
-from retrograd.core.modes import watchers
+from retrograd.core.graph.modes import watchers
 from retrograd.inspect import explain, trace
 from retrograd.nn import functional as F
 from tests.inspect.zoo import ZOO, leaf

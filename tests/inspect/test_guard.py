@@ -13,7 +13,7 @@ import pytest
 import retrograd as rg
 from retrograd import func, inspect, nn
 from retrograd.core.errors import GuardError
-from retrograd.core.modes import watchers
+from retrograd.core.graph.modes import watchers
 from retrograd.models import CharTransformer
 from retrograd.nn import functional as F
 

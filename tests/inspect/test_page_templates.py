@@ -10,7 +10,7 @@ import pytest
 import retrograd as rg
 from retrograd import inspect, nn
 from retrograd.cli.console import Table
-from retrograd.cli.report import Text, write_report
+from retrograd.cli.training.report import Text, write_report
 
 MARKS = "{{script}}{{data}}{{title}}{{style}}{{drawing}}{{below}}{{more}}{{nothing}}}}{{$title ${sections} $$ %s {0}"
 TAGS = "</script><img src=x onerror=alert(1)><!--<script>"

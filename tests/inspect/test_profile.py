@@ -17,7 +17,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import inspect, nn
-from retrograd.core.modes import watchers
+from retrograd.core.graph.modes import watchers
 
 HERE = Path(__file__).name
 

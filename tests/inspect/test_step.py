@@ -7,8 +7,8 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn
-from retrograd.core.backward import Walk
-from retrograd.core.observers import Observer, observing
+from retrograd.core.graph.backward import Walk
+from retrograd.core.graph.observers import Observer, observing
 from retrograd.inspect import explain, step
 from retrograd.nn import functional as F
 from tests.inspect.zoo import ZOO, leaf
@@ -268,7 +268,7 @@ def test_stepping_holds_no_more_after_it_is_dropped():
 
 
 def test_every_rule_of_the_engine_has_a_source():
-    from retrograd.core.primitive import primitives
+    from retrograd.core.graph.primitive import primitives
     from retrograd.inspect.stepping.rules import source_of
 
     rules = [rule for primitive in primitives for rule in primitive._all_rules()]

@@ -13,7 +13,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import inspect, nn
-from retrograd.core.modes import watchers
+from retrograd.core.graph.modes import watchers
 from retrograd.inspect.memory import saved_arrays
 from retrograd.nn import functional as F
 

@@ -10,7 +10,7 @@ import pytest
 import retrograd as rg
 from retrograd import func, inspect
 from retrograd.autograd.checkpoint import checkpoint
-from retrograd.core.modes import watchers
+from retrograd.core.graph.modes import watchers
 
 HERE = Path(__file__).name
 

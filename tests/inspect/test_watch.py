@@ -12,9 +12,9 @@ import pytest
 
 import retrograd as rg
 from retrograd import inspect, nn
-from retrograd.core.modes import modes, watchers
-from retrograd.core.observers import Observer, attach, detach, observing
-from retrograd.core.quiet import silent
+from retrograd.core.arrays.fp_warnings import silent
+from retrograd.core.graph.modes import modes, watchers
+from retrograd.core.graph.observers import Observer, attach, detach, observing
 from retrograd.inspect.watching.measures import WHOLE, densities_over_time, norm_of, reading, sample_of
 from retrograd.inspect.watching.measures import distributions as distributions_of
 from retrograd.nn import functional as F

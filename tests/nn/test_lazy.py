@@ -110,7 +110,7 @@ def test_a_wrong_number_of_dimensions_is_named():
 
 
 def test_a_mixin_of_ones_own_becomes_its_class():
-    from retrograd.nn.lazy import LazyModuleMixin
+    from retrograd.nn.base.lazy import LazyModuleMixin
 
     class Scale(nn.Module):
         def __init__(self):

@@ -410,7 +410,7 @@ def test_every_module_is_tested() -> None:
 
 def test_bases_take_pytorchs_arguments() -> None:
     assert list(inspect.signature(rg.nn.RNNBase).parameters) == list(inspect.signature(torch.nn.RNNBase).parameters)
-    from retrograd.nn.convolution import _ConvNd
+    from retrograd.nn.layers.convolution import _ConvNd
 
     theirs = torch.nn.modules.conv._ConvNd
     assert list(inspect.signature(_ConvNd).parameters) == list(inspect.signature(theirs).parameters)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.core.tensor import new_tensor
+from retrograd.core.tensor.tensor import new_tensor
 
 onnx = pytest.importorskip("onnx")
 TensorProto, helper = onnx.TensorProto, onnx.helper

@@ -7,7 +7,7 @@ import pytest
 
 import retrograd as rg
 import retrograd.nn.functional as F
-from retrograd.kernels.sequences import alignments
+from retrograd.kernels.loops.sequences import alignments
 
 
 def logits(*shape):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.kernels.matrices import triangular
+from retrograd.kernels.loops.matrices import triangular
 
 SHAPES = [((3, 3), (3, 2)), ((20, 20), (20, 1)), ((20, 20), (20, 7)), ((2, 9, 9), (9, 4)), ((9, 9), (5, 2, 9, 4))]
 SHAPES += [((4, 1, 12, 12), (3, 12, 12)), ((0, 9, 9), (9, 2)), ((9, 9), (9, 0))]

@@ -312,7 +312,9 @@ class InterruptAtLine:
 PACKAGE = Path(rg.__file__).parent
 
 
-@pytest.mark.parametrize("file", ["", "core/modes.py"])  # anywhere, and where the recording is switched off and on
+@pytest.mark.parametrize(
+    "file", ["", "core/graph/modes.py"]
+)  # anywhere, and where the recording is switched off and on
 def test_an_interrupted_resume_changes_nothing(tmp_path, file):
     run, counted, other = trained(tmp_path / "a", 9), trained(tmp_path / "b", 12), trained(tmp_path / "c", 12)
     counted.checkpoint.path = other.checkpoint.path = run.checkpoint.path

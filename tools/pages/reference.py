@@ -30,7 +30,7 @@ ROOMS = {
     "retrograd.autograd": "Gradients: autograd",
     "retrograd.autograd.functional": "Jacobians and products: autograd.functional",
     "retrograd.func": "Transforms of functions: func",
-    "retrograd.core.primitive": "Operators of your own: core.primitive",
+    "retrograd.core.graph.primitive": "Operators of your own: core.primitive",
     "retrograd.inspect": "The glass box: inspect",
     "retrograd.inspect.stepping": "Steps of a walk: inspect.step",
     "retrograd.inspect.explaining": "Explanations: inspect.explain",
@@ -60,7 +60,7 @@ ROOMS = {
     "retrograd.manual": "Layers by hand: manual",
     "retrograd.testing": "Checks of operators: testing",
 }
-ONLY = {"retrograd.core.primitive": ("Primitive",)}  # of rooms that are no user's otherwise
+ONLY = {"retrograd.core.graph.primitive": ("Primitive",)}  # of rooms that are no user's otherwise
 
 
 class Undocumented(Exception):

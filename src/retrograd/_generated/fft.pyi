@@ -2,13 +2,13 @@
 
 import builtins
 from collections.abc import Sequence as Sequence
-from retrograd.core.tensor import Tensor as Tensor
+from retrograd.core.tensor.tensor import Tensor as Tensor
 from retrograd.ops.table.types import Dim as Dim
 from retrograd.ops.table.types import Dims as Dims
 from retrograd.ops.table.types import Norm as Norm
 from retrograd.ops.table.types import Operand as Operand
-from retrograd.ops.linear.fourier import fftfreq as fftfreq
-from retrograd.ops.linear.fourier import rfftfreq as rfftfreq
+from retrograd.ops.linear.spectra.fourier import fftfreq as fftfreq
+from retrograd.ops.linear.spectra.fourier import rfftfreq as rfftfreq
 
 __all__ = [
     "fft",

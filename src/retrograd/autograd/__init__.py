@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from ..core import hook_methods as hook_methods
-from ..core.fallback import legacy_names
-from ..core.modes import enable_grad as enable_grad
-from ..core.modes import inference_mode as inference_mode
-from ..core.modes import no_grad as no_grad
-from ..core.modes import set_grad_enabled as set_grad_enabled
+from ..core.graph import hooks as hooks
+from ..core.graph.modes import enable_grad as enable_grad
+from ..core.graph.modes import inference_mode as inference_mode
+from ..core.graph.modes import no_grad as no_grad
+from ..core.graph.modes import set_grad_enabled as set_grad_enabled
+from ..core.missing_names import legacy_names
 from .anomaly import detect_anomaly as detect_anomaly
 from .anomaly import set_detect_anomaly as set_detect_anomaly
 from .function import Function as Function

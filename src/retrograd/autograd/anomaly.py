@@ -6,13 +6,13 @@ import zlib
 from typing import Any
 from weakref import ref
 
-from ..core.backward import as_array
-from ..core.devices import all_examples, array_module, backend_of, is_array
+from ..core.arrays.devices import all_examples, array_module, backend_of, is_array
 from ..core.errors import GuardError, describe
-from ..core.graph import Node
-from ..core.modes import Mode, Switch, modes
-from ..core.observers import Observer
-from ..core.sites import user_site
+from ..core.graph.backward import as_array
+from ..core.graph.modes import Mode, Switch, modes
+from ..core.graph.nodes import Node
+from ..core.graph.observers import Observer
+from ..core.source_location import user_site
 
 
 class detect_anomaly(Mode):

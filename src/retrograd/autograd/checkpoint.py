@@ -1,9 +1,9 @@
 """Checkpoints: what a part of a program saved for its derivative is let go, and computed again when it is needed.
 
 The part is recorded as any other, so every derivative goes through it as through the plain program. Only then do its
-nodes let go of what they saved (``Released`` in core/graph.py): the first of them that a walk asks for it runs the part
-a second time, and each node takes over what its counterpart of the second run saved (Chen et al. 2016, *Training deep
-nets with sublinear memory cost*).
+nodes let go of what they saved (``Released`` in core/graph/nodes.py): the first of them that a walk asks for it runs
+the part a second time, and each node takes over what its counterpart of the second run saved (Chen et al. 2016,
+*Training deep nets with sublinear memory cost*).
 
 With early stop, observers number the nodes that both runs record. A node's counterpart is the node of the same number,
 and the second run is left by an exception as soon as the last node that saved anything is recorded.
@@ -17,16 +17,16 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import ref
 
-from ..core.devices import Wrapping
+from ..core.arrays.devices import Wrapping
 from ..core.errors import describe
-from ..core.graph import NOTHING, Node, edge_of, new_node, next_sequence, reachable, saved_by
-from ..core.modes import enable_grad, modes, on_level, surroundings
-from ..core.observers import Observer, observing
-from ..core.plan import Recordable
-from ..core.primitive import attach
-from ..core.record import saved_of
-from ..core.storage import storage_of
-from ..core.tensor import Tensor
+from ..core.graph.modes import enable_grad, modes, on_level, surroundings
+from ..core.graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, reachable, saved_by
+from ..core.graph.observers import Observer, observing
+from ..core.graph.plan import Recordable
+from ..core.graph.primitive import attach
+from ..core.graph.record import saved_of
+from ..core.tensor.storage import storage_of
+from ..core.tensor.tensor import Tensor
 from ..func.modules import substituted, substitutions
 from ..func.nests import flatten
 from ..ops.make.generators import get_rng_state, set_rng_state

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
-from ..core.graph import NOTHING, Node, edge_of, new_node
-from ..core.primitive import select_plan
-from ..core.storage import borrowed, storage_of
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.nodes import NOTHING, Node, edge_of, new_node
+from ..core.graph.primitive import select_plan
+from ..core.tensor.storage import borrowed, storage_of
+from ..core.tensor.tensor import Tensor, new_tensor
 
 
 class Context:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..core.devices import backend_for
-from ..core.graph import AccumulateGrad, Node, edge_of, output_number, shown
-from ..core.tensor import Tensor, new_tensor
+from ..core.arrays.devices import backend_for
+from ..core.graph.nodes import AccumulateGrad, Node, edge_of, output_number, shown
+from ..core.tensor.tensor import Tensor, new_tensor
 
 
 class GradientEdge(NamedTuple):

@@ -11,16 +11,16 @@ import threading
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
-from ..core.backward import as_array
-from ..core.dtypes import is_differentiable
+from ..core.arrays.dtypes import is_differentiable
 from ..core.errors import describe
-from ..core.graph import NOTHING, Node, edge_of, new_node, reachable
-from ..core.modes import modes
-from ..core.observers import Observer, attach, detach
-from ..core.plan import Recordable
-from ..core.printing import details
-from ..core.storage import share, storage_of
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.backward import as_array
+from ..core.graph.modes import modes
+from ..core.graph.nodes import NOTHING, Node, edge_of, new_node, reachable
+from ..core.graph.observers import Observer, attach, detach
+from ..core.graph.plan import Recordable
+from ..core.tensor.printing import details
+from ..core.tensor.storage import share, storage_of
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.forward import jvp_through
 from ..ops.table.elementwise import IDENTITY
 

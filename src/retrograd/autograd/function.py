@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..core.backward import as_array, conjugate
-from ..core.devices import Wrapping, array_module, is_array
-from ..core.dtypes import is_differentiable
+from ..core.arrays.devices import Wrapping, array_module, is_array
+from ..core.arrays.dtypes import is_differentiable
 from ..core.errors import describe
-from ..core.fallback import legacy_names
-from ..core.graph import NOTHING, Node, edge_of, new_node
-from ..core.modes import modes, on_level, recording, watchers
-from ..core.mutation import check_writable, rewrite_history
-from ..core.primitive import Primitive, operand, select_plan
-from ..core.reentrant import reentrant
-from ..core.storage import leave, share
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.backward import as_array, conjugate
+from ..core.graph.modes import modes, on_level, recording, watchers
+from ..core.graph.nodes import NOTHING, Node, edge_of, new_node
+from ..core.graph.primitive import Primitive, operand, select_plan
+from ..core.graph.reentrant import reentrant
+from ..core.missing_names import legacy_names
+from ..core.tensor.mutation import check_writable, rewrite_history
+from ..core.tensor.storage import leave, share
+from ..core.tensor.tensor import Tensor, new_tensor
 from .context import Context
 
 
@@ -348,7 +348,7 @@ def requires_on_some_layer(x: Tensor) -> bool:
 
 def highest_level(args: Sequence[Any]) -> Any:
     """The level of ``vmap`` that a call belongs to, None where no argument differs between examples."""
-    from ..core.batching import highest  # loaded with vmap
+    from ..core.mapping.batching import highest  # loaded with vmap
 
     return highest(tuple(args), {})
 
@@ -399,7 +399,7 @@ def _in_full(level: Any, x: Tensor) -> Tensor:
 
 
 def _lifted(level: Any, value: Tensor, mapped: bool = True) -> Tensor:
-    from ..core.batched import Batched
+    from ..core.mapping.batched import Batched
 
     return new_tensor(Batched(level, value, mapped))
 

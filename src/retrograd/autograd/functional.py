@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.dtypes import is_differentiable
+from ..core.arrays.dtypes import is_differentiable
 from ..core.errors import conversion_behind, describe
-from ..core.modes import differentiating, enable_grad
-from ..core.tensor import Tensor
+from ..core.graph.modes import differentiating, enable_grad
+from ..core.tensor.tensor import Tensor
 from ..func.jacobians import jacfwd, jacrev
 from ..ops.make.filled import ones_like, zeros, zeros_like
 from ..ops.shape.joining import stack

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import array_module
-from ..core.dtypes import is_differentiable
+from ..core.arrays.devices import array_module
+from ..core.arrays.dtypes import is_differentiable
 from ..core.errors import describe
-from ..core.modes import enable_grad, is_grad_enabled
-from ..core.storage import overlaps_itself
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.modes import enable_grad, is_grad_enabled
+from ..core.tensor.storage import overlaps_itself
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.make.creation import as_tensor
 from .gradients import grad
 from .numerical import as_real, from_real, numerical_jacobian, real_size, unit_cotangent

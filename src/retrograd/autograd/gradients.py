@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, overload
 
-from ..core.backward import accumulate_gradients, conjugate, differentiate
-from ..core.devices import array_module
+from ..core.arrays.devices import array_module
 from ..core.errors import describe
-from ..core.graph import edge_of
-from ..core.primitive import attached
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.backward import accumulate_gradients, conjugate, differentiate
+from ..core.graph.nodes import edge_of
+from ..core.graph.primitive import attached
+from ..core.tensor.tensor import Tensor, new_tensor
 from .edges import GradientEdge, tensor_at
 
 Tensors = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]

@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any, Literal
 from weakref import ref
 
-from ..core.backward import Walk, walking
-from ..core.devices import Device
-from ..core.graph import Node as Node
-from ..core.graph import edge_of
-from ..core.hooks import RemovableHandle
-from ..core.observers import observing
-from ..core.storage import storage_of
-from ..core.tensor import Tensor
+from ..core.arrays.devices import Device
+from ..core.graph.backward import Walk, walking
+from ..core.graph.handles import RemovableHandle
+from ..core.graph.nodes import Node as Node
+from ..core.graph.nodes import edge_of
+from ..core.graph.observers import observing
+from ..core.tensor.storage import storage_of
+from ..core.tensor.tensor import Tensor
 from .edges import GradientEdge as GradientEdge
 from .edges import get_gradient_edge as get_gradient_edge
 from .packing import Packing

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.backward import differentiate
-from ..core.devices import array_module, backend_of, is_array
-from ..core.graph import Node, edge_of
-from ..core.modes import Mode, enable_grad
-from ..core.primitive import Primitive, apply
-from ..core.quiet import silent
-from ..core.tensor import Tensor, new_tensor
+from ..core.arrays.devices import array_module, backend_of, is_array
+from ..core.arrays.fp_warnings import silent
+from ..core.graph.backward import differentiate
+from ..core.graph.modes import Mode, enable_grad
+from ..core.graph.nodes import Node, edge_of
+from ..core.graph.primitive import Primitive, apply
+from ..core.tensor.tensor import Tensor, new_tensor
 
 # Which element these give depends on the values: all that they choose from count.
 _CHOOSE = {"amax", "amin", "max", "min", "median", "nanmedian", "mode", "kthvalue", "quantile", "topk", "sort"}

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import array_module, backend_of
-from ..core.dtypes import is_differentiable
+from ..core.arrays.devices import array_module, backend_of
+from ..core.arrays.dtypes import is_differentiable
 from ..core.errors import describe
-from ..core.modes import no_grad
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.modes import no_grad
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.make.creation import as_tensor
 
 # Truncation grows with the square of the step, rounding with its inverse: in float64 they meet near the cube root of

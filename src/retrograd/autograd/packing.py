@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from ..core.devices import is_array
+from ..core.arrays.devices import is_array
 from ..core.errors import describe
-from ..core.graph import Node
-from ..core.modes import modes, no_grad
-from ..core.observers import Observer, observing
-from ..core.plan import Recordable
-from ..core.primitive import attach
-from ..core.storage import Storage, borrowed, storage_of
-from ..core.tensor import Tensor
+from ..core.graph.modes import modes, no_grad
+from ..core.graph.nodes import Node
+from ..core.graph.observers import Observer, observing
+from ..core.graph.plan import Recordable
+from ..core.graph.primitive import attach
+from ..core.tensor.storage import Storage, borrowed, storage_of
+from ..core.tensor.tensor import Tensor
 from .context import Context
 
 
@@ -92,7 +92,7 @@ def _shown(array: Any, edge: Any, storage: Storage | None) -> Tensor:
 
 
 class Packed:
-    """Stands for what one node saved (see ``Released`` in core/graph.py)."""
+    """Stands for what one node saved (see ``Released`` in core/graph/nodes.py)."""
 
     def __init__(self, packing: Packing, primitive: Recordable, node: Node) -> None:
         self.node = ref(node)

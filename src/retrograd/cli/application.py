@@ -16,7 +16,7 @@ from retrograd.data import DataError
 from retrograd.serialization import CorruptFileError
 from retrograd.training import CheckpointError
 
-from . import check, evaluate, generate, info, run, step, train, warmup
+from .commands import check, evaluate, generate, info, run, step, train, warmup
 from .console import UserError
 
 COMMANDS = (check, train, generate, evaluate, info, run, step, warmup)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.devices import Device
+from ..core.arrays.devices import Device
 from . import cuda
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import Device, is_cuda_available
-from ..core.modes import no_grad, watchers
-from ..core.observers import scaling
-from ..core.tensor import Tensor
+from ..core.arrays.devices import Device, is_cuda_available
+from ..core.graph.modes import no_grad, watchers
+from ..core.graph.observers import scaling
+from ..core.tensor.tensor import Tensor
 from .autocast import autocast as autocast
 from .autocast import custom_bwd as custom_bwd
 from .autocast import custom_fwd as custom_fwd

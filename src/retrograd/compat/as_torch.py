@@ -19,7 +19,7 @@ from typing import Any
 import retrograd
 
 from .. import serialization
-from ..core import tensor as _tensor
+from ..core.tensor import tensor as _tensor
 from ..distributed.launcher import launched, local_rank, local_size
 from .logs import set_logs
 from .version import __version__

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import Device, is_cuda_available
-from ..core.dtypes import FLOATING, DType, float16, float32, float64
-from ..core.modes import AtomicExit, decorated, surroundings
-from ..core.tensor import Tensor
+from ..core.arrays.devices import Device, is_cuda_available
+from ..core.arrays.dtypes import FLOATING, DType, float16, float32, float64
+from ..core.graph.modes import AtomicExit, decorated, surroundings
+from ..core.tensor.tensor import Tensor
 from ..ops.table.registry import OPERATORS
 
 _PRODUCTS = """

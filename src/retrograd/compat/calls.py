@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..core.tensor import Tensor
-from ..ops.linear.sparse import SparseTensor
+from ..core.tensor.tensor import Tensor
+from ..ops.linear.sparse.sparse import SparseTensor
 from .out_arguments import call_into
 from .sparse import sparse_call
 

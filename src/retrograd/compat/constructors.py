@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import is_cuda_available, set_default_device
-from ..core.dtypes import set_default_dtype
+from ..core.arrays.devices import is_cuda_available, set_default_device
+from ..core.arrays.dtypes import set_default_dtype
 from ..core.errors import describe
-from ..core.tensor import Tensor, constructed, new_tensor
+from ..core.tensor.tensor import Tensor, constructed, new_tensor
 
 
 class LegacyType(type):

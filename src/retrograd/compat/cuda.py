@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.devices import Device, cupy_backend, is_cuda_available
-from ..core.tensor import Tensor
+from ..core.arrays.devices import Device, cupy_backend, is_cuda_available
+from ..core.tensor.tensor import Tensor
 from ..ops.make.generators import default_generator
 from .constructors import CUDA_TYPES
 

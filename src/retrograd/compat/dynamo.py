@@ -8,11 +8,11 @@ from typing import Any
 
 from ..compiler import Compiled
 from ..compiler import compile as compile
-from ..compiler.compiled import forget
-from ..compiler.modes import set_stance
-from ..compiler.sizes import mark_dynamic, mark_static
-from ..core.modes import modes
-from ..nn.module import Module
+from ..compiler.run.compiled_function import forget
+from ..compiler.trace.listening import set_stance
+from ..compiler.trace.sizes import mark_dynamic, mark_static
+from ..core.graph.modes import modes
+from ..nn.base.module import Module
 from . import compiler_settings as config
 
 

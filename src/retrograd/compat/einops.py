@@ -7,9 +7,9 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from ..core.dtypes import FLOATING
-from ..core.tensor import Tensor, new_tensor
-from ..nn.module import Module
+from ..core.arrays.dtypes import FLOATING
+from ..core.tensor.tensor import Tensor, new_tensor
+from ..nn.base.module import Module
 from ..nn.parameter import Parameter
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd.function import Function
-from ..core.devices import Device
-from ..core.dtypes import DType
-from ..core.tensor import Size, Tensor
+from ..core.arrays.devices import Device
+from ..core.arrays.dtypes import DType
+from ..core.tensor.tensor import Size, Tensor
 from ..ops.make.generators import Generator
 
 TensorBase = Tensor

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._generated import functional as _functional
 from .._generated import toplevel as _toplevel
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from ..ops.make.dlpack import from_dlpack as from_dlpack
 from ..ops.make.dlpack import to_dlpack as to_dlpack
 
@@ -197,7 +197,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A vector on the memory of a bytes-like object."""
-    from ..core.tensor import new_tensor
+    from ..core.tensor.tensor import new_tensor
 
     tensor = new_tensor(np.frombuffer(buffer, np.dtype(dtype), count, offset))
     tensor.requires_grad = requires_grad

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from ..func import functional_call, stack_module_state
 from ..func import grad as grad
 from ..func import grad_and_value as grad_and_value
@@ -18,7 +18,7 @@ from ..func import linearize as linearize
 from ..func import vjp as vjp
 from ..func import vmap as vmap
 from ..func.batching import batch_size
-from ..nn.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from ..nn.layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 
 Weights = tuple[Tensor, ...]
 

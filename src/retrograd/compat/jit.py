@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import Any, TypeVar
 from typing import Final as Final
 
-from ..nn.module import Module
+from ..nn.base.module import Module
 
 Marked = TypeVar("Marked")
 ScriptModule = Module
@@ -30,7 +30,7 @@ def script(obj: Marked, *args: Any, **kwargs: Any) -> Marked:
 def trace(func: Marked, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Marked:
     """The function or module itself, once it ran on the example."""
     if example_inputs is not None and callable(func):
-        from ..core.modes import no_grad
+        from ..core.graph.modes import no_grad
 
         with no_grad():
             func(*example_inputs) if builtins.isinstance(example_inputs, (tuple, list)) else func(example_inputs)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd.function import Function
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 
 
 class CustomOp:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..nn.convolution import _ConvTransposeNd
-from ..nn.linear import Linear
-from ..nn.losses import NLLLoss
-from ..nn.module import Module
-from ..nn.normalization import LocalResponseNorm
+from ..nn.base.module import Module
+from ..nn.base.state import IncompatibleKeys
+from ..nn.base.uninitialized import UninitializedBuffer, UninitializedParameter, is_lazy
+from ..nn.layers.convolution import _ConvTransposeNd
+from ..nn.layers.linear import Linear
+from ..nn.layers.normalization import LocalResponseNorm
+from ..nn.losses.losses import NLLLoss
 from ..nn.parallel.data_parallel import DataParallel as DataParallel
-from ..nn.state import IncompatibleKeys
-from ..nn.uninitialized import UninitializedBuffer, UninitializedParameter, is_lazy
 
 _ConvTransposeMixin = _ConvTransposeNd
 _IncompatibleKeys = IncompatibleKeys

@@ -27,7 +27,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.ops": ("library",),
     "retrograd.optim.optimizer": ("optimizers",),
     "retrograd.optim.lr_scheduler": ("schedulers",),
-    "retrograd.serialization": ("object_files",),
+    "retrograd.serialization": ("files.object_files",),
     "retrograd.sparse": ("sparse",),
     "retrograd.testing": ("testing",),
     "retrograd.utils.checkpoint": ("checkpoint",),

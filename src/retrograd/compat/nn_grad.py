@@ -8,7 +8,7 @@ from typing import Any
 from .._generated import functional as F
 from .._generated.toplevel import zeros
 from ..autograd.gradients import grad
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 
 
 def _input(convolution: Callable[..., Tensor], axes: int) -> Callable[..., Tensor]:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..nn.module import Module
+from ..nn.base.module import Module
 from ..nn.utils import clip_grad as _clip_grad
 
 

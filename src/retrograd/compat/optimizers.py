@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from math import sqrt
 from typing import Any
 
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from ..optim.optimizer import _Required
 
 _RequiredParameter = _Required
@@ -18,7 +18,7 @@ def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]
     """A step, which is never recorded."""
     from functools import wraps
 
-    from ..core.modes import no_grad
+    from ..core.graph.modes import no_grad
 
     @wraps(func)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:

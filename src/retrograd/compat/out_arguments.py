@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import Wrapping, array_module
-from ..core.dtypes import as_dtype, can_cast
+from ..core.arrays.devices import Wrapping, array_module
+from ..core.arrays.dtypes import as_dtype, can_cast
 from ..core.errors import describe
-from ..core.modes import modes, no_grad
-from ..core.storage import overlaps_itself
-from ..core.tensor import Tensor
+from ..core.graph.modes import modes, no_grad
+from ..core.tensor.storage import overlaps_itself
+from ..core.tensor.tensor import Tensor
 from .storage import resize
 
 

@@ -20,6 +20,6 @@ def has_torch_function_variadic(*args: Any) -> bool:
 
 def is_tensor_like(inp: Any) -> bool:
     """Whether it is a Tensor."""
-    from ..core.tensor import Tensor
+    from ..core.tensor.tensor import Tensor
 
     return isinstance(inp, Tensor)

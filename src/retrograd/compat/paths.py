@@ -9,16 +9,20 @@ from typing import Any
 
 _NN = ("nn",)
 _MODULES = {
-    "activation": ("nn.activation", "nn.attention"), "adaptive": _NN, "batchnorm": ("nn.normalization",),
-    "channelshuffle": ("nn.upsampling",), "container": ("nn.containers", "compat.modules"),
-    "conv": ("nn.convolution", "compat.modules", "compat.pairs"), "distance": ("nn.distance",),
-    "dropout": ("nn.dropout",), "flatten": ("nn.linear",), "fold": ("nn.convolution",),
-    "instancenorm": ("nn.normalization",), "lazy": ("nn.lazy",), "linear": ("nn.linear", "compat.modules"),
-    "loss": ("nn.losses", "compat.modules"), "module": ("nn.module", "nn.everywhere", "compat.modules"),
-    "normalization": ("nn.normalization", "compat.modules"),
-    "padding": ("nn.padding",), "pixelshuffle": ("nn.upsampling",),
-    "pooling": ("nn.pooling",), "rnn": ("nn.recurrent",), "sparse": ("nn.embedding",),
-    "transformer": ("nn.transformer",), "upsampling": ("nn.upsampling",), "utils": ("compat.pairs",),
+    "activation": ("nn.layers.activation", "nn.sequence.attention"), "adaptive": _NN,
+    "batchnorm": ("nn.layers.normalization",),
+    "channelshuffle": ("nn.layers.upsampling",),
+    "container": ("nn.base.containers", "compat.modules"),
+    "conv": ("nn.layers.convolution", "compat.modules", "compat.pairs"), "distance": ("nn.layers.distance",),
+    "dropout": ("nn.layers.dropout",), "flatten": ("nn.layers.linear",), "fold": ("nn.layers.convolution",),
+    "instancenorm": ("nn.layers.normalization",), "lazy": ("nn.base.lazy",),
+    "linear": ("nn.layers.linear", "compat.modules"),
+    "loss": ("nn.losses.losses", "compat.modules"),
+    "module": ("nn.base.module", "nn.base.global_hooks", "compat.modules"),
+    "normalization": ("nn.layers.normalization", "compat.modules"),
+    "padding": ("nn.layers.padding",), "pixelshuffle": ("nn.layers.upsampling",),
+    "pooling": ("nn.layers.pooling",), "rnn": ("nn.sequence.recurrent",), "sparse": ("nn.layers.embedding",),
+    "transformer": ("nn.sequence.transformer",), "upsampling": ("nn.layers.upsampling",), "utils": ("compat.pairs",),
 }  # fmt: skip
 _FILES = {
     "dataloader": ("data.loader", "data.collate", "data.worker", "data.sampler", "data.dataset", "compat.types"),
@@ -34,11 +38,24 @@ _DISTRIBUTIONS = (
     "transforms uniform utils von_mises weibull wishart"
 )
 
+# Where modules stood whose classes older files name.
+_MOVED = {
+    **{f"nn.{name}": (f"nn.layers.{name}",) for name in (
+        "activation", "convolution", "distance", "dropout", "embedding", "linear", "normalization", "padding",
+        "pooling", "upsampling",
+    )},
+    **{f"nn.{name}": (f"nn.sequence.{name}",) for name in ("attention", "recurrent", "transformer")},
+    **{f"nn.{name}": (f"nn.losses.{name}",) for name in ("adaptive_softmax", "linear_cross_entropy")},
+    **{f"nn.{name}": (f"nn.base.{name}",) for name in ("containers", "lazy", "module", "uninitialized")},
+    "core.copies": ("core.tensor.copies",), "core.layout": ("core.arrays.layout",),
+    "core.devices": ("core.arrays.devices",),
+}  # fmt: skip
+
 # Per path below ``retrograd`` the rooms whose names it has.
 _ROOMS: dict[str, tuple[str, ...]] = {
     "__future__": ("nn.parameter",), "amp": ("compat.amp",), "amp.autocast_mode": ("compat.amp",),
     "amp.grad_scaler": ("compat.amp",),
-    "autograd.grad_mode": ("core.modes",), "autograd.profiler": ("compat.profiler",),
+    "autograd.grad_mode": ("core.graph.modes",), "autograd.profiler": ("compat.profiler",),
     "autograd.variable": ("compat.variable",), "autograd.anomaly_mode": ("autograd.anomaly",),
     "backends": ("compat.backends",), "backends.cpu": ("compat.backends_cpu",),
     "backends.cuda": ("compat.backends_cuda",), "backends.cudnn": ("compat.backends_cudnn",),
@@ -54,7 +71,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
      "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",),
     "optim.adagrad": ("optim.adaptive",), "optim.adadelta": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
     "overrides": ("compat.overrides",), "profiler": ("compat.profiler",), "random": ("compat.random",),
-    "storage": ("compat.storage",), "_tensor": ("core.tensor",), "types": ("compat.types",),
+    "storage": ("compat.storage",), "_tensor": ("core.tensor.tensor",), "types": ("compat.types",),
     "utils.data._utils": (), "utils.model_zoo": ("compat.hub",),
     "distributed._tensor": ("compat.dtensor",), "distributed.tensor": ("compat.dtensor",),
     "distributed._tensor.experimental": ("compat.dtensor",), "distributed.tensor.experimental": ("compat.dtensor",),
@@ -63,13 +80,14 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "accelerator": ("compat.accelerator",), "cpu": ("compat.cpu",), "library": ("compat.library",),
     "utils.dlpack": ("ops.make.dlpack",), "nn.grad": ("compat.nn_grad",),
     "utils.benchmark": ("compat.benchmark",),
-    "utils.hooks": ("core.tensor",), "utils.tensorboard": ("compat.tensorboard",),
+    "utils.hooks": ("core.tensor.tensor",), "utils.tensorboard": ("compat.tensorboard",),
     "utils.tensorboard.writer": ("compat.tensorboard",), "version": ("compat.version",), "_C": ("compat.engine",),
     "nn.common_types": ("compat.types",), "utils._pytree": ("compat.pytree",), "_dynamo": ("compat.dynamo",),
     "_logging": ("compat.logs",),
     "_dynamo.config": ("compat.compiler_settings",), "_inductor": (),
     "_inductor.config": ("compat.compiler_settings",), "nn.modules.utils": ("compat.pairs",), "sparse": ("sparse",),
     "_six": ("compat.six",), "_utils": ("compat.engine",),
+    **_MOVED,
     **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS.split()},
     **{f"nn.modules.{name}": rooms for name, rooms in _MODULES.items()},
     **{f"utils.data.{name}": rooms for name, rooms in _FILES.items()},
@@ -95,7 +113,7 @@ class _Loader:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        from ..core.fallback import legacy_names
+        from ..core.missing_names import legacy_names
 
         own = [vars(import_module(f"retrograd.{room}")).get("__getattr__") for room in self.rooms[:1]]
         fallback = legacy_names(module.__name__)

@@ -12,9 +12,9 @@ import numpy as np
 from .._generated import functional as F
 from .._generated import linalg as _linalg
 from .._generated import toplevel as _ops
-from ..core.devices import backend_for, backend_of
-from ..core.modes import modes
-from ..core.tensor import Tensor, new_tensor
+from ..core.arrays.devices import backend_for, backend_of
+from ..core.graph.modes import modes
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..func import vmap as vmap
 from ..ops.make.creation import dtype_or_default
 from .cuda import Event as Event

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tensor import Tensor
-from ..ops.linear.sparse import SparseTensor, mm, sparse_coo_tensor
+from ..core.tensor.tensor import Tensor
+from ..ops.linear.sparse.sparse import SparseTensor, mm, sparse_coo_tensor
 
 
 class _Legacy:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import Device, backend_of
-from ..core.storage import share
-from ..core.tensor import Tensor, new_tensor
+from ..core.arrays.devices import Device, backend_of
+from ..core.tensor.storage import share
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.recipes import owner_of
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import backend_of
-from ..core.fallback import LegacyMethod
-from ..core.graph import output_number
-from ..core.modes import no_grad
-from ..core.storage import storage_of
-from ..core.tensor import Tensor, constructed, new_tensor
+from ..core.arrays.devices import backend_of
+from ..core.graph.modes import no_grad
+from ..core.graph.nodes import output_number
+from ..core.missing_names import LegacyMethod
+from ..core.tensor.storage import storage_of
+from ..core.tensor.tensor import Tensor, constructed, new_tensor
 from ..ops.table.arguments import integers
 from .storage import TypedStorage, UntypedStorage, memory_of, place_in_memory
 from .storage import resize as _resize

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def _plain(value: Any) -> Any:
-    from ..core.tensor import Tensor
+    from ..core.tensor.tensor import Tensor
 
     if isinstance(value, Tensor):
         return value.numpy(force=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import promote_types
-from ..core.tensor import Tensor, new_tensor, to_array
+from ..core.arrays.dtypes import promote_types
+from ..core.tensor.tensor import Tensor, new_tensor, to_array
 
 # Relative and absolute tolerance per dtype; exact for all others.
 _TOLERANCES = {"float16": (1e-3, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7), "complex64": (1.3e-6, 1e-5),

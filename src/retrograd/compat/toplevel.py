@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..core.dtypes import INEXACT, as_dtype, get_default_dtype
-from ..core.tensor import Tensor
-from ..kernels.machine.cores import count
-from ..kernels.machine.denormals import set_flush
-from ..kernels.machine.threads import set_count
+from ..core.arrays.dtypes import INEXACT, as_dtype, get_default_dtype
+from ..core.tensor.tensor import Tensor
+from ..kernels.runtime.cores import count
+from ..kernels.runtime.denormals import set_flush
+from ..kernels.runtime.threads import set_count
 from .amp import GradScaler as GradScaler
 from .amp import autocast as autocast
 from .autocast import clear_autocast_cache as clear_autocast_cache
@@ -105,7 +105,7 @@ def set_printoptions(
         profile: ``"default"``, ``"short"`` (2 digits, 2 at the ends) or ``"full"`` (everything).
         sci_mode: always (True) or never (False) powers of ten.
     """
-    from ..core.printing import print_options
+    from ..core.tensor.printing import print_options
 
     profiles: dict[str, dict[str, Any]] = {
         "default": {"precision": 4, "threshold": 1000, "edgeitems": 3},
@@ -254,7 +254,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
     >>> tuple(rg.broadcast_shapes((2, 1), (3,)))
     (2, 3)
     """
-    from ..core.tensor import Size
+    from ..core.tensor.tensor import Size
 
     try:
         return Size(np.broadcast_shapes(*[(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]))

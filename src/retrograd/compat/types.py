@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from ..core.devices import Device
-from ..core.dtypes import DType
+from ..core.arrays.devices import Device
+from ..core.arrays.dtypes import DType
 
 
 class _Named:

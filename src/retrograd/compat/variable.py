@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd.context import Context
 from ..autograd.function import Function
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 
 
 class _VariableType(type):

@@ -5,16 +5,16 @@
 
 from typing import TYPE_CHECKING
 
-from ..core.fallback import legacy_names
-from .compiled import Compiled as Compiled
-from .modes import set_stance as set_stance
-from .modules import compile as compile
+from ..core.missing_names import legacy_names
 from .program import Instruction as Instruction
 from .program import Program as Program
 from .program import Value as Value
-from .sizes import mark_dynamic as mark_dynamic
-from .sizes import mark_static as mark_static
-from .tracer import DataDependent as DataDependent
+from .run.compiled_function import Compiled as Compiled
+from .run.compiled_module import compile as compile
+from .trace.listening import set_stance as set_stance
+from .trace.sizes import mark_dynamic as mark_dynamic
+from .trace.sizes import mark_static as mark_static
+from .trace.tracer import DataDependent as DataDependent
 
 if not TYPE_CHECKING:
     __getattr__ = legacy_names(__name__)

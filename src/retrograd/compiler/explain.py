@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .program import Instruction, Value
-from .replay import Replay
+from .run.replay import Replay
 
 
 class Timed:

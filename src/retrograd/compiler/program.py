@@ -32,7 +32,7 @@ tuples, lists, dicts and slices too; all else there is constant.
   - ``"effect"``: changes Python objects that the user holds: ``.grad`` of a leaf, the parameters and the state of an
     optimizer. Never removed; all that lies in memory outside of the program is read and written by then.
 
-* ``asked``: the arrays that the call asks for by ``kernels/results.py``, in order.
+* ``asked``: the arrays that the call asks for by ``kernels/runtime/result_arrays.py``, in order.
 * ``operator``, ``site``: the operator and the line of the user's program that it comes from; ``backward`` in a walk.
 
 Inputs of a program are ``Source``s: how to fetch an array when a replay begins. ``("argument", index)`` is the leaf of
@@ -124,7 +124,8 @@ method: Callable[[str], Method] = cache(Method)
 
 
 class Asked(NamedTuple):
-    """An array that a call asks for (``kernels/results.py``): which of ``outs`` owns it; None where it is scratch."""
+    """An array that a call asks for (``kernels/runtime/result_arrays.py``):
+    which of ``outs`` owns it; None where it is scratch."""
 
     shape: tuple[int, ...]
     dtype: Any

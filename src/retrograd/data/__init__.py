@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..core.fallback import legacy_names
+from ..core.missing_names import legacy_names
 from .collate import default_collate, default_convert
 from .dataset import (
     ChainDataset,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from ..ops.make.creation import from_numpy
 from ..ops.shape.joining import stack
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ..core.modes import modes, watchers
+from ..core.graph.modes import modes, watchers
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .generator import generator_state, numpy_generator, set_generator_state

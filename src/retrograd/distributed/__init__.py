@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..core.fallback import legacy_names
+from ..core.missing_names import legacy_names
 from .collectives import *  # noqa: F403
 from .collectives import __all__ as _collectives
 from .errors import DistBackendError, DistError

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import backend_of
+from ..core.arrays.devices import backend_of
 from ..core.errors import describe
-from ..core.modes import no_grad
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.modes import no_grad
+from ..core.tensor.tensor import Tensor, new_tensor
 from .groups import ProcessGroup, group_of
 from .reductions import ReduceOp, check_reduction, narrowed, widened
 from .work import Work, communicator

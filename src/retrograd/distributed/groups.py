@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import NUMPY, Device, backend_of
+from ..core.arrays.devices import NUMPY, Device, backend_of
 from .errors import DistBackendError, DistError
 from .guard import Call, guard
 from .hub import listed

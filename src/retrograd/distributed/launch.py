@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import is_cuda_available
+from ..core.arrays.devices import is_cuda_available
 from .groups import GroupMember, ProcessGroup, seconds_of, wait_for, world_group
 from .guard import Call, guard, start_hub
 from .launcher import launched

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tensor import new_tensor
+from ..core.tensor.tensor import new_tensor
 from .collectives import all_gather, all_reduce, broadcast
 from .groups import ProcessGroup, get_rank, get_world_size, group_of, is_initialized
 from .reductions import ReduceOp

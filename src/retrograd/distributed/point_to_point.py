@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import describe
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from .collectives import empty, flat, tensor_of, write
 from .errors import DistError
 from .groups import ProcessGroup, group_of, seconds_of, wait_for

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import INEXACT
+from ..core.arrays.dtypes import INEXACT
 
 
 class ReduceOp(Enum):

@@ -10,25 +10,29 @@ lets gradients flow to the parameters, ``log_prob`` scores values, ``kl_divergen
 
 from typing import TYPE_CHECKING
 
-from ..core.fallback import legacy_names
+from ..core.missing_names import legacy_names
 from . import constraints, transforms, utils
-from .binary import Bernoulli, Binomial, ContinuousBernoulli, Geometric, LogitRelaxedBernoulli, NegativeBinomial
-from .categorical import (
+from .constraint_registry import ConstraintRegistry, biject_to, transform_to
+from .distribution import Distribution, ExponentialFamily
+from .families.binary import (
+    Bernoulli,
+    Binomial,
+    ContinuousBernoulli,
+    Geometric,
+    LogitRelaxedBernoulli,
+    NegativeBinomial,
+)
+from .families.categorical import (
     Categorical,
     ExpRelaxedCategorical,
     Multinomial,
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
 )
-from .constraint_registry import ConstraintRegistry, biject_to, transform_to
-from .counts import Poisson
-from .distribution import Distribution, ExponentialFamily
-from .folded import HalfCauchy, HalfNormal
-from .independent import Independent
-from .kl import kl_divergence, register_kl
-from .mixture_same_family import MixtureSameFamily
-from .multivariate import LKJCholesky, LowRankMultivariateNormal, MultivariateNormal, Wishart
-from .positive import (
+from .families.counts import Poisson
+from .families.folded import HalfCauchy, HalfNormal
+from .families.multivariate import LKJCholesky, LowRankMultivariateNormal, MultivariateNormal, Wishart
+from .families.positive import (
     Chi2,
     Exponential,
     FisherSnedecor,
@@ -39,8 +43,11 @@ from .positive import (
     Pareto,
     Weibull,
 )
-from .real_line import Cauchy, Gumbel, Laplace, Normal, StudentT, Uniform, VonMises
-from .simplex import Beta, Dirichlet, Kumaraswamy, LogisticNormal, RelaxedBernoulli, RelaxedOneHotCategorical
+from .families.real_line import Cauchy, Gumbel, Laplace, Normal, StudentT, Uniform, VonMises
+from .families.simplex import Beta, Dirichlet, Kumaraswamy, LogisticNormal, RelaxedBernoulli, RelaxedOneHotCategorical
+from .independent import Independent
+from .kl import kl_divergence, register_kl
+from .mixture_same_family import MixtureSameFamily
 from .transformed_distribution import TransformedDistribution
 from .transforms import (
     AbsTransform,

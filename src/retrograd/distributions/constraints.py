@@ -12,7 +12,7 @@ from .._generated.linalg import eigvalsh
 from .._generated.toplevel import cat as joined
 from .._generated.toplevel import stack as stacked
 from .._generated.toplevel import where
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from .utils import eps_of, shown
 
 __all__ = [

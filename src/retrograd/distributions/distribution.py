@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from .._generated.toplevel import zeros_like
 from ..autograd.gradients import grad
-from ..core.dtypes import get_default_dtype
-from ..core.modes import recording
-from ..core.tensor import Size, Tensor
+from ..core.arrays.dtypes import get_default_dtype
+from ..core.graph.modes import recording
+from ..core.tensor.tensor import Size, Tensor
 from .constraints import Constraint, is_dependent
 from .utils import Number, broadcast_all, lazy_property, shown, sum_rightmost
 

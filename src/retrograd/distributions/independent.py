@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from . import constraints
 from .constraints import Constraint
 from .distribution import Distribution, Shape

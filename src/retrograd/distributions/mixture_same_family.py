@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from .._generated.toplevel import log_softmax, logsumexp
-from ..core.modes import recording
-from ..core.tensor import Tensor
+from ..core.graph.modes import recording
+from ..core.tensor.tensor import Tensor
 from . import constraints
-from .categorical import Categorical
 from .constraints import Constraint
 from .distribution import Distribution, Shape
+from .families.categorical import Categorical
 
 
 class MixtureSameFamily(Distribution):

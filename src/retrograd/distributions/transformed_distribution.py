@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from ..core.modes import recording
-from ..core.tensor import Size, Tensor
+from ..core.graph.modes import recording
+from ..core.tensor.tensor import Size, Tensor
 from . import constraints
 from .constraints import Constraint
 from .distribution import Distribution, Shape

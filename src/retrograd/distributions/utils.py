@@ -9,10 +9,10 @@ from typing import Any, Final, Generic, TypeVar, overload
 import numpy as np
 
 from .._generated.toplevel import arange, as_tensor, sigmoid, softmax, tensor, where
-from ..core.devices import is_array
-from ..core.modes import recording
-from ..core.primitive import operand
-from ..core.tensor import Size, Tensor
+from ..core.arrays.devices import is_array
+from ..core.graph.modes import recording
+from ..core.graph.primitive import operand
+from ..core.tensor.tensor import Size, Tensor
 
 euler_constant: Final = 0.57721566490153286060
 

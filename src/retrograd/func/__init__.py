@@ -4,7 +4,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from ..core.fallback import legacy_names as _legacy_names
+from ..core.missing_names import legacy_names as _legacy_names
 
 if TYPE_CHECKING:
     from .batching import vmap as vmap

@@ -10,13 +10,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.batched import Batched
-from ..core.batching import Level
-from ..core.dtypes import is_array_or_number
+from ..core.arrays.dtypes import is_array_or_number
 from ..core.errors import conversion_behind, describe
-from ..core.modes import on_level
-from ..core.primitive import operand
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.modes import on_level
+from ..core.graph.primitive import operand
+from ..core.mapping.batched import Batched
+from ..core.mapping.batching import Level
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.make.generators import default_generator
 from ..ops.shape.expansion import expand
 from ..ops.shape.joining import cat

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ..autograd.context import Context
-from ..core.devices import Wrapping, is_array
-from ..core.graph import Node
-from ..core.modes import Mode, modes
-from ..core.observers import Observer
-from ..core.primitive import Primitive
-from ..core.storage import storage_of
-from ..core.tensor import Tensor
+from ..core.arrays.devices import Wrapping, is_array
+from ..core.graph.modes import Mode, modes
+from ..core.graph.nodes import Node
+from ..core.graph.observers import Observer
+from ..core.graph.primitive import Primitive
+from ..core.tensor.storage import storage_of
+from ..core.tensor.tensor import Tensor
 from ..ops.indexing.indexing import Index
 from .recipes import Call, Record, Source, Value, append
 from .rematerialization import Pool
 from .reserve import Reserve
 
 if TYPE_CHECKING:
-    from ..core.plan import Recordable
+    from ..core.graph.plan import Recordable
 
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", 1):

@@ -8,11 +8,11 @@ from inspect import signature
 from typing import Any
 
 from ..autograd.function import Function, requires_on_some_layer
-from ..core.dtypes import is_array_or_number
+from ..core.arrays.dtypes import is_array_or_number
 from ..core.errors import describe
-from ..core.modes import enable_grad, modes
-from ..core.primitive import operand
-from ..core.tensor import Tensor
+from ..core.graph.modes import enable_grad, modes
+from ..core.graph.primitive import operand
+from ..core.tensor.tensor import Tensor
 from ..ops.make.generators import get_rng_state, set_rng_state
 from .nests import Mismatch, Structure, flatten
 from .record import record, zeros_at

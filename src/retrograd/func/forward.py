@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.backward import Walk, as_array, without_history
-from ..core.devices import array_module
-from ..core.dtypes import is_differentiable
+from ..core.arrays.devices import array_module
+from ..core.arrays.dtypes import is_differentiable
+from ..core.arrays.fp_warnings import silent
 from ..core.errors import describe
-from ..core.graph import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable, saved_by
-from ..core.modes import enable_grad, modes, recording
-from ..core.plan import pull
-from ..core.quiet import silent
-from ..core.storage import shares_memory
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.backward import Walk, as_array, without_history
+from ..core.graph.modes import enable_grad, modes, recording
+from ..core.graph.nodes import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable, saved_by
+from ..core.graph.plan import pull
+from ..core.tensor.storage import shares_memory
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.elementwise import IDENTITY
 from .nests import Structure, flatten
 from .record import Recorded, as_point, directions_of, record, zeros_at

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from ..core.errors import describe
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from ..ops.make.filled import zeros
 from ..ops.make.ranges import arange
 from ..ops.shape.joining import cat

@@ -13,12 +13,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
-from ..core.backward import as_array
-from ..core.devices import backend_of, is_array
-from ..core.dtypes import promoted
-from ..core.graph import Node
-from ..core.primitive import Primitive
-from ..core.storage import Storage
+from ..core.arrays.devices import backend_of, is_array
+from ..core.arrays.dtypes import promoted
+from ..core.graph.backward import as_array
+from ..core.graph.nodes import Node
+from ..core.graph.primitive import Primitive
+from ..core.tensor.storage import Storage
 
 if TYPE_CHECKING:
     from .rematerialization import Pool

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
-from ..core.devices import array_module
-from ..core.dtypes import is_array_or_number, is_differentiable
+from ..core.arrays.devices import array_module
+from ..core.arrays.dtypes import is_array_or_number, is_differentiable
 from ..core.errors import conversion_behind, describe
-from ..core.graph import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable
-from ..core.modes import differentiating, modes
-from ..core.primitive import operand
-from ..core.storage import borrowed, share, storage_of
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.modes import differentiating, modes
+from ..core.graph.nodes import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable
+from ..core.graph.primitive import operand
+from ..core.tensor.storage import borrowed, share, storage_of
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.elementwise import IDENTITY
 from .nests import Mismatch, Structure, flatten
 

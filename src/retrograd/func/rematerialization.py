@@ -19,11 +19,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
-from ..core.graph import Node
-from ..core.primitive import Primitive
-from ..core.quiet import silent
-from ..core.storage import Storage
-from ..core.tensor import Tensor
+from ..core.arrays.fp_warnings import silent
+from ..core.graph.nodes import Node
+from ..core.graph.primitive import Primitive
+from ..core.tensor.storage import Storage
+from ..core.tensor.tensor import Tensor
 from .recipes import Call, Group, Memory, Record, Source, Value, owner_of
 from .reserve import Reserve
 

@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.backward import Walk, conjugate
-from ..core.dtypes import is_differentiable
+from ..core.arrays.dtypes import is_differentiable
+from ..core.arrays.fp_warnings import silent
 from ..core.errors import describe
-from ..core.graph import edge_of, oldest, reachable
-from ..core.modes import enable_grad
-from ..core.quiet import silent
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.backward import Walk, conjugate
+from ..core.graph.modes import enable_grad
+from ..core.graph.nodes import edge_of, oldest, reachable
+from ..core.tensor.tensor import Tensor, new_tensor
 from .forward import has_forward_rule, tangent_through
 from .nests import Structure, flatten
 from .record import Recorded, as_point, directions_of, ones_at, record, zeros_at

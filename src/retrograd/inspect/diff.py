@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import backend_of
+from ..core.arrays.devices import backend_of
 from .record import Record
 from .statistics import sample_step
 from .table import first_line, output_of

@@ -8,10 +8,10 @@ from weakref import ref
 
 from ..autograd.checkpoint import Part
 from ..autograd.context import Context
-from ..core.batched import Batched
-from ..core.devices import is_array
-from ..core.graph import Node
-from ..core.storage import byte_span
+from ..core.arrays.devices import is_array
+from ..core.graph.nodes import Node
+from ..core.mapping.batched import Batched
+from ..core.tensor.storage import byte_span
 
 
 def saved_arrays(node: Node) -> Iterator[Any]:

@@ -11,8 +11,8 @@ from types import CodeType, FrameType
 from typing import Any
 from weakref import ref
 
-from ..core.sites import user_frame
-from ..core.tensor import Tensor
+from ..core.source_location import user_frame
+from ..core.tensor.tensor import Tensor
 
 _OURS = 3  # references to a frame's dictionary: the frame's, a local variable, and the argument of getrefcount
 _CALLERS = 8  # so many frames of the program are searched for a variable

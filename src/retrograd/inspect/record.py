@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..core.sites import Site
+from ..core.source_location import Site
 from .statistics import Statistics
 
 

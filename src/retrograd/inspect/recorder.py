@@ -11,15 +11,15 @@ from weakref import ref
 
 import numpy as np
 
-from ..core.backward import as_array
-from ..core.batched import Batched
-from ..core.devices import array_module, is_array
-from ..core.graph import Node
-from ..core.modes import Mode, modes
-from ..core.observers import Observer
-from ..core.plan import Recordable
-from ..core.sites import Site, user_frame, user_site
-from ..core.tensor import Tensor
+from ..core.arrays.devices import array_module, is_array
+from ..core.graph.backward import as_array
+from ..core.graph.modes import Mode, modes
+from ..core.graph.nodes import Node
+from ..core.graph.observers import Observer
+from ..core.graph.plan import Recordable
+from ..core.mapping.batched import Batched
+from ..core.source_location import Site, user_frame, user_site
+from ..core.tensor.tensor import Tensor
 from ..ops.indexing.indexing import Index
 from ..ops.nn.losses.classes import Classes
 from .memory import Kept

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import array_module, backend_of
-from ..core.quiet import silent
+from ..core.arrays.devices import array_module, backend_of
+from ..core.arrays.fp_warnings import silent
 
 _BLOCK = 1 << 16
 _WHOLE = 1024  # arrays of so many elements are sampled whole

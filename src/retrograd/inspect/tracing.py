@@ -11,10 +11,10 @@ from operator import attrgetter
 from typing import Any, Literal
 from weakref import WeakSet
 
-from ..core.graph import Node
-from ..core.modes import Mode, modes
-from ..core.sites import Site
-from ..core.tensor import Tensor
+from ..core.graph.modes import Mode, modes
+from ..core.graph.nodes import Node
+from ..core.source_location import Site
+from ..core.tensor.tensor import Tensor
 from .diff import Difference, compare
 from .record import Departure, Record
 from .recorder import Recorder

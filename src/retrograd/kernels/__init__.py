@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..core.devices import Wrapping
-from ..core.memory import large_array_met
-from ..core.modes import watchers
-from ..core.summation import LARGE
-from ..core.tracing import whole
-from .machine.threads import launch
-from .results import empty
+from ..core.arrays.devices import Wrapping
+from ..core.arrays.memory import large_array_met
+from ..core.arrays.summation import LARGE
+from ..core.graph.modes import watchers
+from ..core.opaque_calls import whole
+from .runtime.result_arrays import empty
+from .runtime.threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
 SLOW = 1 << 13  # those from which one does that stands for a call of NumPy that is slow, or two
@@ -60,17 +60,17 @@ def compiled() -> Any:
     try:
         if not available():
             return None
-        from .machine.compiled import loops
-        from .machine.store import known
+        from .build.code_store import known
+        from .build.compiled_loops import loops
 
         if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
-            from .machine.ahead import ahead
+            from .build.compile_ahead import ahead
 
             ahead.expect()
-            from .machine import native  # noqa: F401
+            from .runtime import thread_protocol  # noqa: F401
     except ImportError:  # also where the interpreter is ending, and imports nothing any more
         return None
-    return loops("loops")
+    return loops("loops.elements.basic_loops")
 
 
 @cache
@@ -85,7 +85,7 @@ def share() -> None:
 @cache
 def loop(module: str, name: str) -> Any:
     """The loop of a name in a module of this folder, which is not imported; to be asked for where ``compiled()`` is."""
-    from .machine.compiled import loops
+    from .build.compiled_loops import loops
 
     return getattr(loops(module), name)
 
@@ -95,7 +95,7 @@ def multiplies() -> bool:
     """Whether there are compiled loops, and NumPy's BLAS for them."""
     if compiled() is None:
         return False
-    from .machine.cblas import available
+    from .runtime.blas_address import available
 
     return available()
 
@@ -267,7 +267,7 @@ def launch_planes(name: str, lanes: tuple[int, int, int], *args: Any) -> None:
     """Run a loop of ``plane_loops`` on arrays of ``(count, along, places)``."""
     count, along, places = lanes
     least = max(1, WORTH_SHARING // (along * min(places, PLACES)))
-    launch(loop("plane_loops", name), count * -(-places // PLACES), least, *args)
+    launch(loop("loops.elements.plane_loops", name), count * -(-places // PLACES), least, *args)
 
 
 def _transposed(x: Any) -> Any:
@@ -275,7 +275,7 @@ def _transposed(x: Any) -> Any:
     count, rows, columns = x.shape
     out = empty((count, columns, rows), x.dtype)
     words = [array.view(np.int32) for array in (x, out)]
-    launch(loop("layout.copy_loops", "transpose"), count * columns, shortest(rows), *words)
+    launch(loop("loops.layout.copy_loops", "transpose"), count * columns, shortest(rows), *words)
     return out
 
 

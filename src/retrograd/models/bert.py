@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import nn
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from ..nn import functional as F
 from ..ops.make.filled import zeros_like
 from ..ops.make.ranges import arange

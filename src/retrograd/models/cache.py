@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from ..nn import functional as F
 from ..ops.make.ranges import arange
 from ..ops.shape.joining import cat

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .. import nn
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from ..ops.make.ranges import arange
 from .cache import KeyValueCache, causal_attention, check_positions
 

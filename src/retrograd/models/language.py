@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import nn
-from ..core.modes import no_grad
-from ..core.tensor import Tensor
+from ..core.graph.modes import no_grad
+from ..core.tensor.tensor import Tensor
 from ..nn import functional as F
 from ..ops.make.creation import tensor
 from ..ops.make.ranges import arange

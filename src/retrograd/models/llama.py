@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import nn
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from ..nn import functional as F
 from ..ops.make.creation import tensor
 from ..ops.make.ranges import arange

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import describe
-from ..core.fallback import legacy_names
-from ..core.modes import no_grad
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.modes import no_grad
+from ..core.missing_names import legacy_names
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.make.filled import empty
 from ..ops.make.generators import Generator
 

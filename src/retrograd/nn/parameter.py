@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..core.fallback import legacy_names
-from ..core.storage import share
-from ..core.tensor import Tensor, new_tensor
+from ..core.missing_names import legacy_names
+from ..core.tensor.storage import share
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.make.filled import empty
-from .arguments import DeviceLike, DTypeLike
+from .base.arguments import DeviceLike, DTypeLike
 
 
 class Parameter(Tensor):

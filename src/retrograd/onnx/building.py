@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import describe
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from .graph import UnsupportedError
 from .recording import Call, Recording
 from .table import DTYPES

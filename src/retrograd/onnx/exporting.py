@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import nn
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from ..files import replacing
 from ..func.nests import flatten
 from .building import CODES, Builder, Symbol

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _generated
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from . import operators  # noqa: F401  they enter themselves in the table
 from .table import OPERATORS, SETTINGS, Attributes, array_of, constant
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from .. import nn
 from ..core.errors import describe
-from ..core.primitive import operand
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.primitive import operand
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..files import open_regular
 from .graph import CONTROL, TURNS, Graph, UnsupportedError, check_functions, check_names, nodes_of
 from .table import OPERATORS, dtype_of

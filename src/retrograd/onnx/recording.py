@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.modes import no_grad
-from ..core.observers import Observer, observing
-from ..core.tensor import Tensor
+from ..core.graph.modes import no_grad
+from ..core.graph.observers import Observer, observing
+from ..core.tensor.tensor import Tensor
 from ..func.nests import flatten
 from ..ops.make.creation import tensor
 from ..ops.table.registry import OPERATORS

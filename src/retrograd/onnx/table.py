@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bfloat16 import bfloat16
-from ..core.tensor import Tensor, new_tensor
+from ..core.arrays.bfloat16 import bfloat16
+from ..core.tensor.tensor import Tensor, new_tensor
 
 Operator = Callable[..., Any]
 

@@ -3,7 +3,7 @@
 from importlib import import_module as _import_module
 
 from .._generated.operators import MODULES as _MODULES
-from ..core.fallback import legacy_names as _legacy_names
+from ..core.missing_names import legacy_names as _legacy_names
 
 for _module in _MODULES:
     _import_module(f"retrograd.{_module}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from .hyperparameters import Betas, LearningRate, NotNegative, hyperparameters, number, numbers
 from .optimizer import Optimizer, ParamsT, UpdateForm
 from .steps import decay_towards, decay_towards_square, descend, descent

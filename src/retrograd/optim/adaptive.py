@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ..core.devices import backend_of
-from ..core.tensor import Tensor, new_tensor
+from ..core.arrays.devices import backend_of
+from ..core.tensor.tensor import Tensor, new_tensor
 from .hyperparameters import Fraction, LearningRate, NotNegative, Range, hyperparameters, number, numbers
 from .optimizer import Optimizer, ParamsT, UpdateForm
 from .steps import decay_towards, decay_towards_square, descend, descent

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.modes import enable_grad
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.modes import enable_grad
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.indexing.selection import where
 from ..ops.make.filled import zeros_like
 from ..ops.math.bounds import maximum

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Annotated, Any, TypeAlias, get_type_hints
 
 from ..core.errors import describe
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 
 
 def number(value: float | Tensor) -> float:

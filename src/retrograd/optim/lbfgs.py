@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.blas import beside_pool
-from ..core.devices import array_module
-from ..core.modes import enable_grad
-from ..core.quiet import silent
-from ..core.tensor import Tensor, new_tensor
+from ..core.arrays.blas import beside_pool
+from ..core.arrays.devices import array_module
+from ..core.arrays.fp_warnings import silent
+from ..core.graph.modes import enable_grad
+from ..core.tensor.tensor import Tensor, new_tensor
 from .hyperparameters import LearningRate, hyperparameters, number
 from .optimizer import Optimizer, ParamsT, writable
 

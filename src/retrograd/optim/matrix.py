@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ..core.blas import beside_pool
-from ..core.dtypes import float16, float32, precision
+from ..core.arrays.blas import beside_pool
+from ..core.arrays.dtypes import float16, float32, precision
 from ..core.errors import describe
-from ..core.tensor import Tensor, new_tensor
+from ..core.tensor.tensor import Tensor, new_tensor
 from .hyperparameters import LearningRate, NotNegative, Range, hyperparameters, number, numbers
 from .optimizer import Optimizer, ParamsT, writable
 from .steps import decay_towards

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import is_array
-from ..core.dtypes import is_array_or_number
+from ..core.arrays.devices import is_array
+from ..core.arrays.dtypes import is_array_or_number
 from ..core.errors import describe
-from ..core.modes import modes, no_grad
-from ..core.primitive import operand
-from ..core.tensor import Tensor, new_tensor, to_array
+from ..core.graph.modes import modes, no_grad
+from ..core.graph.primitive import operand
+from ..core.tensor.tensor import Tensor, new_tensor, to_array
 from ..func import hessian, jacrev, value_and_grad, vjp
 from ..func.nests import flatten
 from ..func.reverse import grad

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..core.devices import backend_of, is_array
-from ..core.dtypes import INEXACT, DType, float32, float64, get_default_dtype
+from ..core.arrays.devices import backend_of, is_array
+from ..core.arrays.dtypes import INEXACT, DType, float32, float64, get_default_dtype
+from ..core.arrays.fp_warnings import silent
 from ..core.errors import describe
-from ..core.fallback import legacy_names
-from ..core.hooks import RemovableHandle
-from ..core.modes import enable_grad, modes, watchers
-from ..core.observers import observed_step
-from ..core.quiet import silent
-from ..core.storage import is_saved, overlaps_itself, storage_of, unshare
-from ..core.tensor import Tensor, new_tensor, to_array
-from ..kernels import USEFUL, updates
+from ..core.graph.handles import RemovableHandle
+from ..core.graph.modes import enable_grad, modes, watchers
+from ..core.graph.observers import observed_step
+from ..core.missing_names import legacy_names
+from ..core.tensor.storage import is_saved, overlaps_itself, storage_of, unshare
+from ..core.tensor.tensor import Tensor, new_tensor, to_array
+from ..kernels import USEFUL
+from ..kernels.loops.elements import updates
 from .hyperparameters import number
 
 Step = TypeVar("Step", bound=Callable[..., Any])

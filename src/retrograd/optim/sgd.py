@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from .hyperparameters import LearningRate, NotNegative, hyperparameters, number, numbers
 from .optimizer import Optimizer, ParamsT, UpdateForm
 from .steps import decay_towards, descent

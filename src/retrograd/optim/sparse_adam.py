@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import array_module
-from ..core.tensor import Tensor
+from ..core.arrays.devices import array_module
+from ..core.tensor.tensor import Tensor
 from .hyperparameters import Betas, LearningRate, NotNegative, hyperparameters, number, numbers
 from .optimizer import Optimizer, ParamsT, writable
 

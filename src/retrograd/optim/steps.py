@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import backend_of
-from ..core.dtypes import INEXACT, float16, float32
-from ..kernels import updates
+from ..core.arrays.devices import backend_of
+from ..core.arrays.dtypes import INEXACT, float16, float32
+from ..kernels.loops.elements import updates
 from .hyperparameters import number
 
 

@@ -8,10 +8,10 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from ..core.modes import no_grad
-from ..core.tensor import Tensor
-from ..nn.module import Module
-from ..nn.normalization import _BatchNorm
+from ..core.graph.modes import no_grad
+from ..core.tensor.tensor import Tensor
+from ..nn.base.module import Module
+from ..nn.layers.normalization import _BatchNorm
 from ..ops.make.creation import tensor
 from .lr_scheduler.base import LRScheduler, per_group, rates_of
 from .optimizer import Optimizer, writable

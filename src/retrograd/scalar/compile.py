@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.tensor import Tensor, new_tensor
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.shape.joining import stack
 from .value import Value, _births, as_value
 

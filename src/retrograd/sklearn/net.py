@@ -20,8 +20,8 @@ except ImportError:
     raise ImportError("retrograd.sklearn needs scikit-learn: pip install 'retrograd[sklearn]'") from None
 
 from .. import nn
-from ..core.modes import no_grad
-from ..core.tensor import Tensor
+from ..core.graph.modes import no_grad
+from ..core.tensor.tensor import Tensor
 from ..data import DataLoader
 from ..ops.make.creation import tensor
 from ..ops.make.generators import Generator, get_rng_state, manual_seed, set_rng_state

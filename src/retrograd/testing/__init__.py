@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..core.fallback import legacy_names
+from ..core.missing_names import legacy_names
 
 if not TYPE_CHECKING:
     __getattr__ = legacy_names(__name__)

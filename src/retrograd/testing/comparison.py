@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..autograd.numerical import as_real
-from ..core.devices import backend_of
-from ..core.dtypes import INEXACT
+from ..core.arrays.devices import backend_of
+from ..core.arrays.dtypes import INEXACT
 from ..core.errors import describe
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 
 
 def relative_errors(analytic: Any, numerical: Any, scale: float) -> Any:

@@ -19,8 +19,8 @@ import numpy as np
 from .._generated import functional as F
 from .._generated import toplevel as rg
 from ..autograd import grad
-from ..core.modes import no_grad
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.modes import no_grad
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.make.generators import manual_seed
 
 Draw = np.random.Generator

@@ -29,15 +29,15 @@ from ..autograd.gradcheck import (
 )
 from ..autograd.gradients import backward
 from ..autograd.numerical import as_real, numerical_jacobian, real_size
-from ..core.devices import is_array
-from ..core.dtypes import INEXACT, can_cast
+from ..core.arrays.devices import is_array
+from ..core.arrays.dtypes import INEXACT, can_cast
+from ..core.arrays.fp_warnings import silent
 from ..core.errors import describe
-from ..core.modes import enable_grad, no_grad
-from ..core.mutation import COPY, apply_inplace
-from ..core.primitive import Primitive, apply1
-from ..core.quiet import silent
-from ..core.storage import overlaps_itself
-from ..core.tensor import Tensor, new_tensor
+from ..core.graph.modes import enable_grad, no_grad
+from ..core.graph.primitive import Primitive, apply1
+from ..core.tensor.mutation import COPY, apply_inplace
+from ..core.tensor.storage import overlaps_itself
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.forward import jvp
 from ..ops.math.arithmetic import MUL
 from ..ops.table.registry import Operator

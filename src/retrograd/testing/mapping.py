@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..autograd.gradcheck import tensors_of
-from ..core.dtypes import is_differentiable
-from ..core.modes import no_grad
-from ..core.quiet import silent
-from ..core.tensor import Tensor, new_tensor
+from ..core.arrays.dtypes import is_differentiable
+from ..core.arrays.fp_warnings import silent
+from ..core.graph.modes import no_grad
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.batching import vmap
 from ..func.forward import jvp
 from ..func.reverse import grad

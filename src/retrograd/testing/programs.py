@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import FLOATING, INEXACT, as_dtype
+from ..core.arrays.dtypes import FLOATING, INEXACT, as_dtype
 from ..core.errors import describe
-from ..core.tensor import Tensor, new_tensor
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.make.generators import manual_seed
 from ..ops.table.registry import Operator
 from .case import Call, Case, Fixed

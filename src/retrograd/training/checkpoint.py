@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.modes import is_grad_enabled, set_grad_enabled
-from ..core.tensor import new_tensor
+from ..core.graph.modes import is_grad_enabled, set_grad_enabled
+from ..core.tensor.tensor import new_tensor
 from ..data.generator import generator_state, numpy_generator, set_generator_state
 from ..distributed.objects import by_first
 from ..ops.make.generators import Generator, default_generator, get_rng_state

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import Any, SupportsFloat
 
-from ..core.tensor import Tensor
-from ..nn.module import Module
+from ..core.tensor.tensor import Tensor
+from ..nn.base.module import Module
 
 
 class EarlyStopping:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..core.tensor import Tensor, new_tensor
-from ..nn.module import Module
+from ..core.tensor.tensor import Tensor, new_tensor
+from ..nn.base.module import Module
 from ..optim.optimizer import writable
 from ..optim.steps import average_all
 

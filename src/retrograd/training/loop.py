@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.quiet import silent
+from ..core.arrays.fp_warnings import silent
 from ..distributed.objects import on_any_rank
 from .checkpoint import Checkpoint
 from .metrics import AverageMeter

@@ -7,8 +7,8 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 
-from ..core.devices import backend_of
-from ..core.tensor import Tensor
+from ..core.arrays.devices import backend_of
+from ..core.tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 

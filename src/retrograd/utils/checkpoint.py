@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..autograd.checkpoint import EARLY_STOP
 from ..autograd.checkpoint import checkpoint as checkpoint
 from ..autograd.checkpoint import checkpoint_sequential as checkpoint_sequential
-from ..core.fallback import legacy_names
+from ..core.missing_names import legacy_names
 from .selective_checkpoint import CheckpointPolicy as CheckpointPolicy
 from .selective_checkpoint import SelectiveCheckpointContext as SelectiveCheckpointContext
 from .selective_checkpoint import create_selective_checkpoint_contexts as create_selective_checkpoint_contexts

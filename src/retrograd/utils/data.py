@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..core.fallback import legacy_names
+from ..core.missing_names import legacy_names
 from ..data import *  # noqa: F403
 from ..data import __all__ as __all__
 

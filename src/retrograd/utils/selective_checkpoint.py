@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from ..core.graph import Node
-from ..core.modes import modes
-from ..core.observers import Given, Observer, observing
-from ..core.plan import Recordable
-from ..core.storage import Storage, borrowed, storage_of
-from ..core.tensor import Tensor
+from ..core.graph.modes import modes
+from ..core.graph.nodes import Node
+from ..core.graph.observers import Given, Observer, observing
+from ..core.graph.plan import Recordable
+from ..core.tensor.storage import Storage, borrowed, storage_of
+from ..core.tensor.tensor import Tensor
 from ..ops.table.registry import OPERATORS
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import nn
-from ..core.dtypes import is_differentiable
-from ..core.tensor import Tensor
+from ..core.arrays.dtypes import is_differentiable
+from ..core.tensor.tensor import Tensor
 from ..files import open_regular
 from ..serialization import CorruptFileError, load
 from .names import ARCHITECTURES, Architecture
@@ -91,7 +91,7 @@ def weights_file(folder: Path) -> Path:
 def _dtype(dtype: Any) -> Any:
     import numpy as np
 
-    from ..core.bfloat16 import bfloat16
+    from ..core.arrays.bfloat16 import bfloat16
 
     return bfloat16() if getattr(dtype, "name", dtype) == "bfloat16" else np.dtype(dtype)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import nn
-from ..core.tensor import Tensor
+from ..core.tensor.tensor import Tensor
 from ..models import BERT, GPT2, Llama
 
 Config = Mapping[str, Any]

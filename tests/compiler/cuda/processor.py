@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.kernels.machine import private
+from retrograd.kernels.build import private_files
 
 HEAD = r"""
 #include <cmath>
@@ -127,7 +127,7 @@ def library(source: str) -> ctypes.CDLL:
             f"{{ run(call_{name}, args, x, y, threads, {'true' if '__syncthreads' in text else 'false'}); }}\n"
         )
     folder = Path(tempfile.gettempdir()) / f"retrograd_cuda_on_processor_{os.getuid()}"
-    assert private.may_use(folder, make=True), f"others may have written to {folder}"  # what is in it is executed
+    assert private_files.may_use(folder, make=True), f"others may have written to {folder}"  # what is in it is executed
     text = "\n".join(parts)
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
     if not path.exists():

@@ -7,7 +7,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.compiler.cuda import graphs
-from retrograd.core.tracing import whole
+from retrograd.core.opaque_calls import whole
 from tests.compiler.cuda import processor
 from tests.compiler.cuda.streams import Graph, Stream, streams
 from tests.guarded import cupy, guarded_backend

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.core.devices import get_default_device, is_cuda_available, set_default_device
+from retrograd.core.arrays.devices import get_default_device, is_cuda_available, set_default_device
 from tests.compiler.cuda import test_programs as programs
 
 F = rg.nn.functional

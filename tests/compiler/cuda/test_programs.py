@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.core.devices import CPU, cupy_backend, register_backend, unregister_backend
+from retrograd.core.arrays.devices import CPU, cupy_backend, register_backend, unregister_backend
 from retrograd.models import CharTransformer
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing.cases import all_cases

@@ -11,9 +11,9 @@ from retrograd import nn
 from retrograd.data import DataLoader
 from retrograd.nn import functional as F
 
-from .. import processes
 from ..console import UserError
-from ..report import Section
+from ..training import processes
+from ..training.report import Section
 
 Array = np.ndarray
 Predict = Callable[[Array], Array]

@@ -12,7 +12,7 @@ from retrograd.nn import functional as F
 from retrograd.training import R2Score, plots
 
 from ..console import Table
-from ..report import Plot, Section
+from ..training.report import Plot, Section
 from .base import Array, Predict, Split, Task, predictions, shuffled
 
 UNIT = "(100,000 $)"

@@ -9,7 +9,7 @@ from retrograd.models import CNN, MLP
 from retrograd.nn.functional import softmax
 from retrograd.training import ConfusionMatrix
 
-from ..report import Confusion, Gallery, Section
+from ..training.report import Confusion, Gallery, Section
 from .base import Array, Classification, Predict, Split, predictions, shuffled
 
 HIDDEN = (1024, 1024, 1024)  # of the MLP

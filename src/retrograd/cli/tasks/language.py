@@ -7,7 +7,7 @@ from retrograd import data, nn
 from retrograd.data import DataLoader, RandomSampler, TensorDataset
 from retrograd.models import CharTransformer, NamesLSTM, generate
 
-from ..report import Section, Text
+from ..training.report import Section, Text
 from .base import Array, Classification, Predict, Split, check_batch_size, shuffled
 
 STEPS_PER_EPOCH = 250  # of Shakespeare, whose pieces are drawn at random places

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import cupy_backend
-from ..effects import clear_grad, give_array, run_step, set_grad
+from ...core.arrays.devices import cupy_backend
 from ..program import SHAPED_BY_DATA, Instruction, Value
-from ..replay import Replay
+from ..run.replay import Replay
+from ..trace.effects import clear_grad, give_array, run_step, set_grad
 from .kernels import Copies, Module
 
 CAPTURES = 3  # after which it is given up to follow memory that moves

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import cupy_backend
+from ...core.arrays.devices import cupy_backend
 from ..passes.expressions import row_major
 from ..passes.loops import Group
 from ..program import Asked, Value

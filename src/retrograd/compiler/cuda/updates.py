@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import cupy_backend
-from ..effects import run_step
-from ..native.steps import Unlowered
-from ..native.updates import FORMS, Update, gradients_of
+from ...core.arrays.devices import cupy_backend
+from ..cpu.steps import Unlowered
+from ..cpu.updates import FORMS, Update, gradients_of
 from ..passes.expressions import row_major
 from ..program import Instruction, Value
+from ..trace.effects import run_step
 from .expressions import DTYPES, cast, expression, held, load, store, stored
 from .kernels import Module
 from .source import OF_BLOCK, POINTERS, Kernel, in_turn

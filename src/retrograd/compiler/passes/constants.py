@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.quiet import silent
+from ...core.arrays.fp_warnings import silent
 from ..program import Instruction, Program, Value, replaced
 
 LARGEST = 1 << 22  # bytes of one constant

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.layout import dense
-from ...core.summation import LARGE
-from ...kernels.results import empty
-from ...kernels.ufuncs import applied
-from ..arenas import LEAST
+from ...core.arrays.layout import dense
+from ...core.arrays.summation import LARGE
+from ...kernels.loops.elements.ufuncs import applied
+from ...kernels.runtime.result_arrays import empty
 from ..program import Asked, Instruction, Method, Value
+from ..run.arenas import LEAST
 from .expressions import row_major, wrapped
 
 _OPERATORS = {

@@ -1,7 +1,8 @@
 """What an elementwise instruction computes from one element of each operand, as an expression of Python's.
 
 An expression computes what NumPy does, operation by operation, so that fusing changes no bit. Functions such as exp and
-tanh are those of kernels/loops.py, where the eager operator runs their loops; elsewhere they are left to NumPy.
+tanh are those of kernels/loops/elements/basic_loops.py, where the eager operator runs their loops; elsewhere they are
+left to NumPy.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernels import USEFUL
-from ..modes import tracing_with
 from ..program import Instruction, Method, Value
-from ..traced import Traced
-from ..tracer import Tracer
+from ..trace.listening import tracing_with
+from ..trace.traced import Traced
+from ..trace.tracer import Tracer
 
 # By ufunc or operator; ``{0}`` is the first operand, ``{zero}`` that of the operands' dtype.
 _ARITHMETIC: dict[Any, str] = {
@@ -57,7 +58,7 @@ class Machine(NamedTuple):
         real: those of them that are not for integers.
         reads: the dtypes of operands.
         computes: the dtypes that it computes in.
-        loops: whether functions of one element are those of ``kernels/loops.py``.
+        loops: whether functions of one element are those of ``kernels/loops/elements/basic_loops.py``.
     """
 
     functions: Mapping[str, str]

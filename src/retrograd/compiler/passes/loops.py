@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernels import MAPPED
-from ...kernels.machine.ahead import Job
-from ...kernels.machine.interface import Kind, kind_of_array
-from ...kernels.machine.threads import launch
-from ...kernels.results import empty
+from ...kernels.build.compile_ahead import Job
+from ...kernels.build.object_layout import Kind, kind_of_array
+from ...kernels.runtime.result_arrays import empty
+from ...kernels.runtime.threads import launch
 from ..program import Asked, Instruction, Value
 from .expressions import Step
 from .layouts import Layout, Operand
@@ -111,9 +111,9 @@ class Names:
 
 _HEAD = (
     "import numpy as np\nfrom numpy import sqrt\n"
-    "from retrograd.kernels.loops import BY_ELEMENT, _sum\n"
-    "from retrograd.kernels.machine.native import apart, shared\n"
-    "from retrograd.kernels.matrices.product_loops import parts\n\n"
+    "from retrograd.kernels.loops.elements.basic_loops import BY_ELEMENT, _sum\n"
+    "from retrograd.kernels.runtime.thread_protocol import apart, shared\n"
+    "from retrograd.kernels.loops.matrices.product_loops import parts\n\n"
     + "".join(f"{short} = np.{name if name != 'bool' else 'bool_'}\n" for name, short in _NUMBER.items())
 )
 
@@ -255,6 +255,6 @@ def as_instruction(run: Any, group: Group, outs: Sequence[Value]) -> Instruction
 @cache
 def compiled_loop(source: str) -> Callable[..., Any]:
     """The loop of a source, by whose digest what is compiled of it is kept on disk."""
-    from ...kernels.machine.compiled import Loop as Compiled
+    from ...kernels.build.compiled_loops import Loop as Compiled
 
     return Compiled(f"loop_{hashlib.sha256(source.encode()).hexdigest()[:24]}", "loop", source=source)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ...kernels import multiplies
-from ...kernels.machine.ahead import Job
-from ...kernels.machine.interface import kind_of_array
-from ...kernels.machine.threads import launch_products
-from ...kernels.matrices.products import USEFUL, add_dot, prepared, prepared_kinds
-from ...kernels.results import empty
+from ...kernels.build.compile_ahead import Job
+from ...kernels.build.object_layout import kind_of_array
+from ...kernels.loops.matrices.products import USEFUL, add_dot, prepared, prepared_kinds
+from ...kernels.runtime.result_arrays import empty
+from ...kernels.runtime.threads import launch_products
 from ..program import Asked, Instruction, Value
 from .expressions import Step, row_major
 from .layouts import Layout, fits

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...autograd.function import Function
-from ...core.devices import backend_of
-from ...core.tensor import Tensor, new_tensor
+from ...core.arrays.devices import backend_of
+from ...core.tensor.tensor import Tensor, new_tensor
 from .. import collectives as plain
 from ..groups import group_of
 from ..reductions import ReduceOp

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from ...core.devices import backend_of
-from ...core.modes import enable_grad
-from ...core.tensor import Tensor, new_tensor
+from ...core.arrays.devices import backend_of
+from ...core.graph.modes import enable_grad
+from ...core.tensor.tensor import Tensor, new_tensor
 from ...optim.optimizer import Optimizer
 from ..collectives import broadcast, flat, write
 from ..errors import DistError

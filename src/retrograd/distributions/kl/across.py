@@ -12,13 +12,13 @@ from typing import Any
 
 from ..._generated.special import erf
 from ..._generated.toplevel import ones_like
-from ...core.tensor import Tensor
-from ..binary import Bernoulli, Binomial, ContinuousBernoulli
-from ..counts import Poisson
+from ...core.tensor.tensor import Tensor
 from ..distribution import Distribution
-from ..positive import Exponential, Gamma, Pareto
-from ..real_line import LOG_SQRT_TAU, Gumbel, Laplace, Normal, Uniform
-from ..simplex import Beta
+from ..families.binary import Bernoulli, Binomial, ContinuousBernoulli
+from ..families.counts import Poisson
+from ..families.positive import Exponential, Gamma, Pareto
+from ..families.real_line import LOG_SQRT_TAU, Gumbel, Laplace, Normal, Uniform
+from ..families.simplex import Beta
 from ..utils import broadcast_shapes, euler_constant
 from .registry import register_kl
 from .within import infinite_unless

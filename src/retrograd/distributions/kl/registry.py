@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ..distribution import Distribution
 
 Divergence = TypeVar("Divergence", bound=Callable[..., Tensor])

@@ -6,14 +6,13 @@ import math
 
 from ..._generated.functional import logsigmoid
 from ..._generated.linalg import solve_triangular
-from ...core.tensor import Tensor
-from ..binary import Bernoulli, Binomial, ContinuousBernoulli, Geometric
-from ..categorical import Categorical, OneHotCategorical
-from ..counts import Poisson
+from ...core.tensor.tensor import Tensor
 from ..distribution import ExponentialFamily
-from ..folded import HalfNormal
-from ..independent import Independent
-from ..multivariate import (
+from ..families.binary import Bernoulli, Binomial, ContinuousBernoulli, Geometric
+from ..families.categorical import Categorical, OneHotCategorical
+from ..families.counts import Poisson
+from ..families.folded import HalfNormal
+from ..families.multivariate import (
     LowRankMultivariateNormal,
     MultivariateNormal,
     Wishart,
@@ -21,9 +20,10 @@ from ..multivariate import (
     mahalanobis,
     trace_of_square,
 )
-from ..positive import Exponential, Gamma, Pareto
-from ..real_line import Cauchy, Gumbel, Laplace, Normal, Uniform
-from ..simplex import Beta, Dirichlet
+from ..families.positive import Exponential, Gamma, Pareto
+from ..families.real_line import Cauchy, Gumbel, Laplace, Normal, Uniform
+from ..families.simplex import Beta, Dirichlet
+from ..independent import Independent
 from ..transformed_distribution import TransformedDistribution
 from ..utils import choose, euler_constant, sum_rightmost
 from .registry import kl_divergence, register_kl

@@ -7,7 +7,7 @@ from copy import copy
 from typing import Any, TypeVar
 
 from ..._generated.toplevel import zeros_like
-from ...core.tensor import Size, Tensor
+from ...core.tensor.tensor import Size, Tensor
 from .. import constraints
 from ..constraints import Constraint
 from ..utils import is_number, sum_rightmost

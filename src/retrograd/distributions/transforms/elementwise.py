@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..._generated.functional import logsigmoid, softplus
 from ..._generated.toplevel import full_like
-from ...core.tensor import Size, Tensor
+from ...core.tensor.tensor import Size, Tensor
 from .. import constraints
 from ..constraints import Constraint
 from ..utils import Number, broadcast_all, broadcast_shapes, eps_of, sum_rightmost, tiny_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..._generated.toplevel import cat, stack
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from .. import constraints
 from ..constraints import Constraint
 from ..utils import sum_rightmost

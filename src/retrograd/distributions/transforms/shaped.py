@@ -7,7 +7,7 @@ import math
 from ..._generated.functional import logsigmoid, pad
 from ..._generated.linalg import cholesky
 from ..._generated.toplevel import arange, eye
-from ...core.tensor import Size, Tensor
+from ...core.tensor.tensor import Size, Tensor
 from .. import constraints
 from ..constraints import Constraint
 from ..utils import eps_of, tiny_of, tril_matrix_to_vec, vec_to_tril_matrix

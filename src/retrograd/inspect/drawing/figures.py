@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.devices import backend_of
-from ...core.tensor import Tensor
+from ...core.arrays.devices import backend_of
+from ...core.tensor.tensor import Tensor
 from ..statistics import Statistics, statistics
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...core.devices import is_array
-from ...core.graph import Node, reachable
-from ...core.tensor import Tensor
+from ...core.arrays.devices import is_array
+from ...core.graph.nodes import Node, reachable
+from ...core.tensor.tensor import Tensor
 from ...nn.parameter import Parameter
 from .figures import Figures, byte_text, figures, shape_text, short_shape
 from .picture import Edge, Picture, Vertex

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ...core.devices import array_module
-from ...core.dtypes import is_differentiable
-from ...core.graph import Node, edge_of, reachable
-from ...core.tensor import Tensor
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import is_differentiable
+from ...core.graph.nodes import Node, edge_of, reachable
+from ...core.tensor.tensor import Tensor
 from ..record import Departure, Input, Record
 from ..recorder import Recorder
 from ..stepping.stepper import leaves_below

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ...core.graph import Node, edge_of, leading_to
-from ...core.tensor import Tensor
+from ...core.graph.nodes import Node, edge_of, leading_to
+from ...core.tensor.tensor import Tensor
 from ..record import Record
 from ..recorder import Recorder
 from .absence import reasons_of_none

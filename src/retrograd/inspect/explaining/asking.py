@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.backward import root_cotangents
-from ...core.devices import is_array
+from ...core.arrays.devices import is_array
 from ...core.errors import describe
-from ...core.graph import edge_of, reachable
-from ...core.tensor import Tensor
+from ...core.graph.backward import root_cotangents
+from ...core.graph.nodes import edge_of, reachable
+from ...core.tensor.tensor import Tensor
 from ..names import leaf_names
 from ..stepping.stepper import check_graph, leaves_below, refuse_batched
 from ..tracing import recorders

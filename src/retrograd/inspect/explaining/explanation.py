@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...core.backward import as_array
-from ...core.devices import array_module
-from ...core.dtypes import precision
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import precision
+from ...core.arrays.fp_warnings import silent
 from ...core.errors import describe
-from ...core.graph import Node, edge_of
-from ...core.quiet import silent
-from ...core.tensor import Tensor
+from ...core.graph.backward import as_array
+from ...core.graph.nodes import Node, edge_of
+from ...core.tensor.tensor import Tensor
 from ...nn.parameter import Parameter
 from ..tracing import recorders, site_of
 from .absence import reasons_of_none

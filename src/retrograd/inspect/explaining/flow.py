@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...core.backward import Walk, as_array, fit
-from ...core.devices import array_module
-from ...core.dtypes import precision
-from ...core.graph import Node, leading_to, reachable, saved_by
-from ...core.modes import Mode, recording
-from ...core.observers import Observer
-from ...core.plan import pull
-from ...core.quiet import silent
-from ...core.tensor import Tensor
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import precision
+from ...core.arrays.fp_warnings import silent
+from ...core.graph.backward import Walk, as_array, fit
+from ...core.graph.modes import Mode, recording
+from ...core.graph.nodes import Node, leading_to, reachable, saved_by
+from ...core.graph.observers import Observer
+from ...core.graph.plan import pull
+from ...core.tensor.tensor import Tensor
 
 # Cotangents by the node or leaf they belong to; of a node with several outputs a list with one per output.
 Cotangents = dict[Any, Any]

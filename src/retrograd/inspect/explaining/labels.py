@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...core.errors import describe
-from ...core.graph import Node
+from ...core.graph.nodes import Node
 from ..tracing import site_of
 
 

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ...core.devices import array_module, is_array
-from ...core.graph import Node, edge_of
-from ...core.tensor import Tensor
+from ...core.arrays.devices import array_module, is_array
+from ...core.graph.nodes import Node, edge_of
+from ...core.tensor.tensor import Tensor
 from .flow import Flow
 from .labels import distinct, name_of
 

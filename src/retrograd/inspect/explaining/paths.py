@@ -8,10 +8,10 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
 
-from ...core.devices import array_module
-from ...core.graph import Node
-from ...core.modes import recording
-from ...core.quiet import silent
+from ...core.arrays.devices import array_module
+from ...core.arrays.fp_warnings import silent
+from ...core.graph.modes import recording
+from ...core.graph.nodes import Node
 from ...func.forward import jvp_through
 from .flow import Flow, sends
 from .labels import call_of, distinct

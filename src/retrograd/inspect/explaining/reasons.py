@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.devices import array_module, is_array
-from ...core.graph import Node
-from ...core.tensor import Tensor
+from ...core.arrays.devices import array_module, is_array
+from ...core.graph.nodes import Node
+from ...core.tensor.tensor import Tensor
 from ...func.forward import jvp_through
 from ..stepping.rules import rule_source, user_function, values_read
 from .flow import Flow, Watched

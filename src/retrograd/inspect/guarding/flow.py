@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from ...core.devices import array_module
-from ...core.quiet import silent
+from ...core.arrays.devices import array_module
+from ...core.arrays.fp_warnings import silent
 from ..record import Record
 from ..table import columns_of_terminal, number, percent
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from ...autograd.arithmetic import Predicate, shown, written
 from ...autograd.influence import Index, element, influences, unobserved
-from ...core.backward import differentiate
-from ...core.devices import array_module, backend_of, is_array
-from ...core.graph import edge_of
-from ...core.modes import enable_grad, no_grad
-from ...core.primitive import Primitive, apply
-from ...core.quiet import silent
-from ...core.storage import byte_span
-from ...core.tensor import Tensor, new_tensor
+from ...core.arrays.devices import array_module, backend_of, is_array
+from ...core.arrays.fp_warnings import silent
+from ...core.graph.backward import differentiate
+from ...core.graph.modes import enable_grad, no_grad
+from ...core.graph.nodes import edge_of
+from ...core.graph.primitive import Primitive, apply
+from ...core.tensor.storage import byte_span
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..memory import owner_of
 from ..record import Departure, Input, Record
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...autograd.arithmetic import shown
 from ...autograd.influence import element, first_index
-from ...core.devices import array_module, is_array
-from ...core.dtypes import INEXACT
-from ...core.quiet import silent
-from ...core.sites import Site
-from ...core.tensor import Tensor
+from ...core.arrays.devices import array_module, is_array
+from ...core.arrays.dtypes import INEXACT
+from ...core.arrays.fp_warnings import silent
+from ...core.source_location import Site
+from ...core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from .watched import _Watch

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...autograd.arithmetic import Finding, rule_backward, shown
 from ...autograd.influence import element, first_index, saved_values
-from ...core.devices import array_module, backend_of, is_array
-from ...core.graph import Node
+from ...core.arrays.devices import array_module, backend_of, is_array
+from ...core.graph.nodes import Node
 from ..record import Input, Record
 from .history import MOVING, Past, Way, way_back
 

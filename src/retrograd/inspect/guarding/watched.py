@@ -13,18 +13,18 @@ import numpy as np
 
 from ...autograd.arithmetic import rule_forward
 from ...autograd.influence import element, first_index, unobserved
-from ...core.backward import as_array
-from ...core.batched import Batched
-from ...core.devices import all_examples, array_module, is_array
-from ...core.dtypes import INEXACT
+from ...core.arrays.devices import all_examples, array_module, is_array
+from ...core.arrays.dtypes import INEXACT
+from ...core.arrays.fp_warnings import silent
 from ...core.errors import GuardError
-from ...core.graph import Node
-from ...core.modes import Mode, modes
-from ...core.plan import Recordable
-from ...core.primitive import Primitive
-from ...core.quiet import silent
-from ...core.sites import Site, user_site
-from ...core.tensor import Tensor
+from ...core.graph.backward import as_array
+from ...core.graph.modes import Mode, modes
+from ...core.graph.nodes import Node
+from ...core.graph.plan import Recordable
+from ...core.graph.primitive import Primitive
+from ...core.mapping.batched import Batched
+from ...core.source_location import Site, user_site
+from ...core.tensor.tensor import Tensor
 from ..record import Record
 from ..recorder import Recorder, is_layered
 from .flow import Flow

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from ...core.tensor import Tensor
-from ...nn.module import Module
-from ...nn.uninitialized import Uninitialized
+from ...core.tensor.tensor import Tensor
+from ...nn.base.module import Module
+from ...nn.base.uninitialized import Uninitialized
 from ..drawing.figures import byte_text, figures, number, shape_text
 
 STYLE = """

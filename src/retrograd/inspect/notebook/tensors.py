@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.batched import Batched
-from ...core.tensor import Tensor
+from ...core.mapping.batched import Batched
+from ...core.tensor.tensor import Tensor
+from ...nn.base.uninitialized import Uninitialized
 from ...nn.parameter import Parameter
-from ...nn.uninitialized import Uninitialized
 from ..drawing.figures import byte_text, figures, number, numbers_of, shape_text
 from .heatmap import heat_map, histogram, plane
 

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from ...core.sites import Site
+from ...core.source_location import Site
 from ..record import Record
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from weakref import ref
 
-from ...core.devices import is_array
+from ...core.arrays.devices import is_array
 from ..memory import owner_of
 from ..record import Record
 

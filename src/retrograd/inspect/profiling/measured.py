@@ -9,8 +9,8 @@ from operator import call
 from pathlib import Path
 from typing import Any
 
-from ...core.modes import Mode, modes
-from ...core.sites import user_frame
+from ...core.graph.modes import Mode, modes
+from ...core.source_location import user_frame
 from ..recorder import own
 from ..table import Groups
 from ..tracing import Grouping, Records

@@ -18,7 +18,7 @@ from sysconfig import get_path
 from time import perf_counter
 from typing import Any
 
-from ...core.sites import Site, stack_of
+from ...core.source_location import Site, stack_of
 
 Stack = tuple[Site, ...]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from ...core.graph import Node
-from ...core.plan import Recordable
-from ...core.sites import Site, user_stack
-from ...core.tensor import Tensor
+from ...core.graph.nodes import Node
+from ...core.graph.plan import Recordable
+from ...core.source_location import Site, user_stack
+from ...core.tensor.tensor import Tensor
 from ..memory import owner_of
 from ..record import Record
 from ..recorder import Recorder, is_layered, own

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.backward import as_array, conjugate
-from ...core.devices import array_module, backend_of, is_array
+from ...core.arrays.devices import array_module, backend_of, is_array
 from ...core.errors import describe
-from ...core.graph import Node, edge_of
-from ...core.storage import Storage
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.backward import as_array, conjugate
+from ...core.graph.nodes import Node, edge_of
+from ...core.tensor.storage import Storage
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..tracing import site_of
 from .rules import input_names, rule_source, user_function, values_read
 

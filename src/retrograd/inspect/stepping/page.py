@@ -7,8 +7,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ...core.graph import Node
-from ...core.tensor import Tensor
+from ...core.graph.nodes import Node
+from ...core.tensor.tensor import Tensor
 from ..drawing.formats.page import json_inside, page_of
 from ..drawing.grouping import group, shorten_names
 from ..drawing.layout.scene import Scene

@@ -11,9 +11,9 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from ...core.graph import Node
-from ...core.plan import rule_arguments
-from ...core.primitive import Primitive
+from ...core.graph.nodes import Node
+from ...core.graph.plan import rule_arguments
+from ...core.graph.primitive import Primitive
 
 
 def input_names(node: Node) -> tuple[str, ...]:

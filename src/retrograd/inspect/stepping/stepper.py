@@ -7,12 +7,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...core.backward import Walk, accumulate, as_array, conjugate, root_cotangents
-from ...core.batched import Batched
 from ...core.errors import describe
-from ...core.graph import Node, edge_of, reachable
-from ...core.observers import Observer, observing
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.backward import Walk, accumulate, as_array, conjugate, root_cotangents
+from ...core.graph.nodes import Node, edge_of, reachable
+from ...core.graph.observers import Observer, observing
+from ...core.mapping.batched import Batched
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..names import leaf_names
 from ..tracing import recorders
 from .events import Event

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.devices import array_module, backend_of
+from ...core.arrays.devices import array_module, backend_of
 from ..statistics import statistics
 
 Array = np.ndarray[Any, Any]

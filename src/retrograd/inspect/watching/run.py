@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ...core.hooks import RemovableHandle
-from ...core.modes import modes
-from ...core.observers import detach
-from ...core.quiet import silent
-from ...core.tensor import Tensor
-from ...nn.module import Module
+from ...core.arrays.fp_warnings import silent
+from ...core.graph.handles import RemovableHandle
+from ...core.graph.modes import modes
+from ...core.graph.observers import detach
+from ...core.tensor.tensor import Tensor
+from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
 from .board import Board
 from .live import Live

@@ -9,14 +9,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ...core.devices import backend_of
-from ...core.graph import Node
-from ...core.modes import modes
-from ...core.observers import Observer, attach, detach
-from ...core.plan import Recordable
-from ...core.quiet import silent
-from ...core.tensor import Tensor
-from ...nn.module import Module
+from ...core.arrays.devices import backend_of
+from ...core.arrays.fp_warnings import silent
+from ...core.graph.modes import modes
+from ...core.graph.nodes import Node
+from ...core.graph.observers import Observer, attach, detach
+from ...core.graph.plan import Recordable
+from ...core.tensor.tensor import Tensor
+from ...nn.base.module import Module
 from .measures import Activation, Calls, norm_of
 
 _ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "softmax": "softmax", "hardtanh": "relu"}

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...core.fallback import legacy_names
+from ...core.missing_names import legacy_names
 from .data_parallel import DataParallel, data_parallel
 from .distributed import DistributedDataParallel
 from .parallel_apply import parallel_apply

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import backend_of
-from ...core.dtypes import INEXACT
-from ...core.tensor import Tensor, new_tensor
+from ...core.arrays.devices import backend_of
+from ...core.arrays.dtypes import INEXACT
+from ...core.tensor.tensor import Tensor, new_tensor
 from ...distributed.collectives import carry
 from ...distributed.groups import ProcessGroup
 from ...distributed.reductions import ReduceOp

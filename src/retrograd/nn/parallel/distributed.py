@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import backend_of
+from ...core.arrays.devices import backend_of
 from ...core.errors import describe
-from ...core.graph import Node, edge_of, reachable
-from ...core.modes import is_grad_enabled
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.modes import is_grad_enabled
+from ...core.graph.nodes import Node, edge_of, reachable
+from ...core.tensor.tensor import Tensor, new_tensor
 from ...distributed.collectives import all_reduce, broadcast, flat, write
 from ...distributed.errors import DistError
 from ...distributed.groups import ProcessGroup, group_of
 from ...distributed.hub import listed
 from ...distributed.objects import everyones
 from ...distributed.reductions import ReduceOp
-from ..module import Module
+from ..base.module import Module
 from .buckets import in_buckets
 
 BUCKET = 4.0  # MiB, where the program does not say: larger ones wait longer to be sent, smaller ones cost latency

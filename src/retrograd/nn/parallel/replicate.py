@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.tensor import Tensor
-from ..module import Module
+from ...core.tensor.tensor import Tensor
+from ..base.module import Module
 
 
 def replicate(network: Module, devices: Any, detach: bool = False) -> list[Module]:

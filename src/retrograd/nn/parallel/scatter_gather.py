@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._generated.toplevel import cat, stack
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 
 
 def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> Any:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.modes import modes, no_grad
-from ...core.mutation import memory_of_its_own
-from ...core.primitive import operand
-from ...core.quiet import silent
-from ...core.tensor import Tensor, new_tensor
-from ...core.tracing import whole
-from ...kernels import updates
+from ...core.arrays.devices import array_module
+from ...core.arrays.fp_warnings import silent
+from ...core.graph.modes import modes, no_grad
+from ...core.graph.primitive import operand
+from ...core.opaque_calls import whole
+from ...core.tensor.mutation import memory_of_its_own
+from ...core.tensor.tensor import Tensor, new_tensor
+from ...kernels.loops.elements import updates
 
 BLOCK = 1 << 16
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...core.errors import describe
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ...ops.shape.joining import cat
 
 

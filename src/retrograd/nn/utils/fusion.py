@@ -6,12 +6,12 @@ from copy import deepcopy
 from functools import partial
 from typing import Any, TypeVar
 
-from ...core.modes import no_grad
-from ...core.tensor import Tensor
+from ...core.graph.modes import no_grad
+from ...core.tensor.tensor import Tensor
 from ...ops.make.filled import ones_like, zeros
 from ...ops.math.powers import rsqrt
-from ..linear import Linear
-from ..module import Module
+from ..base.module import Module
+from ..layers.linear import Linear
 from ..parameter import Parameter
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]

@@ -10,12 +10,12 @@ import numpy as np
 from ..._generated.linalg import householder_product, matrix_exp, qr, solve
 from ..._generated.toplevel import allclose, cat, eye, geqrf, randn_like, where
 from ...core.errors import describe
-from ...core.modes import no_grad
-from ...core.tensor import Tensor
+from ...core.graph.modes import no_grad
+from ...core.tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..convolution import _ConvTransposeNd
-from ..module import Module
+from ..base.module import Module
+from ..layers.convolution import _ConvTransposeNd
 from ..parameter import Buffer
 from .parametrize import register_parametrization
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...core.errors import describe
-from ...core.modes import no_grad
-from ...core.tensor import Tensor
-from ..containers import ModuleDict, ModuleList
-from ..module import Module
+from ...core.graph.modes import no_grad
+from ...core.tensor.tensor import Tensor
+from ..base.containers import ModuleDict, ModuleList
+from ..base.module import Module
 from ..parameter import Parameter
 
 _cache: dict[tuple[int, str], Any] = {}

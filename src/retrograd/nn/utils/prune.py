@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ...ops.make.filled import ones_like, zeros_like
 from ...ops.make.random import rand, rand_like
 from ...ops.reduce.sorting import topk
-from ..module import Module
+from ..base.module import Module
 from .convert_parameters import parameters_to_vector
 
 Amount = int | float

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...core.errors import describe
-from ...core.tensor import Tensor, new_tensor
+from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.indexing.gather import index_select
 from ...ops.make.filled import full
 from ...ops.shape.joining import cat
 
 if TYPE_CHECKING:
-    from ..recurrent import RNNBase
+    from ..sequence.recurrent import RNNBase
 
 
 class _Fields(NamedTuple):

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ...func import modules
-from ..module import Module
+from ..base.module import Module
 
 
 def functional_call(

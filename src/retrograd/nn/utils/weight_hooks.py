@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...core.modes import no_grad
-from ...core.tensor import Tensor
+from ...core.graph.modes import no_grad
+from ...core.tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..convolution import _ConvTransposeNd
-from ..module import Module
+from ..base.module import Module
+from ..layers.convolution import _ConvTransposeNd
 from ..parameter import Parameter
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ...nn import functional as F
 from ..table import Attributes, operator
 from .windows import padded, pads_of

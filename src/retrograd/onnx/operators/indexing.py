@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import _generated
-from ...core.tensor import Tensor, new_tensor
+from ...core.tensor.tensor import Tensor, new_tensor
 from ...nn import functional as F
 from ..table import Attributes, checked_shape, constant, ints, operator
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import _generated
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ..table import OPERATORS, Attributes, operator, plain
 
 rg = _generated.toplevel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import _generated
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ..table import Attributes, checked_shape, operator
 
 rg = _generated.toplevel

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import _generated
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ...nn import functional as F
 from ..table import Attributes, checked_shape, constant, ints, operator
 

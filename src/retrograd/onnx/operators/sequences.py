@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import _generated
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ..table import Attributes, constant, ints, operator
 
 rg = _generated.toplevel

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import result_type
-from ...core.tensor import Tensor
+from ...core.arrays.dtypes import result_type
+from ...core.tensor.tensor import Tensor
 from ..building import Builder
 from ..recording import Call
 from .rules import PRIMITIVES, primitive, whole

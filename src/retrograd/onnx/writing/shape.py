@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ...func.nests import flatten as leaves_of
 from ..building import Builder
 from ..recording import Call

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.batched import Batched
-from ...core.devices import array_module, is_array
+from ...core.arrays.devices import array_module, is_array
 from ...core.errors import describe
-from ...core.primitive import operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import operand
+from ...core.mapping.batched import Batched
+from ...core.tensor.tensor import Tensor
 from ..table.batching import aligned
 
 if TYPE_CHECKING:
-    from ...core.batching import Call
+    from ...core.mapping.batching import Call
 
 
 class Placed:

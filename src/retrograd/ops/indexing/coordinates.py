@@ -6,11 +6,11 @@ from math import prod
 
 import numpy as np
 
-from ...core.devices import array_module, is_array
-from ...core.dtypes import promote_types
+from ...core.arrays.devices import array_module, is_array
+from ...core.arrays.dtypes import promote_types
 from ...core.errors import InvalidValue, describe
-from ...core.primitive import operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..reduce.searching import nonzero
 from ..table.arguments import integer, integers
 from ..table.batching import called_per_example

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ...core.errors import describe
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ..shape.views import as_strided
 from ..table.registry import operator
 from ..table.types import Number

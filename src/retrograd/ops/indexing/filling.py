@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import array_module
+from ...core.arrays.devices import array_module
+from ...core.arrays.layout import copying, order_like
 from ...core.errors import describe
-from ...core.layout import copying, order_like
-from ...core.modes import modes, watchers
-from ...core.mutation import COPY, apply_inplace, memory_of_its_own
-from ...core.primitive import ZEROS, Primitive, apply, operand
-from ...core.storage import overlaps_itself
-from ...core.tensor import Tensor
+from ...core.graph.modes import modes, watchers
+from ...core.graph.primitive import ZEROS, Primitive, apply, operand
+from ...core.tensor.mutation import COPY, apply_inplace, memory_of_its_own
+from ...core.tensor.storage import overlaps_itself
+from ...core.tensor.tensor import Tensor
 from ...kernels import at_first_use
-from ...kernels.layout import copies
+from ...kernels.loops.layout import copies
 from ..shape.shape import apply_view
 from ..table.arguments import number
 from ..table.registry import inplace_method, operator

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.errors import describe
-from ...core.primitive import apply, operand
-from ...core.storage import storage_of
-from ...core.tensor import Tensor
+from ...core.graph.primitive import apply, operand
+from ...core.tensor.storage import storage_of
+from ...core.tensor.tensor import Tensor
 from ..shape.expansion import expand
 from ..shape.shape import flatten, reshape
 from ..table.arguments import dimension

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from ...core.errors import describe
-from ...core.primitive import operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor
 from ..table.arguments import dimension
 from ..table.registry import operator
 from .positions import check_range

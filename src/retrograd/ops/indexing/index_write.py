@@ -10,11 +10,11 @@ from math import prod
 
 import numpy as np
 
-from ...core.devices import all_examples, array_module
+from ...core.arrays.devices import all_examples, array_module
+from ...core.arrays.python_numbers import converted
 from ...core.errors import describe
-from ...core.numbers import converted
-from ...core.primitive import operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..shape.shape import flatten, reshape
 from ..shape.views import narrow
 from ..table.arguments import dimension, number

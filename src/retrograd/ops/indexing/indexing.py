@@ -19,20 +19,20 @@ from warnings import warn
 
 import numpy as np
 
-from ...core import tensor
-from ...core.devices import all_examples, array_module, backend_of, extent, is_array
-from ...core.dtypes import FLOATING
+from ...core.arrays.devices import all_examples, array_module, backend_of, extent, is_array
+from ...core.arrays.dtypes import FLOATING
+from ...core.arrays.layout import order_like, row_major
 from ...core.errors import describe
-from ...core.layout import order_like, row_major
-from ...core.modes import modes, watchers
-from ...core.mutation import apply_inplace, memory_of_its_own
-from ...core.primitive import Primitive, apply
-from ...core.storage import Storage, overlaps_itself, storage_of
-from ...core.tensor import Tensor, to_array
+from ...core.graph.modes import modes, watchers
+from ...core.graph.primitive import Primitive, apply
+from ...core.tensor import tensor
+from ...core.tensor.mutation import apply_inplace, memory_of_its_own
+from ...core.tensor.storage import Storage, overlaps_itself, storage_of
+from ...core.tensor.tensor import Tensor, to_array
 from ...kernels import SEVERAL, USEFUL
-from ...kernels.layout import copies, lanes
-from ...kernels.results import empty
-from ...kernels.sequences import lookups
+from ...kernels.loops.layout import copies, lanes
+from ...kernels.loops.sequences import lookups
+from ...kernels.runtime.result_arrays import empty
 from ..shape.shape import apply_view
 from ..table.registry import operator
 from ..table.types import IndexLike, Operand

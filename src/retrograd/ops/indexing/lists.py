@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 from warnings import warn
 
-from ...core.devices import is_array
-from ...core.tensor import Tensor
+from ...core.arrays.devices import is_array
+from ...core.tensor.tensor import Tensor
 
 WARNING = (
     "x[[a, b]], a list of lists, Tensors or slices, is read as x[a, b], as PyTorch reads it: write x[a, b]. NumPy "

@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...core.devices import all_examples, array_module, backend_of, extent, lie_within
+from ...core.arrays.devices import all_examples, array_module, backend_of, extent, lie_within
+from ...core.arrays.layout import broadcast_shapes
 from ...core.errors import describe
-from ...core.layout import broadcast_shapes
-from ...core.primitive import operand
-from ...core.storage import storage_of
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.primitive import operand
+from ...core.tensor.storage import storage_of
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..shape.expansion import expand
 from ..shape.shape import reshape
 from ..table.arguments import dimension

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import array_module
+from ...core.arrays.devices import array_module
 from ...core.errors import describe
-from ...core.primitive import apply, operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.primitive import apply, operand
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..shape.shape import reshape
 from ..table.registry import operator
 from ..table.types import Number, Operand

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.dtypes import FLOATING
-from ...core.primitive import Primitive
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import FLOATING
+from ...core.graph.primitive import Primitive
 from ..table.composites import raw
 from .batching import writing
 from .indexing import ERASE, READ, Index, adding, copied

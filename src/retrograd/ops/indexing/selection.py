@@ -6,15 +6,15 @@ from typing import Any, overload
 
 import numpy as np
 
-from ...core.dtypes import DType, result_type
-from ...core.mutation import apply_inplace
-from ...core.numbers import converted
-from ...core.primitive import Primitive, apply, operand
-from ...core.quiet import silenced
-from ...core.tensor import Tensor, new_tensor, tensor_method
+from ...core.arrays.dtypes import DType, result_type
+from ...core.arrays.fp_warnings import silenced
+from ...core.arrays.python_numbers import converted
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.mutation import apply_inplace
+from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ...kernels import USEFUL
-from ...kernels.elementwise import chosen, filled
-from ...kernels.layout import copies
+from ...kernels.loops.elements.elementwise import chosen, filled
+from ...kernels.loops.layout import copies
 from ..shape.conversion import CAST
 from ..table.masks import KEEP, WHERE
 from ..table.registry import inplace_method, operator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.tensor import Tensor
 from ..shape.views import diagonal
 from ..table.arguments import dimension, integer
 from ..table.batching import copy_to_write

@@ -8,13 +8,13 @@ from inspect import signature
 from typing import Any, NamedTuple
 from warnings import warn
 
-from ...core.devices import backend_of
+from ...core.arrays.devices import backend_of
+from ...core.arrays.fp_warnings import silenced
+from ...core.arrays.python_numbers import converted
 from ...core.errors import describe
-from ...core.mutation import apply_inplace
-from ...core.numbers import converted
-from ...core.primitive import Primitive, apply
-from ...core.quiet import silenced
-from ...core.tensor import Tensor, new_tensor, to_array
+from ...core.graph.primitive import Primitive, apply
+from ...core.tensor.mutation import apply_inplace
+from ...core.tensor.tensor import Tensor, new_tensor, to_array
 from ..table.registry import inplace_method
 
 

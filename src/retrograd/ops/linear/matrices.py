@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import all_examples, array_module
-from ...core.dtypes import INEXACT
+from ...core.arrays.devices import all_examples, array_module
+from ...core.arrays.dtypes import INEXACT
 from ...core.errors import describe
-from ...core.primitive import operand
-from ...core.tensor import Tensor
-from ...kernels.layout import copies
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor
+from ...kernels.loops.layout import copies
 from ..table.types import Operand
 
 

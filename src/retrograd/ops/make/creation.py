@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core import memory
-from ...core.devices import Device, Wrapping, backend_for, is_array
-from ...core.dtypes import DType, as_dtype, get_default_dtype, is_differentiable
+from ...core.arrays import memory
+from ...core.arrays.devices import Device, Wrapping, backend_for, is_array
+from ...core.arrays.dtypes import DType, as_dtype, get_default_dtype, is_differentiable
+from ...core.arrays.summation import LARGE
 from ...core.errors import InvalidValue, describe
-from ...core.modes import modes
-from ...core.summation import LARGE
-from ...core.tensor import Tensor, new_tensor, to_array
+from ...core.graph.modes import modes
+from ...core.tensor.tensor import Tensor, new_tensor, to_array
 from ...kernels import share
 from ..table.arguments import integers, number
 from ..table.registry import operator

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.lib import NumpyVersion
 
-from ...core.devices import NUMPY, backend_of, cupy_backend
-from ...core.tensor import Tensor, new_tensor, tensor_method
+from ...core.arrays.devices import NUMPY, backend_of, cupy_backend
+from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 
 _CPU = 1  # kDLCPU; CUDA's memory has 2, CUDA's managed memory 13
 

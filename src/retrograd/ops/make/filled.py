@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import Device, Wrapping, all_examples, array_module
-from ...core.dtypes import DType, as_dtype, scalar_dtype
-from ...core.layout import order_like
-from ...core.numbers import converted
-from ...core.primitive import operand
-from ...core.tensor import Tensor, new_tensor
-from ...kernels.layout import copies
+from ...core.arrays.devices import Device, Wrapping, all_examples, array_module
+from ...core.arrays.dtypes import DType, as_dtype, scalar_dtype
+from ...core.arrays.layout import order_like
+from ...core.arrays.python_numbers import converted
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor, new_tensor
+from ...kernels.loops.layout import copies
 from ..table.arguments import integer
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Number, Operand, Size

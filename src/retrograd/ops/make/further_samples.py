@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import all_examples, backend_of
-from ...core.dtypes import FLOATING
+from ...core.arrays.devices import all_examples, backend_of
+from ...core.arrays.dtypes import FLOATING
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.tensor import Tensor
 from ..table.arguments import number
 from ..table.batching import given
 from ..table.masks import ZEROS

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import Device, backend_of
+from ...core.arrays.devices import Device, backend_of
 from ...core.errors import describe
-from ...core.modes import modes, watchers
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.modes import modes, watchers
+from ...core.tensor.tensor import Tensor, new_tensor
 
 _MASK = (1 << 64) - 1
 

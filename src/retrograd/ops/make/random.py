@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import all_examples
-from ...core.dtypes import INEXACT, DType, as_dtype
-from ...core.layout import broadcast_shapes
-from ...core.primitive import operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.arrays.devices import all_examples
+from ...core.arrays.dtypes import INEXACT, DType, as_dtype
+from ...core.arrays.layout import broadcast_shapes
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import integer
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Operand, Size

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import DType
-from ...core.modes import modes
-from ...core.numbers import bounds
+from ...core.arrays.dtypes import DType
+from ...core.arrays.python_numbers import bounds
+from ...core.graph.modes import modes
 from .generators import Generator, default_generator
 
 Draw = Callable[..., Any]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import DType, complex_of
-from ...core.numbers import converted
-from ...core.quiet import silenced, silent
-from ...core.tensor import Tensor
+from ...core.arrays.dtypes import DType, complex_of
+from ...core.arrays.fp_warnings import silenced, silent
+from ...core.arrays.python_numbers import converted
+from ...core.tensor.tensor import Tensor
 from ..table.arguments import integer
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Operand

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import all_examples, backend_of
-from ...core.dtypes import FLOATING, INEXACT, precision
+from ...core.arrays.devices import all_examples, backend_of
+from ...core.arrays.dtypes import FLOATING, INEXACT, precision
+from ...core.arrays.python_numbers import bounds
 from ...core.errors import describe
-from ...core.mutation import COPY, apply_inplace
-from ...core.numbers import bounds
-from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.mutation import COPY, apply_inplace
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import integer, number
 from ..table.batching import given
 from ..table.masks import ZEROS

@@ -7,7 +7,7 @@ from math import exp, pi
 from typing import Any
 
 from ...core.errors import InvalidValue
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike
 from .windows import BLACKMAN, HANN, kaiser_shape, sampled_window, sum_of_cosines, triangle

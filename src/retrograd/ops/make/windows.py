@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from math import pi
 from typing import Any
 
-from ...core.dtypes import FLOATING
-from ...core.tensor import Tensor
+from ...core.arrays.dtypes import FLOATING
+from ...core.tensor.tensor import Tensor
 from ..table.arguments import integer
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike

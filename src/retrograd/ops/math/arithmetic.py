@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...core.dtypes import is_bool, result_type
-from ...core.mutation import apply_inplace
-from ...core.primitive import Primitive, apply1, apply2, operand
-from ...core.summation import adding
-from ...core.tensor import Tensor, tensor_method
+from ...core.arrays.dtypes import is_bool, result_type
+from ...core.arrays.summation import adding
+from ...core.graph.primitive import Primitive, apply1, apply2, operand
+from ...core.tensor.mutation import apply_inplace
+from ...core.tensor.tensor import Tensor, tensor_method
 from ...kernels import at_first_use
-from ...kernels.elementwise import in_one_pass, of_pairs
+from ...kernels.loops.elements.elementwise import in_one_pass, of_pairs
 from ..table.arguments import factor
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE, ZEROS, zero_rule

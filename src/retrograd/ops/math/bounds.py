@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import FLOATING, DType, result_type
-from ...core.layout import order_like, row_major
-from ...core.mutation import apply_inplace
-from ...core.numbers import bounds, converted
-from ...core.primitive import Primitive, apply, apply2, operand
-from ...core.tensor import Tensor, tensor_method
-from ...kernels.elementwise import in_one_pass
+from ...core.arrays.dtypes import FLOATING, DType, result_type
+from ...core.arrays.layout import order_like, row_major
+from ...core.arrays.python_numbers import bounds, converted
+from ...core.graph.primitive import Primitive, apply, apply2, operand
+from ...core.tensor.mutation import apply_inplace
+from ...core.tensor.tensor import Tensor, tensor_method
+from ...kernels.loops.elements.elementwise import in_one_pass
 from ..table.elementwise import binary, elementwise
 from ..table.masks import KEEP, WHERE, zero_rule
 from ..table.registry import inplace_method, operator

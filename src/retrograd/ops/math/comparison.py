@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import Primitive, apply1, apply2, operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.primitive import Primitive, apply1, apply2, operand
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import number
 from ..table.elementwise import elementwise
 from ..table.registry import operator

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.dtypes import complex_of
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import complex_of
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply, apply1, operand
-from ...core.tensor import Tensor, tensor_method
+from ...core.graph.primitive import Primitive, apply, apply1, operand
+from ...core.tensor.tensor import Tensor, tensor_method
 from ..table.batching import in_front
 from ..table.elementwise import unary
 from ..table.masks import WHERE, ZEROS

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.dtypes import FLOATING
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import FLOATING
+from ...core.arrays.layout import order_like
 from ...core.errors import describe
-from ...core.layout import order_like
-from ...core.primitive import Primitive, apply, apply2, operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.primitive import Primitive, apply, apply2, operand
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.elementwise import STAYS_ATTACHED, binary
 from ..table.registry import operator
 from .trigonometric import cos, sin

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import Primitive, apply, apply1, apply2, operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import Primitive, apply, apply1, apply2, operand
+from ...core.tensor.tensor import Tensor
 from ...kernels import SEVERAL, mapped
-from ...kernels.elementwise import in_one_pass, of_pairs
+from ...kernels.loops.elements.elementwise import in_one_pass, of_pairs
 from ..table.blocks import in_single
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE

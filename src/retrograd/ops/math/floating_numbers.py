@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.dtypes import FLOATING, result_type
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import FLOATING, result_type
 from ...core.errors import describe
-from ...core.mutation import apply_inplace
-from ...core.primitive import Primitive, apply, apply2, operand
-from ...core.tensor import Tensor, new_tensor, tensor_method
+from ...core.graph.primitive import Primitive, apply, apply2, operand
+from ...core.tensor.mutation import apply_inplace
+from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ..table.elementwise import elementwise
 from ..table.registry import inplace_method, operator
 from ..table.types import Operand

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import Primitive, apply2
-from ...core.tensor import Tensor
+from ...core.graph.primitive import Primitive, apply2
+from ...core.tensor.tensor import Tensor
 from ..table.elementwise import elementwise
 from ..table.registry import operator
 from ..table.types import Operand

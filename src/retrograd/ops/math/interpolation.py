@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import FLOATING, INEXACT, can_cast, float32, result_type
-from ...core.numbers import converted
-from ...core.primitive import Primitive, apply, apply2, operand
-from ...core.tensor import Tensor
-from ...kernels.elementwise import in_one_pass
+from ...core.arrays.dtypes import FLOATING, INEXACT, can_cast, float32, result_type
+from ...core.arrays.python_numbers import converted
+from ...core.graph.primitive import Primitive, apply, apply2, operand
+from ...core.tensor.tensor import Tensor
+from ...kernels.loops.elements.elementwise import in_one_pass
 from ..table.elementwise import elementwise
 from ..table.registry import operator
 from ..table.types import Number, Operand

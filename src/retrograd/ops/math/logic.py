@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import Primitive, apply1, apply2
-from ...core.tensor import Tensor, tensor_method
+from ...core.graph.primitive import Primitive, apply1, apply2
+from ...core.tensor.tensor import Tensor, tensor_method
 from ..table.elementwise import elementwise
 from ..table.python_operators import python_operator
 from ..table.registry import operator

@@ -7,15 +7,15 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from ...core.dtypes import INEXACT, complex128, float64
+from ...core.arrays.dtypes import INEXACT, complex128, float64
+from ...core.arrays.layout import order_like
+from ...core.arrays.python_numbers import converted
 from ...core.errors import call_error
-from ...core.layout import order_like
-from ...core.modes import watchers
-from ...core.mutation import apply_inplace
-from ...core.numbers import converted
-from ...core.primitive import Primitive, apply1, apply2, operand
-from ...core.tensor import Tensor, tensor_method
-from ...kernels.elementwise import in_one_pass, of_pairs
+from ...core.graph.modes import watchers
+from ...core.graph.primitive import Primitive, apply1, apply2, operand
+from ...core.tensor.mutation import apply_inplace
+from ...core.tensor.tensor import Tensor, tensor_method
+from ...kernels.loops.elements.elementwise import in_one_pass, of_pairs
 from ..table.elementwise import binary, unary
 from ..table.masks import KEEP, WHERE, ZEROS
 from ..table.python_operators import deferring

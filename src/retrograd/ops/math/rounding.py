@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import FLOATING, INEXACT
-from ...core.primitive import apply, apply1, operand
-from ...core.tensor import Tensor, tensor_method
+from ...core.arrays.dtypes import FLOATING, INEXACT
+from ...core.graph.primitive import apply, apply1, operand
+from ...core.tensor.tensor import Tensor, tensor_method
 from ..table.elementwise import elementwise, unary
 from ..table.masks import zero_rule
 from ..table.registry import operator

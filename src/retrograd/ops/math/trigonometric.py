@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import Primitive, apply1, apply2
-from ...core.tensor import Tensor
+from ...core.graph.primitive import Primitive, apply1, apply2
+from ...core.tensor.tensor import Tensor
 from ...kernels import USEFUL, mapped
 from ..table.blocks import in_single
 from ..table.elementwise import binary, elementwise, unary

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 from warnings import warn
 
-from ...core.devices import array_module
-from ...core.dtypes import INEXACT
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import INEXACT
 from ...core.errors import InvalidValue, describe
-from ...core.mutation import apply_inplace
-from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor, new_tensor
-from ...kernels.elementwise import kept
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.mutation import apply_inplace
+from ...core.tensor.tensor import Tensor, new_tensor
+from ...kernels.loops.elements.elementwise import kept
 from ..make.random_arrays import random_mask
 from ..table.elementwise import elementwise
 from ..table.masks import KEEP

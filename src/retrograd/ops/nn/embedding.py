@@ -7,13 +7,13 @@ from warnings import warn
 
 import numpy as np
 
-from ...core.devices import all_examples, array_module, backend_of, extent, lie_within
-from ...core.dtypes import FLOATING, DType
+from ...core.arrays.devices import all_examples, array_module, backend_of, extent, lie_within
+from ...core.arrays.dtypes import FLOATING, DType
 from ...core.errors import InvalidValue, describe
-from ...core.modes import no_grad
-from ...core.primitive import Primitive, apply, operand
-from ...core.storage import storage_of
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.modes import no_grad
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.storage import storage_of
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..indexing.index_write import INDEX_ADD
 from ..indexing.indexing import ACCUMULATE, READ, Index, read_at
 from ..indexing.selection import where

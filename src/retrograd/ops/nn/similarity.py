@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ...core.blas import beside_pool
-from ...core.devices import array_module
-from ...core.dtypes import FLOATING, result_type
+from ...core.arrays.blas import beside_pool
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import FLOATING, result_type
+from ...core.arrays.layout import broadcast_shapes
+from ...core.arrays.summation import accurate_sum
 from ...core.errors import InvalidValue, describe
-from ...core.layout import broadcast_shapes
-from ...core.primitive import Primitive, apply, apply1, apply2, operand
-from ...core.summation import accurate_sum
-from ...core.tensor import Tensor
-from ...kernels.matrices import distances
-from ..linear.matmul import MATMUL
+from ...core.graph.primitive import Primitive, apply, apply1, apply2, operand
+from ...core.tensor.tensor import Tensor
+from ...kernels.loops.matrices import distances
+from ..linear.products.matmul import MATMUL
 from ..math.bounds import CLAMP_MIN
 from ..reduce.common import reduce_
 from ..reduce.norms import p_norm

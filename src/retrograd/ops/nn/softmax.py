@@ -9,15 +9,15 @@ from warnings import warn
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.dtypes import FLOATING, get_default_dtype
-from ...core.layout import in_row_major
-from ...core.primitive import Primitive, apply, operand
-from ...core.quiet import silently
-from ...core.summation import accurate_sum
-from ...core.tensor import Tensor
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import FLOATING, get_default_dtype
+from ...core.arrays.fp_warnings import silently
+from ...core.arrays.layout import in_row_major
+from ...core.arrays.summation import accurate_sum
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.tensor import Tensor
 from ...kernels import by_rows
-from ...kernels.parts import by_lanes
+from ...kernels.chunked import by_lanes
 from ..make.filled import empty_like, zeros_like
 from ..math.arithmetic import MUL, SUB
 from ..math.exponential import EXP

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..._generated import toplevel as ops
-from ...core.devices import backend_of, is_array
-from ...core.dtypes import INEXACT, DType, complex_of
-from ...core.primitive import operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.arrays.devices import backend_of, is_array
+from ...core.arrays.dtypes import INEXACT, DType, complex_of
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import dimension
 from .promotion import common_dtype
 

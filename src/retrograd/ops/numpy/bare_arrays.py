@@ -17,10 +17,10 @@ import numpy as np
 
 from ..._generated import special
 from ..._generated import toplevel as ops
-from ...core.devices import Wrapping
+from ...core.arrays.devices import Wrapping
 from ...core.errors import ConversionError, describe, no_single_number, warn_of_lost_gradient
-from ...core.modes import modes, watchers
-from ...core.tensor import Tensor
+from ...core.graph.modes import modes, watchers
+from ...core.tensor.tensor import Tensor
 from .alternatives import alternative
 from .callers import Caller, caller_of
 

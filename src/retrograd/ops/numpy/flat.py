@@ -7,8 +7,8 @@ from typing import Any
 
 from ..._generated import toplevel as ops
 from ...core.errors import describe
-from ...core.storage import shares_memory
-from ...core.tensor import Tensor, tensor_method
+from ...core.tensor.storage import shares_memory
+from ...core.tensor.tensor import Tensor, tensor_method
 from .arguments import tensor, tensors
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..._generated import toplevel as ops
-from ...core.primitive import is_operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import is_operand
+from ...core.tensor.tensor import Tensor
 from .arguments import alike
 
 

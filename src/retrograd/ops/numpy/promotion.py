@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...core.devices import Wrapping, is_array
-from ...core.dtypes import INEXACT, DType, promote_types
-from ...core.tensor import Tensor
+from ...core.arrays.devices import Wrapping, is_array
+from ...core.arrays.dtypes import INEXACT, DType, promote_types
+from ...core.tensor.tensor import Tensor
 
 Kind: TypeAlias = DType | type[int] | type[float] | type[complex]  # a dtype, or the type of a weak number
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import is_array_type
-from ...core.tensor import Tensor
+from ...core.arrays.devices import is_array_type
+from ...core.tensor.tensor import Tensor
 from ..table.errors import failure
 from .arguments import unwrapped, wrapped
 from .functions import COMPUTED, name_of, place_of_out, rule_of

@@ -15,17 +15,17 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..._generated import functional, special
-from ...core.plan import Rule
-from ...core.primitive import Primitive, apply
-from ...core.tensor import Tensor
+from ...core.graph.plan import Rule
+from ...core.graph.primitive import Primitive, apply
+from ...core.tensor.tensor import Tensor
 from ..math.arithmetic import ABS, SIGN
-from ..math.bessel import J0, J1, K0, K0E, K1, K1E, Y0, Y1
 from ..math.exponential import EXP, LOG, LOG1P, XLOG1PY, XLOGY
 from ..math.powers import POW, RSQRT, SQRT
-from ..math.special import DIGAMMA, LGAMMA
-from ..math.special_library import from_library, library_for
+from ..math.special.bessel import J0, J1, K0, K0E, K1, K1E, Y0, Y1
+from ..math.special.gamma import DIGAMMA, LGAMMA
+from ..math.special.libraries import from_library, library_for
+from ..math.special.zeta import IGAMMA, IGAMMAC, ZETA
 from ..math.trigonometric import COS, COSH, SIN, SINC
-from ..math.zeta import IGAMMA, IGAMMAC, ZETA
 from ..table.elementwise import elementwise
 from ..table.masks import WHERE, zero_rule
 from .arguments import tensors

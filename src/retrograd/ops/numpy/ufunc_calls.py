@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import Wrapping, is_array
-from ...core.dtypes import INEXACT, DType
+from ...core.arrays.devices import Wrapping, is_array
+from ...core.arrays.dtypes import INEXACT, DType
 from ...core.errors import call_error, describe
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ..table.registry import OPERATORS, UFUNCS, assign
 from . import scipy_special
 from .arguments import tensor, wrapped

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..._generated import toplevel as ops
-from ...core.devices import Wrapping
-from ...core.dtypes import FLOATING, INEXACT
+from ...core.arrays.devices import Wrapping
+from ...core.arrays.dtypes import FLOATING, INEXACT
 from ...core.errors import describe
-from ...core.primitive import is_operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import is_operand
+from ...core.tensor.tensor import Tensor
 from ..table.registry import UFUNCS, assign
 from .arguments import axes_of, tensor, tensors, without_derivative, wrapped
 from .promotion import kind_of, loop_of, without_gradient

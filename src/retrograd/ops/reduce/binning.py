@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.dtypes import FLOATING
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import FLOATING
 from ...core.errors import describe
-from ...core.primitive import operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import integer
 from ..table.batching import called_per_example
 from ..table.registry import operator

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import INEXACT, as_dtype, promote_types
+from ...core.arrays.dtypes import INEXACT, as_dtype, promote_types
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.tensor import Tensor
 from ..shape.conversion import CAST
 from ..table.arguments import dimensions
 from ..table.types import Dims, DTypeLike, Operand

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import get_default_dtype
+from ...core.arrays.dtypes import get_default_dtype
 from ...core.errors import describe
-from ...core.primitive import operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor
 from ..shape.joining import cat
 from ..table.arguments import dimension, dimensions, integer
 from ..table.registry import operator

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.dtypes import int64
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import int64
+from ...core.arrays.summation import LARGE
 from ...core.errors import describe
-from ...core.plan import Rule
-from ...core.primitive import Primitive, operand
-from ...core.summation import LARGE
-from ...core.tensor import Tensor, new_tensor
-from ...kernels.statistics.scans import foremost
-from ...kernels.ufuncs import reduced
+from ...core.graph.plan import Rule
+from ...core.graph.primitive import Primitive, operand
+from ...core.tensor.tensor import Tensor, new_tensor
+from ...kernels.loops.elements.ufuncs import reduced
+from ...kernels.loops.statistics.scans import foremost
 from ..math.bounds import maximum, minimum
 from ..table import batching
 from ..table.arguments import dimension, dimensions
@@ -27,7 +27,7 @@ from .common import kept, kept_shape, reduce_
 from .sorting import ValuesIndices, picking, selected
 
 if TYPE_CHECKING:
-    from ...core.batching import Call
+    from ...core.mapping.batching import Call
 
 
 def _not_empty(x: Tensor, dim: Dims | None) -> None:

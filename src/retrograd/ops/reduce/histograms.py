@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.dtypes import FLOATING
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import FLOATING
 from ...core.errors import describe
-from ...core.primitive import operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.batching import called_per_example
 from ..table.registry import operator
 from ..table.types import Operand

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import array_module
+from ...core.arrays.devices import array_module
+from ...core.arrays.summation import accurate_sum
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply, operand
-from ...core.summation import accurate_sum
-from ...core.tensor import Tensor
-from ...kernels.parts import by_lanes
-from ...kernels.statistics import moments
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.tensor import Tensor
+from ...kernels.chunked import by_lanes
+from ...kernels.loops.statistics import moments
 from ..indexing.selection import where
 from ..math.arithmetic import sub
 from ..table import batching

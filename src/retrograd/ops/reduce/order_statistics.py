@@ -7,11 +7,11 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import numpy as np
 from numpy import ndarray
 
-from ...core.devices import all_examples, array_module
+from ...core.arrays.devices import all_examples, array_module
+from ...core.arrays.fp_warnings import silent
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply, operand
-from ...core.quiet import silent
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..indexing.selection import where
 from ..math.interpolation import lerp
 from ..shape.permutation import movedim

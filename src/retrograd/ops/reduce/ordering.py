@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ...core.quiet import silent
-from ...kernels.machine.threads import in_shares
+from ...core.arrays.fp_warnings import silent
+from ...kernels.runtime.threads import in_shares
 
 LARGE = 1 << 12  # elements from which words pay
 BLOCK = 1 << 15  # elements of a block, whose words stay in the cache

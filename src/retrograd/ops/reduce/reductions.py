@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.dtypes import FLOATING, as_dtype, float16, float32, int64
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import FLOATING, as_dtype, float16, float32, int64
+from ...core.arrays.layout import row_major
+from ...core.arrays.summation import LARGE, LONG, accurate_sum, shared, small_sum
 from ...core.errors import describe
-from ...core.layout import row_major
-from ...core.primitive import Primitive, apply, apply1, operand
-from ...core.summation import LARGE, LONG, accurate_sum, shared, small_sum
-from ...core.tensor import Tensor, new_tensor
-from ...kernels import ufuncs
-from ...kernels.statistics.sums import multiplied, summed
+from ...core.graph.primitive import Primitive, apply, apply1, operand
+from ...core.tensor.tensor import Tensor, new_tensor
+from ...kernels.loops.elements import ufuncs
+from ...kernels.loops.statistics.sums import multiplied, summed
 from ..math.comparison import NE
 from ..table import batching
 from ..table.arguments import dimension
@@ -24,7 +24,7 @@ from .common import converted, count, divided, floating, kept, reduce_, reduced
 from .scans import product_of_others
 
 if TYPE_CHECKING:
-    from ...core.batching import Call
+    from ...core.mapping.batching import Call
 
 # Sums
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.dtypes import FLOATING, as_dtype, get_default_dtype, int64
-from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor, tensor_method
-from ...kernels.statistics.scans import latest, of_others, scanning
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import FLOATING, as_dtype, get_default_dtype, int64
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.tensor import Tensor, tensor_method
+from ...kernels.loops.statistics.scans import latest, of_others, scanning
 from ..table import batching
 from ..table.arguments import dimension
 from ..table.registry import assign, inplace_method, operator

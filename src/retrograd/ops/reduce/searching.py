@@ -7,12 +7,12 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ...core.devices import array_module
+from ...core.arrays.devices import array_module
+from ...core.arrays.layout import row_major
 from ...core.errors import describe
-from ...core.layout import row_major
-from ...core.primitive import operand
-from ...core.tensor import Tensor, new_tensor
-from ...kernels.layout.search import coordinates
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor, new_tensor
+from ...kernels.loops.layout.search import coordinates
 from ..indexing.positions import check_range
 from ..table.arguments import dimension
 from ..table.batching import called_per_example

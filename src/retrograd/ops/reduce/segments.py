@@ -6,11 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.dtypes import FLOATING
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import FLOATING
 from ...core.errors import describe
-from ...core.primitive import operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..indexing.scatter import scatter_reduce
 from ..table.arguments import dimension
 from ..table.registry import operator

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ...core.devices import array_module, backend_of
+from ...core.arrays.devices import array_module, backend_of
+from ...core.arrays.layout import row_major
 from ...core.errors import describe
-from ...core.layout import row_major
-from ...core.primitive import Primitive, apply, operand
-from ...core.storage import share
-from ...core.tensor import Tensor, new_tensor
-from ...kernels.layout import lanes
-from ...kernels.statistics.scans import leading
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.storage import share
+from ...core.tensor.tensor import Tensor, new_tensor
+from ...kernels.loops.layout import lanes
+from ...kernels.loops.statistics.scans import leading
 from ..indexing.positions import places
 from ..table import batching
 from ..table.arguments import dimension

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dtypes import INEXACT
+from ...core.arrays.dtypes import INEXACT
+from ...core.arrays.summation import accurate_sum
 from ...core.errors import describe
-from ...core.primitive import Primitive, operand
-from ...core.summation import accurate_sum
-from ...core.tensor import Tensor, new_tensor
-from ...kernels.parts import by_lanes
-from ...kernels.statistics import moments
+from ...core.graph.primitive import Primitive, operand
+from ...core.tensor.tensor import Tensor, new_tensor
+from ...kernels.chunked import by_lanes
+from ...kernels.loops.statistics import moments
 from ..math.bounds import clamp
 from ..math.complex_numbers import conj, real
 from ..math.powers import sqrt

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ...core.backward import unbroadcast
-from ...core.devices import array_module, backend_of
+from ...core.arrays.devices import array_module, backend_of
+from ...core.arrays.layout import order_like, row_major
 from ...core.errors import describe
-from ...core.layout import order_like, row_major
-from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor, new_tensor, tensor_method
-from ...kernels.layout import copies
-from ...kernels.results import empty
+from ...core.graph.backward import unbroadcast
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
+from ...kernels.loops.layout import copies
+from ...kernels.runtime.result_arrays import empty
 from ..indexing.indexing import Index, reading
 from ..table import batching
 from ..table.arguments import dimension, dimensions, integer, integers, only_keyword, tensor_list
@@ -29,7 +29,7 @@ from .joining import stack
 from .shape import flatten, reshape
 
 if TYPE_CHECKING:
-    from ...core.batching import Call
+    from ...core.mapping.batching import Call
 
 # Repeating
 

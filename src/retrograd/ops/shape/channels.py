@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...core.errors import describe
-from ...core.primitive import apply1, operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import apply1, operand
+from ...core.tensor.tensor import Tensor
 from ..table.arguments import integer
 from ..table.registry import operator
 from ..table.types import Operand

@@ -7,13 +7,13 @@ from typing import Any, overload
 import numpy as np
 from numpy import ndarray
 
-from ...core.devices import Device, backend_for, backend_of
-from ...core.dtypes import INEXACT, DType, is_number_dtype
+from ...core.arrays.devices import Device, backend_for, backend_of
+from ...core.arrays.dtypes import INEXACT, DType, is_number_dtype
+from ...core.arrays.layout import order_like
 from ...core.errors import InvalidValue
-from ...core.layout import order_like
-from ...core.primitive import Primitive, apply, apply1, operand
-from ...core.tensor import Tensor
-from ...kernels.layout import copies
+from ...core.graph.primitive import Primitive, apply, apply1, operand
+from ...core.tensor.tensor import Tensor
+from ...kernels.loops.layout import copies
 from ..table.batching import in_front
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike

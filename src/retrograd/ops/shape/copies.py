@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.devices import array_module
+from ...core.arrays.devices import array_module
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply1, operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import Primitive, apply1, operand
+from ...core.tensor.tensor import Tensor
 from ..math.complex_numbers import view_as_complex, view_as_real
 from ..table import batching
 from ..table.arguments import dimension

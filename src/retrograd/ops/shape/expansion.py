@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.backward import unbroadcast
-from ...core.devices import array_module
+from ...core.arrays.devices import array_module
+from ...core.arrays.layout import broadcast_shapes
 from ...core.errors import describe
-from ...core.layout import broadcast_shapes
-from ...core.primitive import Primitive, operand
-from ...core.tensor import Tensor
+from ...core.graph.backward import unbroadcast
+from ...core.graph.primitive import Primitive, operand
+from ...core.tensor.tensor import Tensor
 from ..table.arguments import integers, only_keyword
 from ..table.registry import operator
 from ..table.types import Operand, Size
 from .shape import apply_view, reshape
 
 if TYPE_CHECKING:
-    from ...core.batching import Call
+    from ...core.mapping.batching import Call
 
 
 def _expand(x: Any, shape: tuple[int, ...]) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...core.modes import modes, recording
-from ...core.tensor import Tensor
+from ...core.graph.modes import modes, recording
+from ...core.tensor.tensor import Tensor
 from ..table.registry import named_errors
 from .permutation import t, transpose
 from .shape import squeeze, unsqueeze

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.devices import array_module
-from ...core.dtypes import result_type
+from ...core.arrays.adjacent import joined
+from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import result_type
+from ...core.arrays.layout import row_major
 from ...core.errors import InvalidValue, describe
-from ...core.layout import row_major
-from ...core.primitive import Primitive, apply, operand
-from ...core.slices import joined
-from ...core.tensor import Tensor, new_tensor, tensor_method
-from ...kernels.layout import copies
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
+from ...kernels.loops.layout import copies
 from ..indexing.indexing import GETITEM
 from ..table import batching
 from ..table.arguments import dimension, integer, integers, tensor_list
@@ -23,7 +23,7 @@ from ..table.types import Dims, Operand
 from .shape import apply_views, atleast_1d, atleast_2d, atleast_3d, reshape
 
 if TYPE_CHECKING:
-    from ...core.batching import Call
+    from ...core.mapping.batching import Call
 
 
 def _concatenate(*xs: Any, dim: int) -> Any:

@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from ...core.errors import describe
-from ...core.primitive import Primitive, operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import Primitive, operand
+from ...core.tensor.tensor import Tensor
 from ..table import batching
 from ..table.arguments import dimension, dimensions, integers, only_keyword
 from ..table.registry import operator

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import overload
 
-from ...core.devices import backend_of
-from ...core.dtypes import FLOATING
-from ...core.primitive import operand
-from ...core.tensor import Tensor
+from ...core.arrays.devices import backend_of
+from ...core.arrays.dtypes import FLOATING
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor
 from ..table.arguments import dimension
 from ..table.registry import operator
 

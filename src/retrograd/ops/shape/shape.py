@@ -11,14 +11,14 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ...core.devices import backend_of
-from ...core.dtypes import DType, as_dtype
+from ...core.arrays.devices import backend_of
+from ...core.arrays.dtypes import DType, as_dtype
 from ...core.errors import InvalidValue, describe, operator_error
-from ...core.graph import NOTHING, Node, new_node, next_sequence
-from ...core.modes import modes, unrecorded, watchers
-from ...core.primitive import Primitive, apply, operand, select_plan
-from ...core.storage import share, shares_memory
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.modes import modes, unrecorded, watchers
+from ...core.graph.nodes import NOTHING, Node, new_node, next_sequence
+from ...core.graph.primitive import Primitive, apply, operand, select_plan
+from ...core.tensor.storage import share, shares_memory
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..table import batching
 from ..table.arguments import dimension, dimensions, integers, only_keyword, tensor_list
 from ..table.registry import operator

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...core.devices import all_examples, array_module, backend_of
+from ...core.arrays.devices import all_examples, array_module, backend_of
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply, operand
-from ...core.storage import byte_span
-from ...core.tensor import Tensor
+from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor.storage import byte_span
+from ...core.tensor.tensor import Tensor
 from ..indexing.indexing import GETITEM
 from ..table import batching
 from ..table.arguments import dimension, dimensions, integer, integers
@@ -17,7 +17,7 @@ from ..table.types import Size
 from .shape import apply_view, flatten
 
 if TYPE_CHECKING:
-    from ...core.batching import Call
+    from ...core.mapping.batching import Call
 
 
 def _start(start: int | Tensor) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from operator import index as as_integer
 from typing import Any
 
-from ...core.dtypes import FLOATING, INEXACT, DType
+from ...core.arrays.dtypes import FLOATING, INEXACT, DType
+from ...core.arrays.python_numbers import converted
 from ...core.errors import describe
-from ...core.numbers import converted
-from ...core.primitive import operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import operand
+from ...core.tensor.tensor import Tensor
 from .types import Number, Operand
 
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ...core.devices import array_module, is_array
-from ...core.modes import modes, on_level
-from ...core.tensor import Tensor, new_tensor
+from ...core.arrays.devices import array_module, is_array
+from ...core.graph.modes import modes, on_level
+from ...core.tensor.tensor import Tensor, new_tensor
 
 if TYPE_CHECKING:
-    from ...core.batching import Call, Level
+    from ...core.mapping.batching import Call, Level
 
 Rule = Callable[[Any], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -44,7 +44,7 @@ def takes_rows(function: Function) -> Function:
     def called(x: Any, *args: Any) -> Any:
         if modes.level is None:
             return function(x, *args)
-        from ...core.batched import Batched  # loaded with vmap
+        from ...core.mapping.batched import Batched  # loaded with vmap
 
         if type(x) is not Batched:
             return function(x, *args)
@@ -63,7 +63,7 @@ def takes_rows(function: Function) -> Function:
 
 def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The results of ``function`` on each example of ``level``, as Tensors of that level."""
-    from ...core.batched import Batched  # loaded with vmap
+    from ...core.mapping.batched import Batched  # loaded with vmap
 
     def example(x: Any, index: int) -> Any:
         array = x.array if isinstance(x, Tensor) else x

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.layout import memory_order
+from ...core.arrays.layout import memory_order
 
 BLOCK = 16384
 

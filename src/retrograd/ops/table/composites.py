@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ...core.backward import as_array, differentiate
-from ...core.graph import NOTHING, edge_of, new_node
-from ...core.modes import enable_grad, modes
-from ...core.primitive import Primitive, apply1, select_plan
-from ...core.tensor import Tensor, new_tensor
+from ...core.graph.backward import as_array, differentiate
+from ...core.graph.modes import enable_grad, modes
+from ...core.graph.nodes import NOTHING, edge_of, new_node
+from ...core.graph.primitive import Primitive, apply1, select_plan
+from ...core.tensor.tensor import Tensor, new_tensor
 from .elementwise import IDENTITY
 
 

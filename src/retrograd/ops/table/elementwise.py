@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.plan import Rule
-from ...core.primitive import Primitive
+from ...core.graph.plan import Rule
+from ...core.graph.primitive import Primitive
 from ...kernels import at_first_use
 
 
@@ -41,8 +41,8 @@ def elementwise(
 
 def _share(primitive: Primitive, forward: Any, compiled: str, products: bool) -> None:
     """Let large arrays be worked on by all threads. Programs that have none never ask how large theirs are."""
-    from ...kernels.parts import by_parts, writing
-    from ...kernels.ufuncs import applied, spread
+    from ...kernels.chunked import by_parts, writing
+    from ...kernels.loops.elements.ufuncs import applied, spread
 
     if isinstance(primitive.write, partial):
         primitive.write = partial(lambda ufunc, out, *arrays: applied(ufunc, arrays, out, "unsafe"), forward)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import ZEROS as ZEROS
-from ...core.primitive import Primitive
+from ...core.graph.primitive import ZEROS as ZEROS
+from ...core.graph.primitive import Primitive
 from ...kernels import SLOW, USEFUL, mapped
-from ...kernels.elementwise import chosen, kept
+from ...kernels.loops.elements.elementwise import chosen, kept
 
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 

@@ -11,9 +11,9 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from ...core.errors import describe
-from ...core.mutation import apply_inplace
-from ...core.primitive import Primitive, apply2, is_operand
-from ...core.tensor import Tensor
+from ...core.graph.primitive import Primitive, apply2, is_operand
+from ...core.tensor.mutation import apply_inplace
+from ...core.tensor.tensor import Tensor
 from .types import Operand
 
 Method = TypeVar("Method", bound=Callable[..., Tensor])

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, TypeVar
 
-from ...core.dtypes import can_cast
+from ...core.arrays.dtypes import can_cast
 from ...core.errors import GuardError, describe
-from ...core.fallback import legacy_call
-from ...core.modes import modes, watchers
-from ...core.mutation import COPY, apply_inplace, check_writable
-from ...core.observers import Given
-from ...core.primitive import Primitive
-from ...core.tensor import Tensor
+from ...core.graph.modes import modes, watchers
+from ...core.graph.observers import Given
+from ...core.graph.primitive import Primitive
+from ...core.missing_names import legacy_call
+from ...core.tensor.mutation import COPY, apply_inplace, check_writable
+from ...core.tensor.tensor import Tensor
 from .arguments import dimension
 from .errors import failure
 

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ...core.devices import Device
-from ...core.tensor import Tensor
+from ...core.arrays.devices import Device
+from ...core.tensor.tensor import Tensor
 
 Number: TypeAlias = bool | int | float | complex
 

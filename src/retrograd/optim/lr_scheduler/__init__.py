@@ -6,7 +6,7 @@ may change it side by side. The others compute it from the learning rate at the 
 
 from typing import TYPE_CHECKING
 
-from ...core.fallback import legacy_names
+from ...core.missing_names import legacy_names
 from .base import LRScheduler as LRScheduler
 from .combined import ChainedScheduler as ChainedScheduler
 from .combined import SequentialLR as SequentialLR

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from ...core.modes import modes
-from ...core.tensor import Tensor
+from ...core.graph.modes import modes
+from ...core.tensor.tensor import Tensor
 from ..hyperparameters import number
 from ..optimizer import Optimizer
 

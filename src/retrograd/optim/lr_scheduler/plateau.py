@@ -6,7 +6,7 @@ import math
 import warnings
 from typing import SupportsFloat
 
-from ...core.tensor import Tensor
+from ...core.tensor.tensor import Tensor
 from ..hyperparameters import number
 from ..optimizer import Optimizer
 from .base import EPOCH_IS_DEPRECATED, LRScheduler, assign, checked_optimizer, per_group, rates_of

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ....core.dtypes import float32
-from ....core.mutation import COPY, apply_inplace
-from ....core.numbers import converted
-from ....core.primitive import Primitive, apply, apply1
-from ....core.tensor import Tensor
+from ....core.arrays.dtypes import float32
+from ....core.arrays.python_numbers import converted
+from ....core.graph.primitive import Primitive, apply, apply1
+from ....core.tensor.mutation import COPY, apply_inplace
+from ....core.tensor.tensor import Tensor
 from ...table.arguments import floating_operand
 from ...table.types import Number, Operand
 

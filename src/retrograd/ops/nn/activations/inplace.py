@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....core.tensor import Tensor
+from ....core.tensor.tensor import Tensor
 from ...table.registry import operator
 from .piecewise import _threshold
 from .rectifiers import _celu, _relu, _selu, elu, hardtanh, leaky_relu

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays.python_numbers import converted
 from ....core.errors import describe
-from ....core.mutation import apply_inplace
-from ....core.numbers import converted
-from ....core.primitive import apply, operand
-from ....core.tensor import Tensor
-from ....kernels.elementwise import in_one_pass
+from ....core.graph.primitive import apply, operand
+from ....core.tensor.mutation import apply_inplace
+from ....core.tensor.tensor import Tensor
+from ....kernels.loops.elements.elementwise import in_one_pass
 from ...table.arguments import floating_operand, number
 from ...table.blocks import in_single
 from ...table.elementwise import elementwise, unary

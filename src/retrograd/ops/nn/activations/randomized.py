@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ....core.devices import array_module
-from ....core.dtypes import FLOATING
+from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
-from ....core.mutation import apply_inplace
-from ....core.primitive import apply, operand
-from ....core.tensor import Tensor
+from ....core.graph.primitive import apply, operand
+from ....core.tensor.mutation import apply_inplace
+from ....core.tensor.tensor import Tensor
 from ...make.random_arrays import uniform
 from ...table.elementwise import elementwise
 from ...table.registry import operator

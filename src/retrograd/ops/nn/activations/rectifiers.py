@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ....core.dtypes import FLOATING
+from ....core.arrays.dtypes import FLOATING
+from ....core.arrays.python_numbers import converted
 from ....core.errors import InvalidValue
-from ....core.mutation import apply_inplace
-from ....core.numbers import converted
-from ....core.primitive import apply, apply1, operand
-from ....core.tensor import Tensor
+from ....core.graph.primitive import apply, apply1, operand
+from ....core.tensor.mutation import apply_inplace
+from ....core.tensor.tensor import Tensor
 from ....kernels import SLOW, mapped
-from ....kernels.elementwise import in_one_pass
+from ....kernels.loops.elements.elementwise import in_one_pass
 from ...math.exponential import EXP
 from ...table.arguments import number
 from ...table.elementwise import elementwise, unary

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ....core.dtypes import FLOATING, float32
-from ....core.mutation import apply_inplace
-from ....core.primitive import apply1, apply2, operand
-from ....core.tensor import Tensor
+from ....core.arrays.dtypes import FLOATING, float32
+from ....core.graph.primitive import apply1, apply2, operand
+from ....core.tensor.mutation import apply_inplace
+from ....core.tensor.tensor import Tensor
 from ....kernels import SEVERAL, mapped
 from ...math.arithmetic import ABS, MUL, SUB
-from ...math.error_function import ERF
 from ...math.exponential import EXP, SIGMOID
+from ...math.special.error_function import ERF
 from ...math.trigonometric import TANH
 from ...shape.joining import SPLIT
 from ...shape.shape import apply_views

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from ....core.dtypes import FLOATING, DType, bool_
+from ....core.arrays.dtypes import FLOATING, DType, bool_
 from ....core.errors import describe
-from ....core.primitive import operand
-from ....core.tensor import Tensor
-from ...linear.affine import linear
+from ....core.graph.primitive import operand
+from ....core.tensor.tensor import Tensor
+from ...linear.products.affine import linear
 from ...shape.joining import cat
 from ...table.registry import operator
 from ...table.types import Operand

@@ -20,23 +20,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from ....core.backward import unbroadcast
-from ....core.devices import array_module
-from ....core.dtypes import FLOATING, bool_
+from ....core.arrays.adjacent import like_slices
+from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import FLOATING, bool_
+from ....core.arrays.layout import broadcast_shapes
 from ....core.errors import describe
-from ....core.layout import broadcast_shapes
-from ....core.primitive import Primitive, apply, operand
-from ....core.slices import like_slices
-from ....core.tensor import Tensor, new_tensor
-from ....kernels.results import empty, empty_like
-from ....kernels.sequences import attention as loops
+from ....core.graph.backward import unbroadcast
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels.loops.sequences import attention as loops
+from ....kernels.runtime.result_arrays import empty, empty_like
 from ...make.random import rand
 from ...table.batching import aligned
 from ...table.composites import raw, second_order, where_needed
 from ...table.registry import operator
 
 if TYPE_CHECKING:
-    from ....core.batching import Call
+    from ....core.mapping.batching import Call
 
 BLOCK_ROWS = 128
 

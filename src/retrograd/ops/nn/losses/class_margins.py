@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....core.devices import all_examples, array_module, extent, lie_within
+from ....core.arrays.devices import all_examples, array_module, extent, lie_within
+from ....core.arrays.summation import accurate_sum
 from ....core.errors import InvalidValue, describe
-from ....core.primitive import Primitive, apply, operand
-from ....core.summation import accurate_sum
-from ....core.tensor import Tensor, new_tensor
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.arguments import floating_operand
 from ...table.batching import fold, folded_array, unfold
 from ...table.registry import operator
@@ -24,7 +24,7 @@ from .classes import at_classes, read_weights
 from .reduction import reduced, reduced_array, reduction_of
 
 if TYPE_CHECKING:
-    from ....core.batching import Call
+    from ....core.mapping.batching import Call
 
 
 def _rows(hinge: Any, slopes: Any, weight: Any, reduction: str) -> tuple[Any, Any]:

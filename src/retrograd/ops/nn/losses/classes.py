@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from ....core.devices import all_examples, array_module, extent, is_array, lie_within
-from ....core.dtypes import FLOATING, int64
+from ....core.arrays.devices import all_examples, array_module, extent, is_array, lie_within
+from ....core.arrays.dtypes import FLOATING, int64
+from ....core.arrays.layout import row_major
+from ....core.arrays.summation import LONG, accurate_sum, total_of
 from ....core.errors import InvalidValue, describe
-from ....core.layout import row_major
-from ....core.primitive import Primitive, apply, operand
-from ....core.storage import Storage, storage_of
-from ....core.summation import LONG, accurate_sum, total_of
-from ....core.tensor import Tensor, new_tensor
-from ....kernels.sequences import lookups
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.storage import Storage, storage_of
+from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels.loops.sequences import lookups
 from ...indexing.selection import where
 from ...table.arguments import floating_operand
 from ...table.batching import composed, fold, folded_array, unfold
@@ -31,7 +31,7 @@ from ...table.types import Operand
 from .reduction import reduced, reduction_of
 
 if TYPE_CHECKING:
-    from ....core.batching import Call
+    from ....core.mapping.batching import Call
 
 
 ONE = 1  # the class weight where none is given

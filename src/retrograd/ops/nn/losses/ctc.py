@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ....core.devices import all_examples, array_module, extent, lie_within
-from ....core.dtypes import FLOATING
+from ....core.arrays.devices import all_examples, array_module, extent, lie_within
+from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
-from ....core.primitive import Primitive, apply, operand
-from ....core.tensor import Tensor, new_tensor
-from ....kernels.sequences import alignments
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels.loops.sequences import alignments
 from ...indexing.selection import where
 from ...shape.joining import cat, stack
 from ...table.arguments import integers
@@ -33,7 +33,7 @@ from ...table.types import Operand
 from .reduction import reduction_of
 
 if TYPE_CHECKING:
-    from ....core.batching import Call
+    from ....core.mapping.batching import Call
 
 
 class Alignment(NamedTuple):

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import all_examples
+from ....core.arrays.devices import all_examples
 from ....core.errors import InvalidValue, describe
-from ....core.primitive import Primitive, apply, apply1, operand
-from ....core.tensor import Tensor
-from ....kernels import elementwise
+from ....core.graph.primitive import Primitive, apply, apply1, operand
+from ....core.tensor.tensor import Tensor
+from ....kernels.loops.elements import elementwise
 from ...math.exponential import SIGMOID
 from ...table.arguments import floating_operand
 from ...table.batching import summed_up

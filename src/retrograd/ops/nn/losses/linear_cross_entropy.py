@@ -6,9 +6,9 @@ from math import prod
 from typing import Any
 
 from ....core.errors import describe
-from ....core.primitive import operand
-from ....core.tensor import Tensor
-from ...linear.affine import linear
+from ....core.graph.primitive import operand
+from ....core.tensor.tensor import Tensor
+from ...linear.products.affine import linear
 from ...table.registry import operator
 from .classes import cross_entropy
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays.layout import broadcast_shapes
 from ....core.errors import InvalidValue, describe
-from ....core.layout import broadcast_shapes
-from ....core.primitive import Primitive, apply, operand
-from ....core.tensor import Tensor, new_tensor
-from ....kernels import elementwise
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels.loops.elements import elementwise
 from ...math.exponential import SIGMOID
 from ...table.arguments import floating_operand
 from ...table.batching import summed_up

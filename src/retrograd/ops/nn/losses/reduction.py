@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays.summation import total_of
 from ....core.errors import InvalidValue
-from ....core.summation import total_of
-from ....core.tensor import Tensor
+from ....core.tensor.tensor import Tensor
 from ...reduce.common import divided
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import all_examples, array_module
-from ....core.dtypes import FLOATING
+from ....core.arrays.devices import all_examples, array_module
+from ....core.arrays.dtypes import FLOATING
+from ....core.arrays.layout import broadcast_shapes
 from ....core.errors import InvalidValue, describe
-from ....core.layout import broadcast_shapes
-from ....core.primitive import Primitive, apply, operand
-from ....core.tensor import Tensor, new_tensor
-from ....kernels import elementwise
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels.loops.elements import elementwise
 from ...table.batching import summed_up
 from ...table.composites import raw
 from ...table.masks import KEEP

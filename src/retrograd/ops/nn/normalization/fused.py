@@ -19,21 +19,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from ....core.backward import unbroadcast
-from ....core.devices import all_examples, array_module
-from ....core.layout import row_major
-from ....core.modes import modes
-from ....core.primitive import Primitive
-from ....core.summation import accurate_sum
-from ....core.tensor import Tensor, new_tensor
+from ....core.arrays.devices import all_examples, array_module
+from ....core.arrays.layout import row_major
+from ....core.arrays.summation import accurate_sum
+from ....core.graph.backward import unbroadcast
+from ....core.graph.modes import modes
+from ....core.graph.primitive import Primitive
+from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import SEVERAL, takes
-from ....kernels.statistics import norms
+from ....kernels.loops.statistics import norms
 from ...reduce.common import count
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
 
 if TYPE_CHECKING:
-    from ....core.batching import Call
+    from ....core.mapping.batching import Call
 
 
 class Layout(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....core.backward import unbroadcast
-from ....core.primitive import Primitive
+from ....core.graph.backward import unbroadcast
+from ....core.graph.primitive import Primitive
 from ...math.arithmetic import ADD, MUL
 from ...math.powers import RSQRT
 from ...table.batching import composed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from ....core.errors import InvalidValue, describe
-from ....core.fallback import legacy_call
-from ....core.primitive import apply, operand
-from ....core.tensor import Tensor
+from ....core.graph.primitive import apply, operand
+from ....core.missing_names import legacy_call
+from ....core.tensor.tensor import Tensor
 from ...table.arguments import dimension, integer
 from ...table.registry import operator
 from ...table.types import Dims

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import array_module
-from ....core.dtypes import float32, precision
+from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import float32, precision
+from ....core.arrays.fp_warnings import silently
+from ....core.arrays.summation import accurate_sum
 from ....core.errors import InvalidValue, describe
-from ....core.modes import modes, watchers
-from ....core.mutation import apply_inplace, memory_of_its_own
-from ....core.primitive import apply, operand
-from ....core.quiet import silently
-from ....core.summation import accurate_sum
-from ....core.tensor import Tensor, new_tensor
-from ....core.tracing import whole
+from ....core.graph.modes import modes, watchers
+from ....core.graph.primitive import apply, operand
+from ....core.opaque_calls import whole
+from ....core.tensor.mutation import apply_inplace, memory_of_its_own
+from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import SEVERAL, takes
-from ....kernels.statistics import norms
+from ....kernels.loops.statistics import norms
 from ...math.arithmetic import ADD, MUL
 from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number

@@ -9,12 +9,12 @@ from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from ....core.devices import array_module
+from ....core.arrays.devices import array_module
 from ....core.errors import describe
-from ....core.primitive import apply
-from ....core.tensor import Tensor
-from ....kernels.images import pooling
-from ....kernels.images.pooling import TABLED
+from ....core.graph.primitive import apply
+from ....core.tensor.tensor import Tensor
+from ....kernels.loops.images import pooling
+from ....kernels.loops.images.pooling import TABLED
 from ...table.arguments import floating_operand
 from ...table.batching import takes_rows
 from ...table.registry import operator

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import array_module
-from ....core.dtypes import FLOATING
+from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
-from ....core.primitive import Primitive, apply
-from ....core.tensor import Tensor
-from ....kernels.images import pooling
+from ....core.graph.primitive import Primitive, apply
+from ....core.tensor.tensor import Tensor
+from ....kernels.loops.images import pooling
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....core.devices import array_module
-from ....core.dtypes import FLOATING
+from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
-from ....core.primitive import Primitive, apply, operand
-from ....core.tensor import Tensor, new_tensor
-from ....kernels.images import pooling
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels.loops.images import pooling
 from ...make.random_arrays import uniform
 from ...table.arguments import floating_operand, integers
 from ...table.batching import folded

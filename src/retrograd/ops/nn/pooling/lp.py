@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import inf, prod
 
-from ....core.primitive import operand
-from ....core.tensor import Tensor, new_tensor
+from ....core.graph.primitive import operand
+from ....core.tensor.tensor import Tensor, new_tensor
 from ...indexing.selection import where
 from ...table.registry import operator
 from ...table.types import Size

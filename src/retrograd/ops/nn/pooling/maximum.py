@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from ....core.devices import array_module
-from ....core.dtypes import FLOATING
+from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
-from ....core.modes import modes
-from ....core.primitive import Primitive, apply
-from ....core.tensor import Tensor, new_tensor
-from ....kernels.images import pooling
+from ....core.graph.modes import modes
+from ....core.graph.primitive import Primitive, apply
+from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels.loops.images import pooling
 from ...table.batching import folded, takes_rows
 from ...table.registry import operator
 from ...table.types import Size
@@ -28,7 +28,7 @@ from .places import READ_AT
 from .sliding import along, real_operand, sliding_windows
 
 if TYPE_CHECKING:
-    from ....core.batching import Call
+    from ....core.mapping.batching import Call
 
 
 class MaxPool(NamedTuple):

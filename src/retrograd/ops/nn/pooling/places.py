@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ....core.devices import array_module
-from ....core.primitive import Primitive
+from ....core.arrays.devices import array_module
+from ....core.graph.primitive import Primitive
 from ...table.batching import folded
 from ..spatial.windows import Ints
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ....core.errors import describe
-from ....core.primitive import operand
-from ....core.tensor import Tensor
+from ....core.graph.primitive import operand
+from ....core.tensor.tensor import Tensor
 from ...table.types import Operand, Size
 from ..spatial.windows import Ints, Window, per_axis
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ....core.summation import accurate_sum, small_sum
-from ....kernels.images.pooling import TABLED
+from ....core.arrays.summation import accurate_sum, small_sum
+from ....kernels.loops.images.pooling import TABLED
 from ..spatial.windows import Ints, Window, axis_taps
 
 

@@ -7,10 +7,10 @@ from math import prod
 
 import numpy as np
 
-from ....core.devices import all_examples
+from ....core.arrays.devices import all_examples
 from ....core.errors import InvalidValue, describe
-from ....core.primitive import apply, operand
-from ....core.tensor import Tensor
+from ....core.graph.primitive import apply, operand
+from ....core.tensor.tensor import Tensor
 from ...table.arguments import floating_operand
 from ...table.registry import operator
 from ...table.types import Size

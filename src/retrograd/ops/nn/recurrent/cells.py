@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....core.errors import describe
-from ....core.primitive import operand
-from ....core.tensor import Tensor
+from ....core.graph.primitive import operand
+from ....core.tensor.tensor import Tensor
 from ...table.registry import operator
 from ...table.types import Operand
 from .gru import gru_layer

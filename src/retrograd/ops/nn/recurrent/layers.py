@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ....core.dtypes import FLOATING
+from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
-from ....core.primitive import operand
-from ....core.tensor import Tensor
+from ....core.graph.primitive import operand
+from ....core.tensor.tensor import Tensor
 from ...shape.joining import cat, stack
 from ...table.arguments import tensor_list
 from ...table.registry import operator

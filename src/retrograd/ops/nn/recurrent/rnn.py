@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ....core.primitive import Primitive, apply
-from ....core.tensor import Tensor
-from ....kernels.results import empty
-from ....kernels.sequences import recurrent as loops
-from ...linear.affine import linear
+from ....core.graph.primitive import Primitive, apply
+from ....core.tensor.tensor import Tensor
+from ....kernels.loops.sequences import recurrent as loops
+from ....kernels.runtime.result_arrays import empty
+from ...linear.products.affine import linear
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
 from .steps import (

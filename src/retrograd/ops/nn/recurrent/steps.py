@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ....core.devices import array_module
-from ....core.summation import accurate_sum
-from ....core.tensor import Tensor
-from ....kernels.matrices.products import dot
-from ....kernels.results import empty
+from ....core.arrays.devices import array_module
+from ....core.arrays.summation import accurate_sum
+from ....core.tensor.tensor import Tensor
+from ....kernels.loops.matrices.products import dot
+from ....kernels.runtime.result_arrays import empty
 from ...linear.matrices import as_rows
 from ...shape.joining import stack
 

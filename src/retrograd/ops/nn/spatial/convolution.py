@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.errors import describe
-from ....core.primitive import Primitive, apply, operand
-from ....core.tensor import Tensor
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor
 from ...table.registry import operator
 from ...table.types import Operand, Size
 from .convolution_primitives import CONV, CONV_BIAS, CONV_TRANSPOSE, CONV_TRANSPOSE_BIAS

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from ....core.devices import array_module
-from ....core.primitive import Primitive
+from ....core.arrays.devices import array_module
+from ....core.graph.primitive import Primitive
 from ....kernels import takes
-from ....kernels.images import convolution
-from ....kernels.matrices.products import dot
-from ....kernels.statistics import norms
+from ....kernels.loops.images import convolution
+from ....kernels.loops.matrices.products import dot
+from ....kernels.loops.statistics import norms
 from ...table.batching import fold, unfold
 from .windows import Window, gather_windows, scatter_windows
 
 if TYPE_CHECKING:
-    from ....core.batching import Call
+    from ....core.mapping.batching import Call
 
 FEW = 1 << 14  # numbers in all columns up to which a table of places is the fastest way to them
 NARROW, WEIGHTY = 256, 512  # windows of all images at most, and numbers of the weight for each, for one product of all

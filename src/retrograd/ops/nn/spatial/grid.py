@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import array_module
-from ....core.dtypes import FLOATING
+from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
-from ....core.primitive import apply, operand
-from ....core.tensor import Tensor, new_tensor
+from ....core.graph.primitive import apply, operand
+from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.registry import operator
 from .sampling import SAMPLE, Way
 from .windows import Ints

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ....core.dtypes import FLOATING, DType
+from ....core.arrays.dtypes import FLOATING, DType
 from ....core.errors import InvalidValue, describe
-from ....core.primitive import apply, operand
-from ....core.tensor import Tensor, new_tensor
+from ....core.graph.primitive import apply, operand
+from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.arguments import number
 from ...table.registry import operator
 from ...table.types import Size

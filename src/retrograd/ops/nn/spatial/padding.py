@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....core.devices import array_module
+from ....core.arrays.devices import array_module
+from ....core.arrays.layout import row_major
+from ....core.arrays.python_numbers import converted
 from ....core.errors import describe
-from ....core.layout import row_major
-from ....core.numbers import converted
-from ....core.primitive import Primitive, apply, operand
-from ....core.tensor import Tensor
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor
 from ...indexing.indexing import GETITEM
 from ...table.arguments import integers, number
 from ...table.registry import operator
 from ...table.types import Number, Size
 
 if TYPE_CHECKING:
-    from ....core.batching import Call
+    from ....core.mapping.batching import Call
 
 Widths = tuple[tuple[int, int], ...]
 

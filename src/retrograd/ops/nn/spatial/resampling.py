@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import array_module
-from ....core.primitive import Primitive
-from ....kernels.images import resampling
+from ....core.arrays.devices import array_module
+from ....core.graph.primitive import Primitive
+from ....kernels.loops.images import resampling
 from ...table.batching import folded
 
 DENSE = 1 << 18  # elements up to which a map along an axis is applied as a matrix: BLAS beats gathering

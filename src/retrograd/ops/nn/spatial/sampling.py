@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....core.devices import array_module
-from ....core.primitive import Primitive
-from ....core.tensor import Tensor, new_tensor
-from ....kernels.images import sampling
+from ....core.arrays.devices import array_module
+from ....core.graph.primitive import Primitive
+from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels.loops.images import sampling
 from ...indexing.gather import gather
 from ...table.batching import folded
 from ...table.composites import raw, second_order

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ....core.devices import array_module
+from ....core.arrays.devices import array_module
 from ....core.errors import describe
-from ....core.primitive import Primitive, apply, operand
-from ....core.tensor import Tensor
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size

@@ -13,7 +13,7 @@ from operator import index as as_integer
 from typing import Any
 
 from ....core.errors import describe
-from ....core.tensor import Tensor
+from ....core.tensor.tensor import Tensor
 from ...table.types import Size
 
 Ints = tuple[int, ...]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...._generated import toplevel as ops
-from ....core.devices import backend_of
-from ....core.tensor import Tensor, new_tensor
+from ....core.arrays.devices import backend_of
+from ....core.tensor.tensor import Tensor, new_tensor
 from ..arguments import only, tensors
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...._generated import fft
-from ....core.tensor import Tensor
+from ....core.tensor.tensor import Tensor
 from ..arguments import Rules, floating, tensor
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...._generated import linalg
 from ...._generated import toplevel as ops
-from ....core.tensor import Tensor
-from ...linear.eigen import EigResult
+from ....core.tensor.tensor import Tensor
+from ...linear.decompositions.eigen import EigResult
 from ..arguments import Rules, alike, flat, floating, only, tensor, tensors
 
 

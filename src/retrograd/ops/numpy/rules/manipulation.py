@@ -11,7 +11,7 @@ import numpy as np
 from ...._generated import functional
 from ...._generated import toplevel as ops
 from ....core.errors import InvalidValue, describe
-from ....core.tensor import Tensor
+from ....core.tensor.tensor import Tensor
 from ...table.arguments import dimension
 from ..arguments import Arrays, Rules, alike, axes_of, flat, only, tensor, tensors, unwrapped
 from .selection import take

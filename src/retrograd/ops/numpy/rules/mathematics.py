@@ -9,9 +9,9 @@ import numpy as np
 
 from ...._generated import functional
 from ...._generated import toplevel as ops
-from ....core.devices import array_module
-from ....core.primitive import ZEROS, apply1
-from ....core.tensor import Tensor, new_tensor
+from ....core.arrays.devices import array_module
+from ....core.graph.primitive import ZEROS, apply1
+from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.arguments import dimension
 from ...table.elementwise import unary
 from ...table.masks import zero_rule

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...._generated import toplevel as ops
-from ....core.dtypes import INEXACT
-from ....core.tensor import Tensor
+from ....core.arrays.dtypes import INEXACT
+from ....core.tensor.tensor import Tensor
 from ..arguments import Rules, axes_of, floating, tensor, tensors
 from . import statistics
 from .mathematics import scan

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...._generated import toplevel as ops
-from ....core.tensor import Tensor
+from ....core.tensor.tensor import Tensor
 from ...table.arguments import dimension
 from ..arguments import Arrays, Rules, axes_of, tensor
 

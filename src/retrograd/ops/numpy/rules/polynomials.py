@@ -10,7 +10,7 @@ import numpy as np
 from ...._generated import functional, linalg
 from ...._generated import toplevel as ops
 from ....core.errors import describe
-from ....core.tensor import Tensor
+from ....core.tensor.tensor import Tensor
 from ..arguments import Rules, alike, axes_of, doubles, flat, floating, in_double, only, tensor, tensors
 from .linear_algebra import eigenvalues
 from .mathematics import convolve

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...._generated import toplevel as ops
-from ....core.devices import backend_of
+from ....core.arrays.devices import backend_of
 from ....core.errors import InvalidValue
-from ....core.tensor import Tensor, new_tensor
+from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.arguments import integer
 from ..arguments import Rules, alike, doubles, floating
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...._generated import toplevel as ops
-from ....core.devices import array_module
-from ....core.tensor import Tensor
+from ....core.arrays.devices import array_module
+from ....core.tensor.tensor import Tensor
 from ..arguments import Rules, alike, only, tensor, tensors, wrapped
 from .selection import take
 

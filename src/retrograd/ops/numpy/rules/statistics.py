@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...._generated import toplevel as ops
-from ....core.devices import array_module
-from ....core.dtypes import INEXACT
-from ....core.primitive import operand
-from ....core.tensor import Tensor, new_tensor
+from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import INEXACT
+from ....core.graph.primitive import operand
+from ....core.tensor.tensor import Tensor, new_tensor
 from ...reduce.common import reduce_
 from ...reduce.extremes import AMAX, AMIN
 from ..arguments import Rules, axes_of, floating, in_double, only, tensor, tensors, unwrapped

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...._generated import toplevel as ops
 from ....core.errors import describe
-from ....core.tensor import Tensor
+from ....core.tensor.tensor import Tensor
 from ...table.arguments import dimension
 from ..arguments import Rules, tensor, tensors, unwrapped
 

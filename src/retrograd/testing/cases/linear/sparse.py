@@ -9,7 +9,7 @@ import numpy as np
 
 from ...case import Call, Case
 from ..shape.shape import integers, normals
-from .inverses import Function
+from .solving.inverses import Function
 
 AT = integers([0, 2, 0, 1, 2], [1, 0, 1, 3, 2])  # one coordinate twice
 

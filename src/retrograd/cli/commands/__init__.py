@@ -1,0 +1,1 @@
+"""One module per command of ``retrograd``; each registers itself with ``cli/application``."""

@@ -1,0 +1,163 @@
+"""`retrograd check`: the gradients of every operator against central differences, and its other transforms."""
+
+import argparse
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from retrograd.ops.table.registry import OPERATORS
+from retrograd.testing import harness, mapping
+from retrograd.testing.case import Case
+from retrograd.testing.cases import all_cases
+
+from ..console import ProgressLine, Table, UserError, print_table
+
+# Fewer rows and columns of large Jacobians than the tests compare, so that a check of all takes seconds.
+MOST_ROWS = 8
+
+# By column of the table: the harness's check, and how many times an operator must be differentiable for it.
+CHECKS: dict[str, tuple[Callable[..., float], int]] = {
+    "max difference": (partial(harness.check_gradient, most=MOST_ROWS), 1),
+    "second order": (partial(harness.check_second_order, most=MOST_ROWS), 2),
+    "forward mode": (harness.check_forward_mode, 1),
+    "vmap": (mapping.check_vmap, 0),
+}
+
+# An operator whose optional library is absent is not wrong.
+MISSING = re.compile(r"retrograd\[\w+\]")
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "check",
+        help="check the gradients of every operator",
+        description="Compare gradients with central differences, forward mode with reverse, and vmap with a loop. The "
+        "differences shown are relative. Without names the table has a row for each family of operators. The exit code "
+        "is 1 when an operator fails.",
+    )
+    parser.add_argument(
+        "operators",
+        nargs="*",
+        metavar="OPERATOR",
+        help="a name such as 'gelu' or 'linalg.inv', a namespace such as 'fft', or a family (default: all)",
+    )
+    parser.add_argument("--order", type=int, choices=(1, 2), default=2, help="the highest order to check (default: 2)")
+    parser.add_argument("--failed-only", action="store_true", help="leave the operators that pass out of the table")
+    parser.add_argument("-v", "--verbose", action="store_true", help="a row for each operator")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    cases = chosen_cases(options.operators)
+    results = []
+    with ProgressLine("operator", len(cases)) as progress:
+        for count, case in enumerate(cases, start=1):
+            results.append(check(case, options.order))
+            progress.update(count)
+    if options.verbose or options.operators or options.failed_only:
+        shown = [result for result in results if result.findings or not options.failed_only]
+        if shown:
+            print_table(Table("Gradients", ["operator", "calls", *CHECKS, "passed"], [row(r) for r in shown]))
+    else:
+        families = {family(result.case): None for result in results}
+        rows = [family_row(name, [r for r in results if family(r.case) == name]) for name in sorted(families)]
+        print_table(Table("Gradients", ["family", "operators", *CHECKS, "passed"], rows))
+    for result in results:
+        for name, finding in result.findings.items():
+            print(f"{result.case.name}, {name}: {finding}")
+    for name in CHECKS:
+        errors = [result.errors[name] for result in results if name in result.errors]
+        print(f"{name}: {max(errors, default=0.0):.1e} at most, over {len(errors)} operators")
+    failed = sum(bool(result.findings) for result in results)
+    skipped = sum(bool(result.missing) for result in results)
+    note = f", {skipped} need an extra that is not installed" if skipped else ""
+    print(f"{len(results) - failed - skipped} of {len(results)} operators passed{note}")
+    return 1 if failed else 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """An operator's case and its calls, by check the largest relative error, and by failed check what was found."""
+
+    case: Case
+    calls: int
+    errors: dict[str, float]
+    findings: dict[str, str]
+    missing: str = ""  # the extra without which the operator does not run here
+
+
+def row(result: Result) -> list[str]:
+    passed = "no" if result.findings else f"needs {result.missing}" if result.missing else "yes"
+    return [result.case.name, str(result.calls), *(cell([result], name) for name in CHECKS), passed]
+
+
+def family_row(name: str, results: Sequence[Result]) -> list[str]:
+    passed = sum(not result.findings and not result.missing for result in results)
+    count = str(len(results))
+    return [name, count, *(cell(results, name) for name in CHECKS), f"{passed} of {count}"]
+
+
+def cell(results: Sequence[Result], name: str) -> str:
+    """The largest error of a check."""
+    if any(name in result.findings for result in results):
+        return "FAILED"
+    errors = [result.errors[name] for result in results if name in result.errors]
+    return f"{max(errors):.1e}" if errors else "-"
+
+
+def check(case: Case, highest: int = 2) -> Result:
+    """Run every check that the operator's order and the highest wanted one allow."""
+    result = Result(case, sum(1 for _ in case.calls(np.random.default_rng(0))), {}, {})
+    for name, (function, order) in CHECKS.items():
+        if min(case.order, highest) < order:
+            continue
+        try:
+            result.errors[name] = function(OPERATORS[case.name], case)
+        except AssertionError as error:
+            result.findings[name] = str(error)
+        except Exception as error:  # whatever an operator raises is a finding about it, not the end of the check
+            extra = MISSING.search(str(error))
+            if extra:
+                return replace(result, missing=extra[0])
+            result.findings[name] = f"{type(error).__name__}: {error}"
+    return result
+
+
+def family(case: Case) -> str:
+    """The module that the operator is defined in."""
+    return OPERATORS[case.name].function.__module__.rpartition(".")[2]
+
+
+def chosen_cases(names: Sequence[str]) -> list[Case]:
+    """The cases of what is named, or all; UserError for a name that nothing has.
+
+    A name is an operator's, with its namespace or without, or a namespace's or a family's.
+    """
+    cases = sorted(all_cases(), key=lambda case: case.name)
+    if not names:
+        return cases
+    named: dict[str, dict[str, Case]] = {}
+    # The later key wins: a full name before a namespace ('fft' is both), that before a last part and a family.
+    for key in (
+        family,
+        lambda case: OPERATORS[case.name].name,
+        lambda case: OPERATORS[case.name].namespace,
+        lambda case: case.name,
+    ):
+        groups: dict[str, dict[str, Case]] = {}
+        for case in cases:
+            groups.setdefault(key(case), {})[case.name] = case
+        named |= groups
+    named.pop("", None)
+    chosen: dict[str, Case] = {}
+    for name in names:
+        if name not in named:
+            near = difflib.get_close_matches(name, named, n=1)
+            raise UserError(f"no operator is called {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        chosen |= named[name]
+    return sorted(chosen.values(), key=lambda case: case.name)

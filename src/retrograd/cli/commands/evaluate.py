@@ -1,0 +1,34 @@
+"""`retrograd evaluate CHECKPOINT`: a trained model's loss and accuracy on the data it was not trained on."""
+
+import argparse
+from typing import Any
+
+from ..arguments import path
+from ..console import Table, figure_text, print_table
+from ..tasks import make_task
+from ..training.checkpoints import load_weights, read_run
+from ..training.recipes import RECIPES
+from ..training.trainers import EngineTrainer
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "evaluate",
+        help="measure a trained model on its test data",
+        description="Measure a model that 'retrograd train' has trained, on the test data of its task.",
+    )
+    parser.add_argument("checkpoint", type=path, metavar="CHECKPOINT", help="the file, or the folder of the run")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    saved = read_run(options.checkpoint)
+    config = saved.config
+    task = make_task(config["task"], config["model"], config["batch_size"], config["seed"])
+    # The engine runs the weights of manual layers, too.
+    load_weights(task.model, saved)
+    figures = task.evaluate(EngineTrainer(task, RECIPES[config["task"]][config["model"]]).predict)
+    title = f"{config['task']}: {config['model']} after {saved.step} steps"
+    rows = [(name.replace("_", " "), figure_text(name, value)) for name, value in figures.items()]
+    print_table(Table(title, ["figure", "value"], rows))
+    return 0

@@ -1,0 +1,116 @@
+"""`retrograd generate CHECKPOINT`: text drawn from a trained language model."""
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+import retrograd as rg
+from retrograd import nn
+from retrograd.models import GPT2, Llama, generate
+from retrograd.weights import load_model, load_tokens
+from retrograd.weights.loading import read_config
+
+from ..arguments import path, positive_int, seed, temperature
+from ..console import UserError
+from ..tasks.language import END, language_model, sample
+from ..training.checkpoints import SavedRun, load_weights, read_run, require_safetensors
+
+LANGUAGES = ("shakespeare", "names")
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "generate",
+        help="draw text from a trained language model",
+        description="Draw text from the checkpoint of 'retrograd train shakespeare' or 'retrograd train names', "
+        "or from published weights.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("checkpoint", nargs="?", type=path, metavar="CHECKPOINT", help="the file or folder of the run")
+    parser.add_argument("--weights", type=path, metavar="DIR", help="a folder with published weights of GPT-2 or Llama")
+    parser.add_argument("--prompt", default="", help="how the text begins")
+    parser.add_argument(
+        "--length", type=positive_int, default=500, help="characters (of published weights: tokens) to draw"
+    )
+    parser.add_argument("--temperature", type=temperature, default=0.8, help="0: always the likeliest character")
+    parser.add_argument("--top-k", type=positive_int, help="draw from the K likeliest characters only")
+    parser.add_argument("--seed", type=seed, default=0, help="of the drawing")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    if (options.checkpoint is None) == (options.weights is None):
+        raise UserError("wanted one of CHECKPOINT and --weights DIR")
+    if options.weights is not None:
+        print(_published(options))
+        return 0
+    saved = read_run(options.checkpoint)
+    task, vocabulary = saved.config["task"], saved.vocabulary
+    if task not in LANGUAGES:
+        raise UserError(f"{options.checkpoint} is of 'retrograd train {task}', which is no language model")
+    if END not in vocabulary:
+        raise UserError(f"{options.checkpoint} has a vocabulary without the end of a line")
+    unknown = sorted(set(options.prompt) - set(vocabulary))
+    if unknown:
+        raise UserError(f"--prompt has characters the model does not know: {', '.join(map(repr, unknown))}")
+    model = _model(saved)
+    print(
+        sample(
+            model,
+            vocabulary,
+            options.prompt,
+            length=options.length,
+            random=np.random.default_rng(options.seed),
+            of_names=task == "names",
+            temperature=options.temperature,
+            top_k=options.top_k,
+        )
+    )
+    return 0
+
+
+def _model(saved: SavedRun) -> nn.Module:
+    """The run's model. UserError where its weights do not fit it, or are not finite: nothing is drawn from these."""
+    # The transformer has an embedding for each position it can look back over; an LSTM has no such limit.
+    positions = saved.weights.get("position.weight")
+    context = {}
+    if isinstance(positions, rg.Tensor) and positions.ndim == 2 and len(positions):
+        context = {"context": len(positions)}
+    model = language_model(saved.config["task"], saved.config["model"], len(saved.vocabulary), **context)
+    load_weights(model, saved)
+    for name, weight in model.state_dict().items():
+        if not rg.isfinite(weight).all():
+            raise UserError(f"{saved.path}: {name} has values that are not finite, so that no text can be drawn")
+    return model
+
+
+def _published(options: argparse.Namespace) -> str:
+    """Text after the prompt, from weights in the layout of Hugging Face's transformers."""
+    folder = options.weights
+    require_safetensors()
+    try:
+        model = load_model(folder)
+        text = load_tokens(folder)
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
+        raise UserError(str(error)) from None
+    if not isinstance(model, (GPT2, Llama)):
+        raise UserError(f"{folder} has weights of {type(model).__name__}, which draws no text")
+    config = read_config(folder)
+    vocabulary, start = len(model.token.weight), config.get("bos_token_id")
+    prompt = text.encode(options.prompt) or ([start] if isinstance(start, int) else text.encode("\n"))
+    if not prompt or max(prompt) >= vocabulary:
+        raise UserError(f"--prompt has tokens that the model, of {vocabulary} tokens, does not know")
+    end = config.get("eos_token_id")
+    drawn = generate(
+        model,
+        prompt,
+        options.length,
+        temperature=options.temperature,
+        top_k=options.top_k,
+        stop=end if isinstance(end, int) else None,
+        random=np.random.default_rng(options.seed),
+    )
+    if drawn and drawn[-1] == end:
+        drawn.pop()
+    return options.prompt + text.decode(drawn)

@@ -1,0 +1,128 @@
+"""`retrograd info`: versions, backend, device, BLAS and threads. Training reports end with the same tables."""
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+import platform
+from typing import Any
+
+import numpy as np
+
+import retrograd
+from retrograd import kernels
+from retrograd.core.arrays.devices import backend_for, get_default_device
+
+from ..console import Table, UserError, print_table
+
+# Each optional package, by the name it is imported under, the extra that installs it, and its distributions' names.
+OPTIONAL = (
+    ("numba", "fast", ("numba",)),
+    ("cupy", "gpu", ("cupy-cuda12x", "cupy-cuda13x", "cupy")),
+    ("scipy", "special", ("scipy",)),
+    ("safetensors", "weights", ("safetensors",)),
+    ("rich", "cli", ("rich",)),
+    ("matplotlib", "plots", ("matplotlib",)),
+    ("tensorboardX", "tensorboard", ("tensorboardX",)),
+)
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "info",
+        help="show versions, backend, device, BLAS and threads",
+        description="Show versions, backend, device, BLAS and threads, and which optional packages are installed.",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    for index, table in enumerate(environment()):
+        if index:
+            print()
+        print_table(table)
+    return 0
+
+
+def environment() -> list[Table]:
+    """What a result depends on: the software and its versions, the backend, and the machine's threads."""
+    return [
+        Table("Environment", ["what", "value"], [*_versions(), *_machine()]),
+        Table("Optional packages", ["package", "version", "extra"], [_optional(*package) for package in OPTIONAL]),
+    ]
+
+
+def _versions() -> list[tuple[str, str]]:
+    return [
+        ("retrograd", retrograd.__version__),
+        ("python", f"{platform.python_version()} ({platform.python_implementation()})"),
+        ("numpy", np.__version__),
+        ("platform", platform.platform()),
+    ]
+
+
+def _machine() -> list[tuple[str, str]]:
+    return [
+        ("backend", _backend()),
+        ("device", str(get_default_device())),
+        ("processors", str(_processors())),
+        ("kernels", _kernels()),
+        ("BLAS", _blas()),
+        ("BLAS threads", _blas_threads()),
+    ]
+
+
+def _optional(module: str, extra: str, distributions: tuple[str, ...]) -> tuple[str, str, str]:
+    """The package's row. Nothing is imported: CuPy and Numba take long, and a broken one must not break `info`."""
+    for distribution in distributions:
+        try:
+            return module, importlib.metadata.version(distribution), extra
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return module, "not installed", extra
+
+
+def _backend() -> str:
+    """The array library that new tensors use, and the GPU's name where it is CuPy."""
+    try:
+        backend, device = backend_for(None), get_default_device()
+    except RuntimeError as error:
+        raise UserError(str(error)) from None
+    if device.type == "cpu":
+        return backend.name
+    properties = backend.xp.cuda.runtime.getDeviceProperties(device.index or 0)
+    return f"{backend.name} {backend.xp.__version__} on {properties['name'].decode()}"
+
+
+def _kernels() -> str:
+    try:
+        return "compiled by Numba" if kernels.available() else "NumPy"
+    except RuntimeError as error:
+        raise UserError(str(error)) from None
+
+
+def _processors() -> int:
+    """The processors that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _blas() -> str:
+    build: Any = np.show_config(mode="dicts")
+    blas = build["Build Dependencies"]["blas"]
+    return f"{blas['name']} {blas.get('version', '')}".strip()
+
+
+def _blas_threads() -> str:
+    """The running BLAS's own answer where threadpoolctl is installed, otherwise what the environment asks of it."""
+    if importlib.util.find_spec("threadpoolctl") is not None:
+        from threadpoolctl import threadpool_info
+
+        pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+        if pools:
+            return ", ".join(f"{pool['num_threads']} ({pool['internal_api']} {pool['version']})" for pool in pools)
+    for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+        if variable in os.environ:
+            return f"{os.environ[variable]} ({variable})"
+    return "the BLAS's default (threadpoolctl, if installed, tells the number)"

@@ -1,0 +1,251 @@
+"""`retrograd train TASK`: train a model on real data, and leave its metrics, weights, plots and a report."""
+
+import argparse
+import contextlib
+import logging
+import shlex
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import retrograd as rg
+from retrograd.inspect import watch
+from retrograd.training import DivergenceError, Loop, plots
+
+from ..arguments import make_output_folder
+from ..console import ProgressLine, Table, UserError, figure_text, print_table
+from ..tasks import TASKS
+from ..training import processes
+from ..training.checkpoints import FILE, require_safetensors
+from ..training.metrics import MetricsWriter, TensorBoardWriter
+from ..training.recipes import RECIPES
+from ..training.report import Plot, Section, Text, write_report
+from ..training.runs import Run, make_run
+from ..training.settings import Settings, add_options, collect
+from ..training.trainers import EngineTrainer
+from .info import environment
+
+REPORT = "report.html"
+WATCHED = "watch.html"
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "train",
+        help="train a model on real data",
+        description="Train a model on real data, and write a report of the run. 'retrograd train TASK --help' lists "
+        "the settings of a task.",
+    )
+    tasks = parser.add_subparsers(title="tasks", metavar="TASK", dest="task", required=True)
+    for task, text in TASKS.items():
+        recipes = "; ".join(
+            f"{model}: {r.epochs} epochs, batches of {r.batch_size}, {r.optimizer} at {r.lr:g}"
+            for model, r in RECIPES[task].items()
+        )
+        one = tasks.add_parser(task, help=text, description=f"Train on {text}. Unless told otherwise, {recipes}.")
+        add_options(one, task)
+        one.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    require_safetensors()
+    with processes.joined():
+        return run_with(collect(options.task, options))
+
+
+def run_with(settings: Settings) -> int:
+    """Train, by one process or as one of several."""
+    set_threads(settings.threads)
+    if processes.leading():
+        make_output_folder(settings.out)
+    started: Run | None = None
+    try:
+        started = make_run(settings)
+        train(started, settings)
+        if processes.leading():
+            with without_advice():
+                finish(started, settings)
+    except DivergenceError as error:
+        raise UserError(
+            f"the {error.name} is {error.value} at step {error.step}; try a smaller --lr than {settings.lr:g}"
+        ) from None
+    except KeyboardInterrupt:
+        if processes.leading():
+            print(how_to_resume(None if started is None else started.loop, settings), file=sys.stderr)
+        return 130
+    return 0
+
+
+def how_to_resume(loop: Loop | None, settings: Settings) -> str:
+    if loop is None or loop.saved is None:
+        return "interrupted before there was a checkpoint; nothing to go on with"
+    resumed = settings.checkpoint
+    path = resumed.path if resumed is not None and resumed.step == loop.saved else settings.out / FILE
+    return (
+        f"interrupted; the checkpoint is of step {loop.saved} of {loop.steps}; "
+        f"go on with: retrograd train {settings.task} --resume {shlex.quote(str(path))}"
+    )
+
+
+def train(run: Run, settings: Settings) -> None:
+    """Run the loop; show how it goes and write its figures."""
+    loop, report = run.loop, settings.out / REPORT
+    if not processes.leading():
+        if loop.completed < loop.steps:
+            loop.run()
+        return
+    if loop.completed >= loop.steps:
+        if report.exists():
+            raise UserError(
+                f"the run has made {loop.completed} of {loop.steps} steps; ask for more with --epochs or --steps"
+            )
+        return  # stopped between its last step and its report
+    report.unlink(missing_ok=True)  # of a run before, in the same folder
+    parameters = sum(p.numel() for p in run.task.model.parameters())
+    by = f" by {processes.count()} processes" if processes.count() > 1 else ""
+    print(f"{settings.task}: {settings.model} of {parameters:,} parameters, {loop.steps:,} steps{by}", flush=True)
+    part, score = run.task.test.name, run.task.score
+
+    with contextlib.ExitStack() as stack:
+        metrics = stack.enter_context(MetricsWriter(settings.out))
+        board = stack.enter_context(TensorBoardWriter(settings.out)) if settings.tensorboard else None
+        if settings.watch:
+            stack.enter_context(watching(run, settings))
+        rows = {row["step"]: row for row in loop.history}
+        for number, loss in enumerate(loop.losses, start=1):
+            metrics.step(number, loss)
+            if number in rows:
+                metrics.row(rows[number])
+        progress = stack.enter_context(ProgressLine("step", loop.steps, done=loop.completed))
+        latest: dict[str, float] = {}
+
+        def on_step(loop: Loop) -> None:
+            metrics.step(loop.completed, loop.losses[-1])
+            if board is not None:
+                board.write(loop.completed, {"train/step_loss": loop.losses[-1]})
+            if loop.evaluated:
+                row = loop.history[-1]
+                metrics.row(row)
+                latest.update({f"{part} {name}": row[f"{part}_{name}"] for name in ("loss", score)})
+                if board is not None:
+                    figures = [name for name in row if name not in ("epoch", "step", "seconds")]
+                    board.write(loop.completed, {name.replace("_", "/", 1): row[name] for name in figures})
+            recent = loop.recent()
+            speed = recent.pop("examples_per_second")
+            progress.update(loop.completed, {**recent, **latest, "examples/s": speed})
+
+        loop.run(on_step)
+    if isinstance(run.trainer, EngineTrainer) and run.trainer.compiled is not None:
+        print(run.trainer.compiled.summary())
+
+
+@contextlib.contextmanager
+def watching(run: Run, settings: Settings) -> Iterator[None]:
+    """Watch the run; at its end, however it comes, print the alarms and write the page."""
+    trainer = run.trainer
+    assert isinstance(trainer, EngineTrainer)  # the settings have refused the other
+    w = watch(trainer.model, trainer.optimizer, live=False)
+    try:
+        with w:
+            yield
+    finally:
+        if w.records:
+            w.save(settings.out / WATCHED)
+            for alarm in w.alarms:
+                print(f"alarm at step {run.loop.completed - w.steps + alarm.step + 1}: {alarm}")
+            print(f"watched: {len(w.alarms) or 'no'} alarm{'s' * (len(w.alarms) != 1)}; {settings.out / WATCHED}")
+
+
+def finish(run: Run, settings: Settings) -> None:
+    """Print the results; write weights, plots and report."""
+    folder = settings.out
+    sections: list[Section] = [results(run.loop)]
+    if plots.available():
+        sections += curves(run)
+    else:
+        print(plots.INSTALL)
+    sections += run.task.sections(run.trainer.predict, settings.seed)
+    for section in sections:
+        match section:
+            case Table():
+                print_table(section)
+            case Text():
+                print(f"{section.title}\n{section.text}")
+            case Plot():
+                (folder / f"{section.name}.png").write_bytes(plots.render(section.figure))
+    weights = run.trainer.parts()["model"].state_dict()
+    rg.save({name: tensor.cpu() for name, tensor in weights.items()}, folder / "weights.safetensors")
+    pages = [facts(run, settings), *sections, configuration(settings), *environment()]
+    write_report(folder / REPORT, f"{settings.task}: {settings.model}", pages)
+    print(f"report: {folder / REPORT}")
+
+
+@contextlib.contextmanager
+def without_advice() -> Iterator[None]:
+    """Matplotlib's advice on where to keep its cache is not for who trains a model."""
+    logger = logging.getLogger("matplotlib")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def facts(run: Run, settings: Settings) -> Table:
+    """The model, its size, and that of the data."""
+    rows = [
+        ("task", TASKS[settings.task]),
+        ("model", f"{type(run.task.model).__name__} ({settings.model})"),
+        ("parameters", f"{sum(p.numel() for p in run.task.model.parameters()):,}"),
+        ("examples to train on", f"{len(run.task.train.dataset):,}"),
+        (f"{run.task.test.name} examples", f"{len(run.task.test.targets):,}"),
+        ("steps", f"{run.loop.completed:,}"),
+    ]
+    return Table("Run", ["what", "value"], rows)
+
+
+def results(loop: Loop) -> Table:
+    """A row for each evaluation, or for ten of them."""
+    names = [name for name in loop.history[-1] if name != "examples_per_second"]
+    shown = loop.history if len(loop.history) <= 20 else loop.history[:: -(len(loop.history) // 10)][::-1]
+    rows = [[figure_text(name, row[name]) for name in names] for row in shown]
+    return Table("Results", [name.replace("_", " ") for name in names], rows)
+
+
+def configuration(settings: Settings) -> Table:
+    rows = [(name, str(value)) for name, value in settings.plain().items() if value is not None]
+    return Table("Configuration", ["setting", "value"], rows)
+
+
+def curves(run: Run) -> list[Plot]:
+    """The loss, and the share of wrong answers, over epochs; over steps where no epoch is full."""
+    loop, part = run.loop, run.task.test.name
+    length = len(run.task.train) if loop.completed >= len(run.task.train) else 1
+    unit = "step" if length == 1 else "epoch"
+    across = [row["step"] / length for row in loop.history]
+    losses = {name: (across, [row[f"{name}_loss"] for row in loop.history]) for name in ("train", part)}
+    steps = [(number + 1) / length for number in range(loop.completed)], loop.losses
+    figure = plots.learning_curves(losses, steps=steps, references=run.task.references(), xlabel=unit)
+    drawings = [Plot("loss", "Loss: of each step, mean over each epoch's steps, and on the rest of the data", figure)]
+    if run.task.score == "accuracy":
+        errors = {name: (across, [1 - row[f"{name}_accuracy"] for row in loop.history]) for name in ("train", part)}
+        figure = plots.learning_curves(errors, xlabel=unit, ylabel="share of wrong answers", title="Error")
+        drawings.append(Plot("error", "Share of wrong answers", figure))
+    return drawings
+
+
+def set_threads(threads: int | None) -> None:
+    """Let the BLAS use this many threads from now on; where several processes share a machine, each its part."""
+    asked, threads = threads, threads or processes.threads_of_each()
+    if threads is None:
+        return
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        if asked is None:
+            return
+        raise UserError(
+            "--threads needs threadpoolctl: pip install threadpoolctl, or set OMP_NUM_THREADS instead"
+        ) from None
+    threadpool_limits(threads)

@@ -1,0 +1,1 @@
+"""What ``retrograd train`` and its sibling commands share: settings, trainers, metrics, reports."""

@@ -1,0 +1,81 @@
+"""The checkpoint of `retrograd train`, read back without the data it was trained on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import retrograd as rg
+from retrograd import nn
+from retrograd.safetensors_format import require_library
+
+from ..console import UserError
+from .recipes import RECIPES
+
+FILE = "checkpoint.safetensors"
+
+
+def require_safetensors() -> None:
+    """UserError where checkpoints can be neither written nor read: said before the work, not after it."""
+    try:
+        require_library()
+    except ImportError as error:
+        raise UserError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """What `retrograd train` left in the file at `path`: its settings, and its model's weights after so many steps."""
+
+    path: Path
+    config: dict[str, Any]
+    vocabulary: str
+    step: int
+    weights: dict[str, rg.Tensor]
+
+
+def read_run(path: Path) -> SavedRun:
+    """The run in a checkpoint, or in the folder that holds it.
+
+    Raises UserError for a missing file and one that is no checkpoint of a possible run, CorruptFileError for a damaged
+    one.
+    """
+    require_safetensors()
+    path = path / FILE if path.is_dir() else path
+    if not path.is_file():
+        raise UserError(f"there is no checkpoint {path}")
+    match rg.load(path):
+        case {
+            "run": {"metadata": {"config": dict(config), "vocabulary": str(vocabulary)}, "step": int(step)},
+            "parts": {"model": dict(weights)},
+        } if _is_config(config) and step >= 0 and len(set(vocabulary)) == len(vocabulary):
+            return SavedRun(path, config, vocabulary, step, weights)
+    raise UserError(f"{path} is no checkpoint of 'retrograd train'")
+
+
+def _is_config(config: dict[str, Any]) -> bool:
+    """Whether a run's settings name a task and a model that there are, and how the data are drawn."""
+    match config:
+        case {"task": str(task), "model": str(model), "batch_size": int(size), "seed": int(seed)}:
+            return model in RECIPES.get(task, {}) and 0 < size < 2**63 and 0 <= seed < 2**64
+    return False
+
+
+def load_weights(model: nn.Module, run: SavedRun) -> None:
+    """Put the run's weights into a model of its kind.
+
+    Raises UserError where they do not fit.
+    """
+    problem = None
+    for name, weight in run.weights.items():
+        if not isinstance(weight, rg.Tensor):
+            problem = f"{name!r} is no array"
+        elif weight.is_complex():
+            problem = f"{name!r} is complex"
+    if problem is None:
+        try:
+            model.load_state_dict(run.weights)
+        except (RuntimeError, TypeError, ValueError) as error:
+            problem = str(error)
+    if problem is not None:
+        kind = f"{run.config['task']} --model {run.config['model']}"
+        raise UserError(f"{run.path}: the weights do not fit the model of 'retrograd train {kind}': {problem}")

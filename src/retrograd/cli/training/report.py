@@ -1,0 +1,146 @@
+"""A training run's HTML report: one file, with its pictures inside it, that can be mailed or archived."""
+
+import base64
+import datetime
+import html
+import importlib.resources
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrograd.training import ConfusionMatrix, plots
+
+from ..console import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure; `name` is that of its file."""
+
+    name: str
+    caption: str
+    figure: "Figure"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text as it is, line by line."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """A confusion matrix, its cells shaded by their share of the row."""
+
+    title: str
+    matrix: ConfusionMatrix
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Small grey images, uint8 of shape (height, width), each with its caption."""
+
+    title: str
+    images: Sequence[tuple[np.ndarray, str]]
+
+
+Section = Table | Plot | Text | Confusion | Gallery
+
+
+def write_report(path: Path, title: str, sections: Sequence[Section]) -> None:
+    """Write one HTML file that refers to nothing outside itself, light or dark as its reader's screen is.
+
+    Raises OSError when the file cannot be written.
+    """
+    template = Template(importlib.resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
+    page = template.substitute(
+        title=html.escape(title),
+        when=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        sections="\n".join(map(_section, sections)),
+    )
+    # A path whose name is not UTF-8 stands in Python's text as code points that no file can hold.
+    path.write_text(page, encoding="utf-8", errors="backslashreplace")
+
+
+def _section(section: Section) -> str:
+    match section:
+        case Table():
+            return _titled(section.title, _table(section))
+        case Plot():
+            return _plot(section)
+        case Text():
+            return _titled(section.title, f"<pre>{html.escape(section.text)}</pre>")
+        case Confusion():
+            return _titled(section.title, _confusion(section.matrix))
+        case Gallery():
+            return _titled(section.title, "".join(_image(pixels, caption) for pixels, caption in section.images))
+
+
+def _titled(title: str, content: str) -> str:
+    return f'<h2>{html.escape(title)}</h2>\n<div class="wide">\n{content}\n</div>'
+
+
+def _table(table: Table) -> str:
+    marks = [' class="number"' if table.right_aligned(column) else "" for column in range(len(table.headers))]
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}{m}>{html.escape(c)}</{tag}>" for c, m in zip(cells, marks)) + "</tr>"
+
+    body = "\n".join(row(cells, "td") for cells in table.rows)
+    return f"<table>\n{row(table.headers, 'th')}\n{body}\n</table>"
+
+
+def _confusion(confusion: ConfusionMatrix) -> str:
+    heads = "".join(f'<th class="number">{html.escape(name)}</th>' for name in (*confusion.names, "recall"))
+    rows = [f"<tr><th></th>{heads}</tr>"]
+    shares = confusion.matrix / np.maximum(1, confusion.matrix.sum(axis=1, keepdims=True))
+    for name, counts, part, recall in zip(confusion.names, confusion.matrix, shares, confusion.recall):
+        # The square root shows the few wrong answers beside the many right ones.
+        cells = "".join(
+            f'<td class="number" style="--share:{100 * np.sqrt(share):.0f}%">{count}</td>'
+            for count, share in zip(counts, part)
+        )
+        rows.append(f'<tr><th>{html.escape(name)}</th>{cells}<td class="number">{recall:.2%}</td></tr>')
+    return '<table class="confusion">\n' + "\n".join(rows) + "\n</table>"
+
+
+def _plot(plot: Plot) -> str:
+    text = html.escape(plot.caption)
+    dark, light = (_data(plots.render(plot.figure, dark=dark)) for dark in (True, False))
+    return (
+        f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+        f'<img alt="{text}" src="{light}"></picture><figcaption>{text}</figcaption></figure>'
+    )
+
+
+def _image(pixels: np.ndarray, caption: str) -> str:
+    text = html.escape(caption)
+    image = f'<img alt="{text}" src="{_data(_png(pixels))}">'
+    return f'<figure class="small">{image}<figcaption>{text}</figcaption></figure>'
+
+
+def _data(png: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    """Grey pixels of 8 bits as a PNG file (ISO/IEC 15948), without Matplotlib."""
+    height, width = pixels.shape
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels.astype(np.uint8))
+    header = struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")

@@ -1,0 +1,83 @@
+"""A run: a task, what trains it, and the loop."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from retrograd import distributed
+from retrograd.training import Loop
+
+from ..console import UserError
+from ..tasks import Task, make_task
+from . import processes
+from .checkpoints import FILE
+from .settings import Settings
+from .trainers import EngineTrainer, ManualTrainer, Trainer
+
+
+@dataclass
+class Run:
+    """A training run, new or resumed."""
+
+    task: Task
+    trainer: Trainer
+    loop: Loop
+
+
+def make_run(settings: Settings) -> Run:
+    """The run that the settings ask for, at its first step or where the checkpoint left it."""
+    if settings.batch_size < processes.count():
+        raise UserError(f"--batch-size {settings.batch_size} is less than the {processes.count()} processes")
+    if processes.leading():  # who downloads the data, where it is missing
+        task = make_task(settings.task, settings.model, settings.batch_size, settings.seed)
+    if processes.count() > 1:
+        distributed.barrier()
+        if not processes.leading():
+            task = make_task(settings.task, settings.model, settings.batch_size, settings.seed)
+    trainer: Trainer
+    if settings.values.get("engine") == "manual":
+        trainer = ManualTrainer(task, settings.recipe)
+    else:
+        trainer = EngineTrainer(task, settings.recipe, settings.device, settings.compile)
+
+    def step(batch: Any) -> tuple[dict[str, float], int]:
+        inputs, targets = (part.numpy() for part in batch)
+        rate = settings.recipe.rate(loop.completed, loop.steps)
+        rows, total = processes.part(len(inputs)), task.count(targets)
+        inputs, targets = inputs[rows], targets[rows]
+        with processes.own_random(), fitting(settings, loop):
+            # The mean over all targets is a mean of the processes' means, each weighted by its share of the targets.
+            weight = processes.count() * task.count(targets) / total
+            loss, output = trainer.step(task.augment(inputs), targets, rate, weight)
+        return processes.mean(*task.figures(loss, output, targets))
+
+    loop = Loop(
+        step,
+        task.train,
+        settings.steps or settings.epochs * len(task.train),
+        evaluate=lambda: task.evaluate(trainer.predict),
+        checkpoint=settings.out / FILE,
+        metadata={"config": settings.plain(), "vocabulary": task.vocabulary},
+        **trainer.parts(),
+    )
+    if settings.checkpoint is not None:
+        loop.resume(settings.checkpoint.path)
+        wanted = {"train_loss", f"{task.test.name}_loss", f"{task.test.name}_{task.score}"}
+        if task.score == "accuracy":
+            wanted.add("train_accuracy")
+        if loop.history and not wanted <= loop.history[0].keys():
+            raise UserError(f"{settings.checkpoint.path}: its history is not of 'retrograd train {settings.task}'")
+    return Run(task, trainer, loop)
+
+
+@contextmanager
+def fitting(settings: Settings, loop: Loop) -> Iterator[None]:
+    """UserError for whatever the first step of a resumed run raises: the optimizer's state may be anything."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
+        resumed = settings.checkpoint
+        if resumed is None or loop.completed != resumed.step:
+            raise
+        raise UserError(f"{resumed.path}: the run cannot go on from there: {type(error).__name__}: {error}") from error

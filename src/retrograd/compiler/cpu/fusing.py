@@ -1,0 +1,78 @@
+"""Elementwise loops joined: what only one other loop reads, element by element, never goes to memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from ...kernels.runtime.threads import PARTS
+from .emission import collapsed
+from .steps import Buffer, Map, Step
+
+MOST = 24  # nodes of a loop
+LONG = 1 << 15  # elements from which threads share it
+BLOCK = 1 << 12
+
+
+def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
+    """The steps with loops moved into the loops that read what they make, where nobody else does.
+
+    Args:
+        steps: in their order.
+        kept: memory that others read afterwards.
+    """
+    touched: dict[Buffer, list[int]] = {}
+    written: dict[Buffer, list[int]] = {}
+    for number, step in enumerate(steps):
+        for at, place in enumerate(step.operands):
+            touched.setdefault(place.buffer, []).append(number)
+            if at < step.writes:
+                written.setdefault(place.buffer, []).append(number)
+    inputs = sorted(at for buffer, times in written.items() if buffer.kind == "input" for at in times)
+    # Inputs may lie in each other's memory: a write to one of them is a write to all.
+    makers: dict[Buffer, tuple[int, Map]] = {}
+    gone: set[int] = set()
+    for number, step in enumerate(steps):
+        if not isinstance(step, Map):
+            continue
+        for place in list(step.operands[1:]):
+            made = makers.get(place.buffer)
+            if (
+                made is None
+                or place.buffer.kind != "arena"
+                or place.buffer in kept
+                or sorted({*touched[place.buffer]}) != [made[0], number]
+            ):
+                continue
+            before, maker = made
+            if any(other.buffer is place.buffer and other != maker.operands[0] for other in step.operands):
+                continue  # also read in some other way
+            if len(maker.nodes) + len(step.nodes) > MOST:
+                continue
+            sources = maker.operands[1:]
+            writes = [inputs, *[written.get(source.buffer, ()) for source in sources]]
+            moved = any(bisect_right(times, before) < bisect_left(times, number) for times in writes)
+            target = step.operands[0]
+            clash = any(source.meets(target) and source[:4] != target[:4] for source in sources)
+            if moved or clash or len(step.operands) + len(sources) > 10:
+                continue
+            step.absorb(maker, step.operands.index(place, 1))
+            gone.add(before)
+            for source in sources:
+                if source.buffer.kind == "arena":  # of others nobody asks
+                    touched[source.buffer] = sorted({number if at == before else at for at in touched[source.buffer]})
+        out = step.operands[0]
+        if len(written[out.buffer]) == 1:
+            makers[out.buffer] = number, step
+    left = [step for number, step in enumerate(steps) if number not in gone]
+    for step in left:
+        if isinstance(step, Map):
+            _share(step)
+    return left
+
+
+def _share(step: Map) -> None:
+    """Let threads share a long loop over memory that is contiguous throughout."""
+    lengths, _ = collapsed(step.operands[0].shape, *[place.strides for place in step.operands])
+    if len(lengths) == 1 and lengths[0] >= LONG:
+        step.parts = -(-lengths[0] // BLOCK), 2, BLOCK, PARTS

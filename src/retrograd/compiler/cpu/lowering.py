@@ -1,0 +1,586 @@
+"""Lowering: instructions of NumPy's functions as steps of a compiled function.
+
+Views are places in the memory of what they view: NumPy itself says where, asked with a stand-in of the same shape and
+strides. Elementwise functions become loops, or calls of NumPy's own loops; sums, maxima and the like call those, too,
+so that they add in NumPy's order. What is none of these is traced, with stand-ins, into what it consists of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from ...core.arrays.layout import dense
+from ...kernels import MAPPED, suits
+from ..program import Instruction, Method, Value, replaced, values_in
+from ..trace.effects import run_step
+from ..trace.listening import tracing_with
+from ..trace.traced import Traced
+from ..trace.tracer import Tracer
+from .emission import TYPES, Body, Kernel, constant, type_of
+from .indices import add_at, getitem, setitem
+from .loops import accumulation, loop_call, reduction
+from .products import product
+from .scalars import UFUNCS, choice, scalar
+from .steps import Buffer, Operand, Place, Step, Unlowered, kernel_of, map_step, row_major, stand_in_of
+from .updates import Update, lower_step
+
+LARGEST = 1 << 15  # elements from which an instruction has kernels of its own, and Python's part is small
+_PACKAGE = __file__[: -len("compiler/cpu/lowering.py")]
+_NUMBERS = {float: np.dtype(np.float64), int: np.dtype(np.int64), bool: np.dtype(bool)}
+
+
+class _Expansion(Tracer):
+    """Writes down what a function consists of: its reference, where it has compiled loops."""
+
+    def takes_loops(self) -> bool:
+        return False
+
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], *rest: Any, **named: Any) -> Any:
+        """As any tracer's, but for loops that would only be compiled to compute numbers that nobody asks for."""
+        if self._busy and getattr(function, "loop", None) in MAPPED and suits(args[0]):
+            return np.zeros_like(args[0])
+        return super().call(function, args, *rest, **named)
+
+
+class Lowering:
+    """Instructions as steps, as long as they can be lowered."""
+
+    def __init__(self) -> None:
+        self.places: dict[Value, Place] = {}
+        self.buffers: list[Buffer] = []
+        self.steps: list[Step] = []
+        self.updates: list[Update] = []
+        self.unlimited = False  # whether the size of arrays does not matter
+        self._outer: Instruction | None = None
+        self._depth = 0
+
+    def lower(self, instruction: Instruction) -> None:
+        """Add the steps of an instruction.
+
+        Raises:
+            Unlowered: it cannot be lowered; nothing is added then.
+        """
+        mark, places = len(self.steps), dict(self.places)
+        outer = self._outer
+        self._outer = outer or instruction
+        try:
+            self._lower(instruction)
+        except Unlowered:
+            del self.steps[mark:]
+            self.places = places
+            raise
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            del self.steps[mark:]
+            self.places = places
+            raise Unlowered(f"{instruction.name}: {error}") from None
+        finally:
+            self._outer = outer
+
+    def _lower(self, instruction: Instruction) -> None:
+        function, name = instruction.function, instruction.name
+        if instruction.kind == "guard":
+            self._guard(instruction)
+            return
+        if function is run_step:
+            self.updates.append(lower_step(self, instruction))
+            return
+        if instruction.kind not in ("array", "primitive", "whole", "new"):
+            raise Unlowered(instruction.kind)
+        for value in instruction.outs:
+            if value.shape is not None:
+                if value.dtype.name not in TYPES:
+                    raise Unlowered(f"{value.dtype}")
+                if not value.size:
+                    raise Unlowered("no elements")
+        if is_view(instruction):
+            self._view(instruction)
+            return
+        ufunc = function if isinstance(function, np.ufunc) else UFUNCS.get(function) if _hashable(function) else None
+        if ufunc is not None:
+            self._elementwise(ufunc, instruction)
+            return
+        if instruction.kind == "array":
+            bound = getattr(function, "__self__", None)
+            if isinstance(bound, np.ufunc):
+                name = f"{bound.__name__}.{function.__name__}"
+            handler = _HANDLERS.get(name)
+            if handler is not None:
+                handler(self, instruction)
+                return
+            if next(instruction.reads(), None) is None and len(instruction.outs) == 1:
+                self._constant(instruction)
+                return
+            if isinstance(function, Method) or not _is_ours(function):
+                raise Unlowered(name)
+        elif name in _KNOWN and _is_ours(function):
+            _KNOWN[name](self, instruction)
+            return
+        self._expand(instruction)
+
+    # Places
+
+    def place(self, x: Any) -> Place:
+        """Where a value lies."""
+        found = self.places.get(x)
+        if found is None:
+            if x.shape is None:
+                dtype, shape, strides = _NUMBERS.get(x.dtype), (), ()
+            else:
+                dtype, shape, strides = x.dtype, x.shape, x.strides
+            if dtype is None or dtype.name not in TYPES or not dtype.isnative:
+                raise Unlowered(f"{x.dtype}")
+            if 0 in shape:
+                raise Unlowered("no elements")
+            found = self.places[x] = Place(Buffer("input", 0, x), 0, shape, strides, dtype)
+        return found
+
+    def operand(self, x: Any) -> Operand:
+        """An argument of an elementwise function: a place, or a number with its dtype."""
+        if isinstance(x, Value):
+            return self.place(x)
+        if isinstance(x, (bool, int, float)):
+            return x, np.dtype(type(x))
+        if isinstance(x, (np.generic, np.ndarray)):
+            if x.dtype.name not in TYPES:
+                raise Unlowered(f"{x.dtype}")
+            if x.ndim == 0:
+                return x.item(), x.dtype
+            return self.known(x)
+        raise Unlowered(f"an argument of type {type(x).__name__}")
+
+    def known(self, array: Any) -> Place:
+        """Where an array of the program's own lies."""
+        if not array.size or array.dtype.name not in TYPES:
+            raise Unlowered(f"{array.dtype}{array.shape}")
+        return Place(Buffer("input", 0, array), 0, array.shape, array.strides, array.dtype)
+
+    def new(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None) -> Place:
+        """A new array in the arena."""
+        dtype, shape = np.dtype(dtype), tuple(shape)
+        natural = row_major(shape, dtype.itemsize)
+        strides = natural if strides is None else tuple(strides)
+        if sorted(s for s, n in zip(strides, shape, strict=True) if n > 1) != sorted(
+            s for s, n in zip(natural, shape, strict=True) if n > 1
+        ) and not dense(shape, strides, dtype.itemsize):
+            raise Unlowered("memory in another order")
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return Place(Buffer("arena", nbytes), 0, shape, strides, dtype)
+
+    def result(self, value: Value) -> Place:
+        """A new array for a value that an instruction makes."""
+        if value.shape is None:
+            place = self.new((), _NUMBERS[value.dtype])
+        else:
+            place = self.new(value.shape, value.dtype, value.strides)
+        self.places[value] = place
+        return place
+
+    def add(self, step: Step) -> None:
+        """A step more, of the instruction that is being lowered."""
+        step.instruction = self._outer
+        if step.flops == 0 and not self.unlimited and max(place.size for place in step.operands) > LARGEST:
+            raise Unlowered("large")
+        self.steps.append(step)
+
+    def map(self, name: str, out: Place, inputs: Sequence[Operand], emit: Any, dtypes: Any, dtype: Any) -> None:
+        """A loop that writes ``out``; by way of another array where it would overwrite what it is still to read."""
+        target = out
+        for place in inputs:
+            if isinstance(place, Place) and place.meets(out) and place[:4] != out[:4]:
+                out = self.new(out.shape, out.dtype)
+                break
+        self.add(map_step(name, out, inputs, emit, dtypes, dtype))
+        if out is not target:
+            self.copy(out, target)
+
+    def copy(self, source: Operand, target: Place) -> None:
+        """Copy, broadcast and cast."""
+        dtype = source.dtype if isinstance(source, Place) else target.dtype
+        self.map("copy", target, [source], None, [dtype], dtype)
+
+    # Views and constants
+
+    def _view(self, instruction: Instruction) -> None:
+        values = list(dict.fromkeys(instruction.reads()))
+        if len(values) != 1 or values[0].shape is None:
+            raise Unlowered("a view by numbers that vary")
+        (value,) = values
+        base = self.place(value)
+        stand_in = stand_in_of(base)
+
+        def given(x: Any) -> Any:
+            return stand_in if x is value else x
+
+        found = instruction.function(*replaced(instruction.args, given), **replaced(instruction.kwargs, given))
+        low, high = np.lib.array_utils.byte_bounds(stand_in)
+        for out, path in zip(instruction.outs, instruction.paths, strict=True):
+            x = found
+            for index in path:
+                x = x[index]
+            at, end = np.lib.array_utils.byte_bounds(x)
+            if x.shape != out.shape or at < low or end > high or x.dtype != out.dtype:
+                raise Unlowered("a view that is none")
+            away = x.ctypes.data - stand_in.ctypes.data
+            self.places[out] = Place(base.buffer, base.offset + away, x.shape, x.strides, x.dtype)
+
+    def _constant(self, instruction: Instruction) -> None:
+        (out,) = instruction.outs
+        if instruction.name == "empty":
+            self.result(out)
+            return
+        if any(isinstance(x, np.ndarray) and x.nbytes > 1 << 14 for x in instruction.args):
+            raise Unlowered("an array that may be changed")  # no guard compares its elements
+        made = np.asarray(instruction.function(*instruction.args, **instruction.kwargs))
+        if made.shape != out.shape or made.dtype != out.dtype:
+            raise Unlowered("a constant of another kind")
+        first = made.flat[0]
+        same = made.size == 1 or (made == first).all() and made.dtype.kind != "f" or bool((made == 0).all())
+        self.copy((first.item(), made.dtype) if same or (made == first).all() else self.known(made), self.result(out))
+
+    def _guard(self, instruction: Instruction) -> None:
+        if len(instruction.args) != 2:
+            raise Unlowered("guard")
+        value, seen = instruction.args
+        if not isinstance(value, Value) or not isinstance(seen, (bool, int, float)) or seen != seen:
+            raise Unlowered("guard")
+        place = self.place(value)
+        if place.size != 1:
+            raise Unlowered("guard")
+        self.add(Step("check", [place], 0, _check_kernel(constant(seen, place.dtype)), checked=True))
+
+    # Elementwise
+
+    def _elementwise(self, ufunc: np.ufunc, instruction: Instruction) -> None:
+        named = dict(instruction.kwargs)
+        out, _ = named.pop("out", None), named.pop("casting", None)
+        args = instruction.args
+        if ufunc.nout != 1 or named or len(args) != ufunc.nin or ufunc.signature is not None:
+            if ufunc is np.matmul and not named and len(args) == 2:
+                self._matmul(instruction, args, out)
+                return
+            raise Unlowered(f"{ufunc.__name__} with {', '.join(named) or 'several results'}")
+        if ufunc is np.power and type(args[1]) in (int, float) and isinstance(args[0], Value):
+            short = {2: np.square, 1: np.positive, -1: np.reciprocal, 0.5: np.sqrt}.get(args[1])
+            if short is not None and args[0].shape is not None and args[0].dtype.kind == "f":
+                ufunc, args = short, args[:1]
+        operands = [self.operand(x) for x in args]
+        python = [_python_type(x) for x in args]
+        if all(kind is not None for kind in python):
+            if ufunc.__name__ in ("divide", "floor_divide", "remainder", "power", "left_shift", "right_shift"):
+                raise Unlowered("arithmetic of Python's, which may raise")
+            given: list[Any] = [_NUMBERS[kind] for kind in python if kind is not None]
+        else:
+            given = [
+                operand[1] if kind is bool else kind or (x.dtype if isinstance(x, Place) else x[1])
+                for kind, x, operand in zip(
+                    python, operands, [x if isinstance(x, tuple) else (None, np.dtype(bool)) for x in operands],
+                    strict=True,
+                )
+            ]  # fmt: skip
+        kinds = ufunc.resolve_dtypes((*given, None))
+        for kind, x, wanted in zip(python, operands, kinds, strict=False):
+            if kind is int and isinstance(x, Place) and wanted.kind in "iu" and wanted.itemsize < 8:
+                raise Unlowered("a number that may be too large")
+        target = self.result(instruction.outs[0]) if out is None else self.place(out)
+        if any(dtype.name not in TYPES for dtype in kinds):
+            raise Unlowered(f"{ufunc.__name__} of {kinds}")
+        emit = scalar(ufunc.__name__, kinds[0]) if len({*kinds[:-1]}) == 1 else None
+        if emit is not None:
+            self.map(ufunc.__name__, target, operands, emit, kinds[:-1], kinds[-1])
+            return
+        ready = [
+            x if isinstance(x, Place) and x.dtype == dtype else self.cast(x, dtype, target)
+            for x, dtype in zip(operands, kinds, strict=False)
+        ]
+        into = target
+        if target.dtype != kinds[-1] or any(x.meets(target) and x[:4] != target[:4] for x in ready):
+            into = self.new(target.shape, kinds[-1])
+        self.add(loop_call(ufunc, kinds, into, ready))
+        if into is not target:
+            self.copy(into, target)
+
+    def cast(self, x: Operand, dtype: Any, like: Place) -> Place:
+        """A copy in another dtype."""
+        place = self.new(x.shape if isinstance(x, Place) else (), dtype)
+        self.copy(x, place)
+        return place
+
+    # Functions of arrays
+
+    def _copied(self, instruction: Instruction) -> None:
+        """A copy, an array of an array, a cast."""
+        source = instruction.args[0]
+        if not isinstance(source, (Value, bool, int, float, np.ndarray, np.generic)):
+            raise Unlowered("a nest")
+        x = self.operand(source)
+        out = self.result(instruction.outs[0])
+        if isinstance(x, Place) and x.shape != out.shape:
+            raise Unlowered("another shape")
+        self.copy(x, out)
+
+    def _reshaped(self, instruction: Instruction) -> None:
+        """A reshape that copies."""
+        x = self.place(instruction.args[0])
+        out = self.result(instruction.outs[0])
+        if not out.dense:
+            raise Unlowered("memory in another order")
+        self.copy(x, Place(out.buffer, 0, x.shape, row_major(x.shape, x.dtype.itemsize), x.dtype))
+
+    def _where(self, instruction: Instruction) -> None:
+        if len(instruction.args) != 3 or instruction.kwargs:
+            raise Unlowered("where with one argument")
+        out = self.result(instruction.outs[0])
+        bools = np.dtype(bool)
+        self.map("where", out, [self.operand(x) for x in instruction.args], choice(out.dtype),
+                 [bools, out.dtype, out.dtype], out.dtype)  # fmt: skip
+
+    def _like(self, instruction: Instruction) -> None:
+        """``zeros_like`` and others, of which only the shape of the argument is used."""
+        value = {"zeros_like": 0, "ones_like": 1, "empty_like": None}[instruction.name]
+        out = self.result(instruction.outs[0])
+        if value is not None:
+            self.copy((value, out.dtype), out)
+
+    def _full(self, instruction: Instruction) -> None:
+        if set(instruction.kwargs) - {"dtype"} or len(instruction.args) < 2:
+            raise Unlowered("full")
+        self.copy(self.operand(instruction.args[1]), self.result(instruction.outs[0]))
+
+    def _item(self, instruction: Instruction) -> None:
+        x = self.place(instruction.args[0])
+        if len(instruction.args) != 1 or x.size != 1:
+            raise Unlowered("item")
+        self.copy(Place(x.buffer, x.offset, (), (), x.dtype), self.result(instruction.outs[0]))
+
+    def _joined(self, instruction: Instruction) -> None:
+        """``concatenate`` and ``stack``."""
+        parts, *rest = instruction.args
+        axis = rest[0] if rest else instruction.kwargs.get("axis", 0)
+        if len(rest) > 1 or set(instruction.kwargs) - {"axis"} or axis is None:
+            raise Unlowered("options")
+        stacked = instruction.name == "stack"
+        places = [self.operand(x) for x in parts]
+        out = self.result(instruction.outs[0])
+        axis, at = axis % len(out.shape), 0
+        for x in places:
+            if not isinstance(x, Place):
+                raise Unlowered("a number among arrays")
+            shape = (*x.shape[:axis], 1, *x.shape[axis:]) if stacked else x.shape
+            strides = (*x.strides[:axis], 0, *x.strides[axis:]) if stacked else x.strides
+            self.copy(x._replace(shape=shape, strides=strides),
+                      out._replace(shape=shape, offset=out.offset + at * out.strides[axis]))  # fmt: skip
+            at += shape[axis]
+
+    def _reduced(self, instruction: Instruction) -> None:
+        names: tuple[str, ...] = ("a", "axis", "dtype", "out", "keepdims")
+        if instruction.name == "accurate_sum":
+            names = ("a", "axis", "keepdims")
+        elif instruction.name in ("max", "min", "amax", "amin", "all", "any"):
+            names = ("a", "axis", "out", "keepdims")
+        options = dict(zip(names, instruction.args, strict=False))
+        for name, value in instruction.kwargs.items():
+            options[{"dim": "axis", "keepdim": "keepdims"}.get(name, name)] = value
+        unknown = {name for name, value in options.items() if value is not None} - {"a", "axis", "keepdims", "dtype"}
+        if unknown or next(values_in(list(options.values())[1:]), None) is not None:
+            raise Unlowered(f"{instruction.name} with {', '.join(unknown)}")
+        function: Any = instruction.function
+        reduce = getattr(function, "__name__", "") == "reduce"
+        x, out = self.place(options["a"]), self.result(instruction.outs[0])
+        axis = options.get("axis", 0 if reduce else None)
+        axes = tuple(range(len(x.shape))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        axes = tuple([a % len(x.shape) for a in axes]) if x.shape else ()
+        name = function.__self__.__name__ if reduce else instruction.name
+        ufunc = _REDUCTIONS.get(name)
+        if ufunc is None:
+            raise Unlowered(name)
+        dtype = (
+            x.dtype if ufunc in (np.maximum, np.minimum) else np.dtype(bool) if name in ("all", "any") else out.dtype
+        )
+        if x.dtype != dtype:
+            if x.dtype.kind == "f" and dtype.kind in "iu":
+                raise Unlowered("a cast")
+            x = self.cast(x, dtype, x)
+        strides = iter(out.strides)
+        kept = bool(options.get("keepdims"))
+        steps = []
+        for d in range(len(x.shape)):
+            stride = next(strides) if kept or d not in axes else 0
+            steps.append(0 if d in axes else stride)
+        length = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+        whole = Place(out.buffer, out.offset, x.shape, tuple(steps), out.dtype)
+        if instruction.name == "accurate_sum" and dtype == np.float32 and length > 64 and abs(x.strides[-1]) > 0:
+            wide = self.new(out.shape, np.float64, [2 * s for s in out.strides])
+            self.copy((0, wide.dtype), wide)
+            self.add(accumulation(x, whole._replace(buffer=wide.buffer, offset=0, dtype=wide.dtype,
+                                                    strides=tuple(2 * s for s in steps))))  # fmt: skip
+            self.copy(wide, out)
+            return
+        if ufunc in (np.add, np.multiply, np.logical_and, np.logical_or):
+            self.copy((1 if ufunc in (np.multiply, np.logical_and) else 0, out.dtype), out)
+        else:
+            first = tuple([1 if d in axes else n for d, n in enumerate(x.shape)])
+            self.copy(x._replace(shape=first), whole._replace(shape=first))
+        self.add(reduction(ufunc, x, whole))
+        if name == "mean":
+            self.map("divide", out, [out, (length, out.dtype)], scalar("divide", out.dtype), [out.dtype] * 2, out.dtype)
+
+    # Products
+
+    def _product(self, instruction: Instruction) -> None:
+        if instruction.kwargs or len(instruction.args) != 2:
+            raise Unlowered("options")
+        self._matmul(instruction, instruction.args, None)
+
+    def _matmul(self, instruction: Instruction, args: Sequence[Any], out: Any) -> None:
+        x, y = [self.operand(a) for a in args]
+        if not isinstance(x, Place) or not isinstance(y, Place) or x.dtype != y.dtype or x.dtype.kind != "f":
+            raise Unlowered("a product of other dtypes")
+        target = self.result(instruction.outs[0]) if out is None else self.place(out)
+        if instruction.name == "dot" and max(len(x.shape), len(y.shape)) > 2 or not x.shape or not y.shape:
+            raise Unlowered("a product of stacks by dot")
+        into = target
+        if target.dtype != x.dtype or any(p.meets(target) for p in (x, y)):
+            into = self.new(target.shape, x.dtype)
+        left, right, whole = x, y, into
+        if len(x.shape) == 1:
+            left = x._replace(shape=(1, *x.shape), strides=(0, *x.strides))
+            whole = whole._replace(shape=(*whole.shape[:-1], 1, *whole.shape[-1:]),
+                                   strides=(*whole.strides[:-1], 0, *whole.strides[-1:]))  # fmt: skip
+            if len(y.shape) == 1:
+                whole = whole._replace(shape=(1,), strides=(0,))
+        if len(y.shape) == 1:
+            right = y._replace(shape=(*y.shape, 1), strides=(*y.strides, 0))
+            whole = whole._replace(shape=(*whole.shape, 1), strides=(*whole.strides, 0))
+        batch = whole.shape[:-2]
+        if np.prod(batch, dtype=np.int64) > 64:
+            raise Unlowered("a stack of many products")
+        for index in np.ndindex(*batch):
+            parts = []
+            for p in (left, right, whole):
+                over = len(batch) - (len(p.shape) - 2)
+                steps = [0 if n == 1 else s for n, s in zip(p.shape[:-2], p.strides[:-2], strict=True)]
+                away = sum(i * s for i, s in zip(index[over:], steps, strict=True))
+                parts.append(p._replace(offset=p.offset + away, shape=p.shape[-2:], strides=p.strides[-2:]))
+            product(self, *parts)
+        if into is not target:
+            self.copy(into, target)
+
+    # What functions consist of
+
+    def _expand(self, instruction: Instruction) -> None:
+        if self._depth >= 6:
+            raise Unlowered(instruction.name)
+        tracer = _Expansion(strict=False)
+        known: dict[Value, Any] = {}
+
+        def given(x: Any) -> Any:
+            if not isinstance(x, Value):
+                return x
+            if x not in known:
+                place = self.place(x)
+                if x.shape is None:
+                    raise Unlowered("a number that varies")
+                stand_in = np.zeros(place.shape, place.dtype) if place.dense else stand_in_of(place, np.zeros)
+                node = x
+                owner = stand_in if stand_in.base is None else stand_in.base
+                while owner.base is not None:
+                    owner = owner.base
+                tracer._roots[id(owner)] = ref(owner), node
+                known[x] = Traced(tracer, stand_in, node)
+            return known[x]
+
+        args, named = replaced(instruction.args, given), replaced(instruction.kwargs, given)
+        try:
+            with tracing_with(tracer):
+                result = instruction.function(*args, **named)
+        except Unlowered:
+            raise
+        except Exception as error:
+            raise Unlowered(f"{instruction.name}: {type(error).__name__}") from None
+        if tracer.broken:
+            raise Unlowered(f"{instruction.name}: {tracer.broken}")
+        steps = tracer.program.instructions
+        if any(step.kind not in ("array", "primitive", "whole", "new") for step in steps):
+            raise Unlowered(f"{instruction.name} asks for elements")
+        if len(steps) == 1 and steps[0].function is instruction.function:
+            raise Unlowered(instruction.name)
+        self._depth += 1
+        try:
+            for step in steps:
+                self.lower(step)
+        finally:
+            self._depth -= 1
+        for out, path in zip(instruction.outs, instruction.paths, strict=True):
+            x = result
+            for index in path:
+                x = x[index]
+            self._bind(out, x)
+
+    def _bind(self, out: Value, x: Any) -> None:
+        """Let a value lie where what was found for it does."""
+        if type(x) is not Traced:
+            raise Unlowered("a constant")
+        place = self.place(x.node)
+        if place.shape != out.shape or place.dtype != out.dtype:
+            raise Unlowered("another shape than in the trace")
+        if place.strides != out.strides or place.buffer.kind == "input":
+            fresh = self.result(out)
+            self.copy(place, fresh)
+        else:
+            self.places[out] = place
+
+
+def is_view(instruction: Instruction) -> bool:
+    """Whether all results lie in memory that was there before."""
+    outs = instruction.outs
+    return instruction.view and bool(outs) and not instruction.writes and all(out.root not in outs for out in outs)
+
+
+def _check_kernel(seen: str) -> Callable[[Step], Kernel]:
+    def make(step: Step) -> Kernel:
+        body = Body()
+        (place,) = step.operands
+        value = body.load("%p0", place.dtype)
+        how = "fcmp oeq" if place.dtype.kind == "f" else "icmp eq"
+        same = body.give(f"{how} {type_of(place.dtype)} {value}, {seen}")
+        body.do(f"ret i1 {same}")
+        return kernel_of(step, body)._replace(result="i1")
+
+    return make
+
+
+def _python_type(x: Any) -> Any:
+    if isinstance(x, Value):
+        return x.dtype if x.shape is None else None
+    return type(x) if type(x) in (bool, int, float) else None
+
+
+def _is_ours(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_filename.startswith(_PACKAGE)
+
+
+def _hashable(function: Any) -> bool:
+    return type(function).__hash__ is not None
+
+
+_REDUCTIONS = {
+    "sum": np.add, "mean": np.add, "accurate_sum": np.add, "add": np.add, "prod": np.multiply,
+    "multiply": np.multiply, "max": np.maximum, "amax": np.maximum, "maximum": np.maximum, "min": np.minimum,
+    "amin": np.minimum, "minimum": np.minimum, "all": np.logical_and, "any": np.logical_or,
+}  # fmt: skip
+_KNOWN: dict[str, Callable[[Lowering, Instruction], None]] = {"accurate_sum": Lowering._reduced}
+_HANDLERS: dict[str, Callable[[Lowering, Instruction], None]] = {
+    "where": Lowering._where, "item": Lowering._item, "concatenate": Lowering._joined, "stack": Lowering._joined,
+    "dot": Lowering._product, "full": Lowering._full, "getitem": getitem, "setitem": setitem,
+    "add.at": add_at,
+    **dict.fromkeys(("copy", "array", "asarray", "ascontiguousarray", "astype"), Lowering._copied),
+    **dict.fromkeys(("reshape", "ravel", "flatten"), Lowering._reshaped),
+    **dict.fromkeys(("zeros_like", "ones_like", "empty_like"), Lowering._like),
+    **dict.fromkeys(("sum", "mean", "prod", "max", "min", "amax", "amin", "all", "any"), Lowering._reduced),
+    **dict.fromkeys(("add.reduce", "multiply.reduce", "maximum.reduce", "minimum.reduce"), Lowering._reduced),
+}  # fmt: skip

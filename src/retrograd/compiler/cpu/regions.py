@@ -1,0 +1,277 @@
+"""Which instructions become regions, and what stands for a region in the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays.blas import SEVERAL, one_thread
+from ...kernels.runtime import result_arrays, threads
+from ..program import Asked, Instruction, Value
+from ..run import arenas
+from ..run.replay import Miss
+from ..trace.effects import clear_grad, give_array, run_step, set_grad
+from . import machine, memory
+from .fusing import fused_maps
+from .lowering import Lowering, is_view
+from .module import Module
+from .steps import Buffer, Place, Unlowered
+from .updates import Update
+
+LEAST = 3  # calls of a region that spare Python as many
+QUICK = 200_000.0  # operations up to which Python's lock is kept
+
+_WAITING = (set_grad, clear_grad, give_array)  # effects on objects alone: they may come after the region
+
+
+class Region:
+    """A run of instructions, lowered: what it takes from the program, what it gives, and its compiled function."""
+
+    def __init__(
+        self, lowering: Lowering, parts: Sequence[Instruction], wanted: Sequence[Value], sure: Collection[Value]
+    ) -> None:
+        self.parts = tuple(parts)
+        self.values = list(wanted)
+        found: dict[Buffer, Value] = {}
+        self._gives: list[tuple[Any, Any, Any, bool]] = []
+        for value in wanted:
+            place = lowering.places[value]
+            if place.buffer.kind != "arena" or place.buffer in found or not _whole(place):
+                fresh = lowering.new(place.shape, place.dtype, value.strides if value.shape else ())
+                lowering.copy(place, fresh)
+                place = lowering.places[value] = fresh
+            found[place.buffer] = value
+        steps = fused_maps(lowering.steps, set(found))
+        for buffer in found:
+            buffer.kind = "out"
+        buffers = memory.note_lives(steps)
+        outs = [lowering.places[value].buffer for value in wanted]
+        self.arena = memory.plan(buffers)
+        inputs = [buffer for buffer in buffers if buffer.kind == "input"]
+        module = Module(steps, inputs, outs, self.arena)
+        self.steps, self.kernels, self.text = len(steps), module.kernels, module.text
+        self.checked = any(step.checked for step in steps)
+        work = sum(step.flops or 4.0 * max(place.size for place in step.operands) for step in steps)
+        self._function = machine.function(module.text, work < QUICK and not module.threaded)
+        self.takes = [b.source for b in inputs if isinstance(b.source, Value)]
+        self._inputs = [lowering.places[value] for value in self.takes]
+        self._sure = sure
+        self._sources = [(b.source if not isinstance(b.source, Value) else None) for b in inputs]
+        self._threaded = module.threaded
+        self._multiplies = machine.BLAS in module.text and max(step.flops for step in steps) >= SEVERAL  # by BLAS
+        self._places = [lowering.places[value] for value in wanted]
+        self.asked: list[Asked] = []  # of the arrays that it makes, the large ones
+        self.run = self._made()
+
+    def _made(self) -> Callable[..., Any]:
+        """The function of the values it takes: they, new arrays and the arena go to the compiled one in a tuple."""
+        names: dict[str, Any] = {
+            "call": self._function.call, "empty": np.empty, "asarray": np.asarray, "Miss": Miss, "keep": self._function,
+            "arenas": [], "new_arena": self._new_arena, "pool": threads.helpers, "laid": _laid, "ndarray": np.ndarray,
+            "asked": result_arrays.empty, "one_thread": one_thread,
+        }  # fmt: skip
+        given = [f"a{k}" for k in range(len(self.takes))]
+        lines, items, after, at = [], [], [], 0
+        for k, source in enumerate(self._sources):
+            if source is not None:
+                names[f"c{k}"] = source
+                items.append(f"c{k}")
+                continue
+            value, place = self.takes[at], self._inputs[at]
+            if value not in self._sure:
+                lines.append(f"if type(a{at}) is not ndarray: a{at} = asarray(a{at}, d{at})")
+                names[f"d{at}"] = place.dtype
+            if value not in self._sure and place.shape:
+                names[f"p{at}"] = place
+                as_it_was = f"a{at}.strides == {place.strides!r} and a{at}.shape == {place.shape!r}"
+                kept = f"b{at} = a{at}; " if place.buffer.written else ""
+                lines.append(f"if not ({as_it_was}): {kept}a{at} = laid(a{at}, p{at})")
+                if place.buffer.written:
+                    lines.insert(0, f"b{at} = None")
+                    after.append(f"if b{at} is not None: b{at}[...] = a{at}")
+            items.append(f"a{at}")
+            at += 1
+        outs = []
+        for k, place in enumerate(self._places):
+            names[f"e{k}"] = place.dtype
+            order = sorted(range(len(place.shape)), key=lambda d: -place.strides[d])
+            names[f"s{k}"] = tuple([place.shape[d] for d in order])
+            turned = "" if place.dense else f".transpose({[order.index(d) for d in range(len(order))]})"
+            large = place.size * place.dtype.itemsize >= arenas.LEAST
+            if large:
+                self.asked.append(Asked(names[f"s{k}"], place.dtype, k))
+            lines.append(f"o{k} = {'asked' if large else 'empty'}(s{k}, e{k}){turned}")
+            items.append(f"o{k}")
+            number = self.values[k].shape is None
+            outs.append(f"o{k}.item()" if number else f"o{k}")
+        if self.arena:
+            lines += ["try: arena = arenas.pop()", "except IndexError: arena = new_arena()"]
+            items.append("arena")
+        if self._threaded:
+            items.append("pool()")
+        call = "one_thread(call, " if self._multiplies else "call("
+        lines.append(f"status = {call}({''.join(item + ', ' for item in items)}))")
+        if self.arena:
+            lines.append("arenas.append(arena)")
+        lines += ["if status: raise Miss", *after]
+        lines.append(f"return {outs[0] if len(outs) == 1 else '(' + ''.join(o + ', ' for o in outs) + ')'}")
+        source = f"def region({', '.join(given)}):\n" + "".join(f"    {line}\n" for line in lines)
+        exec(compile(source, "<region>", "exec"), names)
+        run: Callable[..., Any] = names["region"]
+        return run
+
+    def _new_arena(self) -> Any:
+        return arenas.aligned(self.arena)
+
+    def instruction(self) -> Instruction:
+        """What stands for the region in the program."""
+        made = Instruction("native", self.run, tuple(self.takes), None, tuple(self.values))
+        made.several = len(self.values) != 1
+        made.paths = tuple((index,) for index in range(len(self.values))) if made.several else ((),)
+        made.parts = self.parts
+        made.asked = tuple(self.asked)
+        made.writes = _outer_writes(self.parts)
+        self.run.note = (  # type: ignore[attr-defined]
+            f"one compiled function of {len(self.parts)}, as {self.steps} calls of {self.kernels} kernels, "
+            f"with an arena of {self.arena} bytes"
+        )
+        made.operator = "+".join(dict.fromkeys(part.operator or part.name for part in self.parts))[:60]
+        made.site, made.backward = self.parts[-1].site, self.parts[-1].backward
+        return made
+
+
+def _laid(array: Any, place: Place) -> Any:
+    """The array as it lay in the trace."""
+    if array.shape != place.shape:
+        raise Miss
+    low, high = place._replace(offset=0).span()
+    made = np.ndarray(place.shape, place.dtype, np.empty(high - low, np.uint8), -low, place.strides)
+    made[...] = array
+    return made
+
+
+def _outer_writes(parts: Sequence[Instruction]) -> tuple[Value, ...]:
+    """What the parts write into that none of them has made."""
+    made = {out for part in parts for out in part.outs}
+    return tuple(dict.fromkeys(value for part in parts for value in part.writes if value.root not in made))
+
+
+def _whole(place: Place) -> bool:
+    """Whether a place is all of the memory of an array of its own."""
+    return place.offset == 0 and place.size * place.dtype.itemsize == place.buffer.nbytes
+
+
+class _Group:
+    """A run of instructions that can be lowered, and the effects in it that may wait until its end."""
+
+    def __init__(self) -> None:
+        self.lowering = Lowering()
+        self.parts: list[Instruction] = []
+        self.waiting: list[Instruction] = []
+        self.instructions: list[Instruction] = []  # all of them, in their order
+
+    def add(self, instruction: Instruction, where: list[Instruction]) -> None:
+        where.append(instruction)
+        self.instructions.append(instruction)
+
+
+def compiled_regions(
+    instructions: Sequence[Instruction], gives: Sequence[Value], sure: Collection[Value], notes: list[str]
+) -> list[Instruction]:
+    """The instructions with regions in the place of runs that can be lowered; the same ones where there is no LLVM.
+
+    Args:
+        instructions: in their order.
+        gives: the values that are wanted at the end.
+        sure: values that guards have compared with those of the trace.
+        notes: takes why instructions were not lowered.
+    """
+    if not machine.available():
+        return list(instructions)
+    groups: list[Any] = []
+    current: _Group | None = None
+    for instruction in instructions:
+        if current is None:
+            current = _Group()
+            groups.append(current)
+        if instruction.kind == "effect" and instruction.function in _WAITING and current.parts:
+            current.add(instruction, current.waiting)
+            continue
+        try:
+            if instruction.on_gpu:
+                raise Unlowered("on a GPU")
+            current.lowering.lower(instruction)
+        except Unlowered as why:
+            on_processor = instruction.kind in ("array", "primitive", "whole") or instruction.function is run_step
+            if on_processor and not instruction.on_gpu:
+                notes.append(f"{instruction.name}: {why}")
+            if not current.parts:
+                groups.pop()
+            groups.append(instruction)
+            current = None
+            continue
+        current.add(instruction, current.parts)
+        if current.lowering.updates:  # what is checked afterwards could not undo the step
+            current = None
+    return _assembled(groups, gives, sure, notes)
+
+
+def _assembled(
+    groups: Sequence[Any], gives: Sequence[Value], sure: Collection[Value], notes: list[str]
+) -> list[Instruction]:
+    out: list[Instruction] = []
+    later = set(gives)
+    for group in reversed(groups):
+        if isinstance(group, Instruction):
+            found = [group]
+        else:
+            found = _region(group, later, sure, notes)
+        for instruction in found:
+            later.update(instruction.reads())
+        out += reversed(found)
+    out.reverse()
+    asked = [step for step in out if step.kind == "guard" and _update(step) is not None]
+    rest = [step for step in out if step not in asked]
+    early = [_update(step) for step in takewhile(_update, rest)]  # which notice by themselves
+    return [*[step for step in asked if _update(step) not in early], *rest]  # before anything is written
+
+
+def _update(step: Instruction) -> Update | None:
+    """The optimizer's update that asks or fetches here."""
+    owner = getattr(step.function, "__self__", None)
+    return owner if isinstance(owner, Update) else None
+
+
+def _region(group: _Group, later: set[Value], sure: Collection[Value], notes: list[str]) -> list[Instruction]:
+    """A group as a region, with the views and effects that come after it; or as it was, where it spares little."""
+    lowering, parts, waiting = group.lowering, group.parts, group.waiting
+    if sum(not is_view(part) for part in parts) < LEAST and not lowering.updates:
+        return group.instructions
+    makers = {value: part for part in parts for value in part.outs}
+    wanted: dict[Value, None] = {}
+    views: set[int] = set()
+    pending = [value for value in makers if value in later]
+    pending += [value for effect in waiting for value in effect.reads() if value in makers]
+    while pending:
+        value = pending.pop()
+        maker = makers[value]
+        if is_view(maker):
+            if id(maker) not in views:
+                views.add(id(maker))
+                pending += [x for x in maker.reads() if x in makers]
+        else:
+            wanted[value] = None
+    order = [value for value in makers if value in wanted]
+    writes = bool(_outer_writes(parts))
+    if not order and not writes and not any(part.kind == "guard" for part in parts):
+        return group.instructions
+    try:
+        region = Region(lowering, parts, order, sure)
+    except (Unlowered, RuntimeError) as why:  # the second is LLVM's
+        notes.append(f"{len(parts)} instructions together: {why}")
+        return group.instructions
+    before = [instruction for update in lowering.updates for instruction in update.instructions()]
+    return [*before, region.instruction(), *[part for part in parts if id(part) in views], *waiting]

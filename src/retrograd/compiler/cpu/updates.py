@@ -1,0 +1,316 @@
+"""Optimizers' steps inside of regions, where the optimizer says by a form what its update computes.
+
+A region reads the optimizer's numbers (learning rate, momentum, ...) and the arrays of its state in each replay, and
+writes into the same arrays as the eager step, in the same order of operations: eager and compiled steps can be mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ..program import Instruction, Value
+from ..run.replay import Miss
+from .emission import Body, Kernel, type_of
+from .machine import power
+from .scalars import scalar
+from .steps import Place, Step, Unlowered, kernel_of
+
+LARGEST = 1 << 20  # numbers of all parameters from which the optimizer's own loop, shared by threads, is as good
+_DOUBLE = np.dtype(np.float64)
+Pairs = dict[int, tuple[Value, Value]]  # of a parameter by its id: its value and that of its gradient
+_indices = count(1 << 32)  # of values beside those of the trace
+
+
+class Update:
+    """A step of an optimizer whose parameters with gradients are known.
+
+    Attributes:
+        numbers: the value of all its groups' numbers.
+        states: the values of its state's arrays, by parameter in the order of the form's names.
+    """
+
+    def __init__(self, optimizer: Any, moved: Sequence[Sequence[Any]], pairs: Pairs) -> None:
+        self.optimizer = optimizer
+        self.forms = [optimizer.update_form(group) for group in optimizer.param_groups]
+        if None in self.forms or not _plain(optimizer):
+            raise Unlowered(f"a step of {type(optimizer).__name__}")
+        self.moved = moved
+        self._statics = [form.static for form in self.forms]
+        self._ids = [list(map(id, group["params"])) for group in optimizer.param_groups]
+        self._wanted = [
+            (parameter, name) for form, some in zip(self.forms, moved, strict=True) for parameter in some
+            for name in form.state
+        ]  # fmt: skip
+        count = sum(len(form.numbers) for form in self.forms)
+        self.numbers = self._numbers_as(np.empty(count))
+        entries: list[Any] = [optimizer.state[parameter].get(name) for parameter, name in self._wanted]
+        arrays = [getattr(entry, "array", None) for entry in entries]
+        if any(x is None for x in arrays):
+            raise Unlowered("an optimizer's state that is not there yet")
+        self._names = [f"{name} of {pairs[id(parameter)][0]!r}" for parameter, name in self._wanted]
+        self.states = [Value(next(_indices), x, name=name) for x, name in zip(arrays, self._names, strict=True)]
+        self._kinds = [(type(x.array), x.array.dtype, x.array.shape) for x in entries]
+        self._options: list[list[Any]] | None = None  # of the groups, by which the numbers were reckoned
+        self._numbers: Any = None
+
+    @staticmethod
+    def _numbers_as(array: Any) -> Value:
+        return Value(next(_indices), array, name="learning rate and other numbers")
+
+    def ready(self) -> bool:
+        """Whether the step that the optimizer would make now is still of this form."""
+        return self._current_numbers() is not None and self._arrays() is not None
+
+    def _current_numbers(self) -> Any:
+        """All groups' numbers, where the optimizer would still do the same things with the same parameters."""
+        if not _plain(self.optimizer):
+            return None
+        groups = self.optimizer.param_groups
+        if [list(map(id, group["params"])) for group in groups] != self._ids:
+            return None
+        options = [list(group.values()) for group in groups]
+        if options != self._options:  # else the numbers are those of the last time
+            forms = [self.optimizer.update_form(group) for group in groups]
+            if None in forms or [form.static for form in forms] != self._statics:
+                return None
+            self._numbers = np.array([number for form in forms for number in form.numbers])
+            values = [x for group in groups for name, x in group.items() if name != "params"]
+            self._options = options if all(map(_is_fixed, values)) else None
+        return self._numbers
+
+    def _arrays(self) -> Any:
+        state, found = self.optimizer.state, []
+        for (parameter, name), (kind, dtype, shape) in zip(self._wanted, self._kinds, strict=True):
+            entry = state[parameter].get(name)
+            array: Any = getattr(entry, "array", None)
+            if type(array) is not kind or array.dtype != dtype or array.shape != shape:
+                return None
+            found.append(array)
+        return found
+
+    def fetch(self) -> tuple[Any, ...]:
+        """The numbers and arrays as they are now."""
+        numbers, arrays = self._current_numbers(), self._arrays()
+        if numbers is None or arrays is None:
+            raise Miss
+        self.optimizer._stepped = True
+        return numbers, *arrays
+
+    def instructions(self) -> tuple[Instruction, Instruction]:
+        """What asks at the beginning of the program, and what fetches before the region."""
+        fetch = Instruction("whole", self.fetch, (), None, (self.numbers, *self.states), several=True)
+        fetch.paths = tuple((index,) for index in range(1 + len(self.states)))
+        fetch.operator = f"{type(self.optimizer).__name__}.step"
+        return Instruction("guard", self.ready, ()), fetch
+
+
+def _is_fixed(option: Any) -> bool:
+    """Whether an option does not change while it is the same object."""
+    if type(option) is tuple:
+        return all(map(_is_fixed, option))
+    return option is None or type(option) in (int, float, bool, str)
+
+
+def _plain(optimizer: Any) -> bool:
+    """Whether nobody listens to the optimizer's steps, or makes them otherwise."""
+    return not optimizer.step_is_watched()
+
+
+def gradients_of(instruction: Instruction) -> Pairs:
+    """The parameters that an optimizer's step moves, by their ids, each as it is read and with its gradient."""
+    optimizer, _, nodes = instruction.args
+    pairs: Pairs = {}
+    written, held = set(instruction.writes), None
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    order = iter(parameters)
+    for node in nodes:
+        if node in written:
+            held = next(order), node
+        elif held is not None:
+            pairs[id(held[0])] = held[1], node
+            held = None
+    return pairs
+
+
+def lower_step(lowering: Any, instruction: Instruction) -> Update:
+    """The steps of an optimizer's update."""
+    optimizer, pairs = instruction.args[0], gradients_of(instruction)
+    moved = [[p for p in group["params"] if id(p) in pairs] for group in optimizer.param_groups]
+    update = Update(optimizer, moved, pairs)
+    if sum(p.array.size for some in moved for p in some) > LARGEST:
+        raise Unlowered("large")
+    numbers, states = lowering.place(update.numbers), iter(update.states)
+    at = 0
+    lowering.unlimited = True
+    try:
+        for form, some in zip(update.forms, moved, strict=True):
+            given: list[Any] = [Place(numbers.buffer, 8 * (at + k), (), (), _DOUBLE) for k in range(len(form.numbers))]
+            at += len(form.numbers)
+            for parameter in some:
+                p, g = [lowering.place(value) for value in pairs[id(parameter)]]
+                state = [lowering.place(next(states)) for _ in form.state]
+                if p.dtype.kind != "f" or g.dtype != p.dtype or any(x.dtype.kind != "f" for x in state):
+                    raise Unlowered(f"an update of {p.dtype}")
+                if g.meets(p):
+                    raise Unlowered("a gradient that is the parameter")
+                FORMS[form.name](_Writer(lowering, p.dtype), p, g, state, given, form.static)
+    finally:
+        lowering.unlimited = False
+    return update
+
+
+class _Writer:
+    """Loops over one parameter, in its dtype."""
+
+    def __init__(self, lowering: Any, dtype: Any) -> None:
+        self.lowering = lowering
+        self.dtype = dtype
+
+    def loop(self, name: str, out: Place, inputs: Sequence[Place], formula: Callable[..., str]) -> None:
+        """``out = formula(operations, *inputs)``."""
+
+        def emit(body: Body, x: Sequence[str]) -> str:
+            return formula(_Operations(body, self.dtype), *x)
+
+        self.lowering.map(name, out, inputs, emit, [self.dtype] * len(inputs), self.dtype)
+
+    def count(self, step: Place) -> None:
+        """Let the number of steps go on."""
+        one = scalar("add", step.dtype)
+        self.lowering.map("step", step, [step, (1, step.dtype)], one, [step.dtype] * 2, step.dtype)
+
+    def rates(self, step: Place, numbers: Sequence[Place]) -> list[Place]:
+        """Adam's two numbers of this step, which is counted."""
+        rates = self.lowering.new((2,), _DOUBLE)
+        self.lowering.add(_rates(step, rates, numbers))
+        return [Place(rates.buffer, 8 * k, (), (), _DOUBLE) for k in range(2)]
+
+
+class _Operations:
+    """The arithmetic of one dtype."""
+
+    def __init__(self, body: Body, dtype: Any) -> None:
+        def operation(name: str) -> Callable[..., str]:
+            found = scalar(name, dtype)
+            assert found is not None
+            return lambda *x: found(body, x)
+
+        self.add, self.sub, self.mul = operation("add"), operation("subtract"), operation("multiply")
+        self.div, self.sqrt, self.neg = operation("divide"), operation("sqrt"), operation("negative")
+
+
+# An update by what it writes, for whoever writes loops: regions here, kernels in ``cuda/updates.py``.
+
+
+def _sgd(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) -> None:
+    lr, decay, momentum, fresh = numbers
+    _, decays, moving, damped, nesterov, maximize = static
+
+    def direction(o: Any, p: str, g: str, decay: str) -> str:
+        if decays:
+            return (o.sub if maximize else o.add)(o.mul(p, decay), g)
+        return o.neg(g) if maximize else g
+
+    if not moving:
+        write.loop("SGD", p, [p, g, decay, lr],
+                   lambda o, p, g, decay, lr: o.sub(p, o.mul(direction(o, p, g, decay), lr)))  # fmt: skip
+        return
+    (velocity,) = state
+
+    def speed(o: Any, b: str, p: str, g: str, decay: str, momentum: str, fresh: str) -> str:
+        d = direction(o, p, g, decay)
+        return o.add(o.mul(b, momentum), o.mul(d, fresh) if damped else d)
+
+    write.loop("SGD", velocity, [velocity, p, g, decay, momentum, fresh], speed)
+
+    def descend(o: Any, p: str, g: str, b: str, decay: str, momentum: str, lr: str) -> str:
+        d = o.add(o.mul(b, momentum), direction(o, p, g, decay)) if nesterov else b
+        return o.sub(p, o.mul(d, lr))
+
+    write.loop("SGD", p, [p, g, velocity, decay, momentum, lr], descend)
+
+
+def _adam(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) -> None:
+    m, v, step = state
+    lr, beta1, beta2, eps, decay, shrink, slow, fresh = numbers
+    _, decays, decoupled = static
+    rate, small = write.rates(step, [lr, beta1, beta2, eps])
+
+    def direction(o: Any, p: str, g: str, decay: str) -> str:
+        return o.add(o.mul(p, decay), g) if decays and not decoupled else g
+
+    def first(o: Any, m: str, p: str, g: str, decay: str, slow: str) -> str:
+        return o.add(m, o.mul(o.sub(direction(o, p, g, decay), m), slow))
+
+    def second(o: Any, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
+        d = direction(o, p, g, decay)
+        return o.add(o.mul(v, keep), o.mul(o.mul(d, fresh), d))
+
+    def descend(o: Any, p: str, m: str, v: str, shrink: str, rate: str, small: str) -> str:
+        x = o.mul(p, shrink) if decays and decoupled else p
+        return o.sub(x, o.div(o.mul(m, rate), o.add(o.sqrt(v), small)))
+
+    write.loop("Adam", m, [m, p, g, decay, slow], first)
+    write.loop("Adam", v, [v, p, g, decay, fresh, beta2], second)
+    write.loop("Adam", p, [p, m, v, shrink, rate, small], descend)
+
+
+def _rmsprop(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) -> None:
+    v, step, *velocity = state
+    lr, eps, keep, fresh, momentum, decay = numbers
+    _, decays, moving = static
+    write.count(step)
+
+    def direction(o: Any, p: str, g: str, decay: str) -> str:
+        return o.add(o.mul(p, decay), g) if decays else g
+
+    def square(o: Any, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
+        d = direction(o, p, g, decay)
+        return o.add(o.mul(v, keep), o.mul(o.mul(d, fresh), d))
+
+    def scaled(o: Any, p: str, g: str, v: str, decay: str, lr: str, eps: str) -> str:
+        return o.sub(p, o.div(o.mul(direction(o, p, g, decay), lr), o.add(o.sqrt(v), eps)))
+
+    def speed(o: Any, b: str, p: str, g: str, v: str, decay: str, momentum: str, eps: str) -> str:
+        return o.add(o.mul(b, momentum), o.div(direction(o, p, g, decay), o.add(o.sqrt(v), eps)))
+
+    write.loop("RMSprop", v, [v, p, g, decay, fresh, keep], square)
+    if not moving:
+        write.loop("RMSprop", p, [p, g, v, decay, lr, eps], scaled)
+        return
+    write.loop("RMSprop", velocity[0], [velocity[0], p, g, v, decay, momentum, eps], speed)
+    write.loop("RMSprop", p, [p, velocity[0], lr], lambda o, p, b, lr: o.sub(p, o.mul(b, lr)))
+
+
+def _rates(step: Place, rates: Place, numbers: Sequence[Place]) -> Step:
+    """The step is counted; ``lr sqrt(1 - beta2^t) / (1 - beta1^t)`` and ``eps sqrt(1 - beta2^t)`` of its number t."""
+    name = power()
+    if name is None:
+        raise Unlowered("no C library")
+
+    def make(made: Step) -> Kernel:
+        body = Body()
+        typ = type_of(step.dtype)
+        t = body.give(f"fadd {typ} {body.load('%p1', step.dtype)}, 1.0")
+        body.store(t, "%p1", step.dtype)
+        t = body.cast(t, step.dtype, _DOUBLE)
+        lr, beta1, beta2, eps = [body.load(f"%p{k + 2}", _DOUBLE) for k in range(4)]
+        body.declared.add(f"declare double @{name}(double, double)")
+        body.declared.add("declare double @llvm.sqrt.f64(double)")
+        powers = [body.give(f"call double @{name}(double {beta}, double {t})") for beta in (beta1, beta2)]
+        one, two = [body.give(f"fsub double 1.0, {x}") for x in powers]
+        root = body.give(f"call double @llvm.sqrt.f64(double {two})")
+        rate = body.give(f"fdiv double {body.give(f'fmul double {lr}, {root}')}, {one}")
+        body.store(rate, "%p0", _DOUBLE)
+        body.store(body.give(f"fmul double {eps}, {root}"), body.address("%p0", (), (), 8), _DOUBLE)
+        body.do("ret void")
+        return kernel_of(made, body)
+
+    return Step("rates", [rates, step, *numbers], 2, make)
+
+
+FORMS: dict[str, Callable[..., None]] = {"sgd": _sgd, "adam": _adam, "rmsprop": _rmsprop}

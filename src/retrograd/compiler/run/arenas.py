@@ -1,0 +1,201 @@
+"""Memory for what a replay makes and lets go again: planned once from lifetimes, and used again by each replay.
+
+An instruction says which arrays its call asks for (``Instruction.asked``). Each of them that does not leave the program
+has a place in one arena, apart from all that live at the same time: from its instruction to the last one that reads it,
+by whatever view. What leaves has memory of its own: results, what the backward part is given, and what effects are,
+such as parameters; a leaf's new gradient has that of its last one, where nobody else holds it. A replay has an arena to
+itself while it runs, so that threads replay one program at once; programs that run one after the other share one. Where
+a replay ends in an error its arena is let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from threading import Lock
+from typing import Any, NamedTuple
+from weakref import WeakSet, WeakValueDictionary
+
+import numpy as np
+
+from ...core.arrays.memory import caches
+from ..program import Instruction, Value
+from ..trace.effects import run_step, set_grad
+
+LINE = 64  # bytes that arrays are aligned to
+LEAST = 1 << 12  # bytes from which an array is planned: NumPy keeps small ones by itself
+
+
+class Block:
+    """Memory that is in use from one instruction to another; ``offset`` says where in the arena it lies."""
+
+    __slots__ = ("first", "last", "nbytes", "offset")
+
+    def __init__(self, nbytes: int, first: int, last: int) -> None:
+        self.nbytes = nbytes
+        self.first, self.last = first, last
+        self.offset = -1
+
+
+def arranged(blocks: Iterable[Block]) -> int:
+    """Give each block its offset, the largest first, in the smallest gap that it fits in; the bytes of the arena."""
+    placed: list[Block] = []
+    size = 0
+    for block in sorted(blocks, key=lambda block: -block.nbytes):
+        beside = [other for other in placed if other.first <= block.last and block.first <= other.last]
+        at, best, least = 0, -1, 0
+        for other in sorted(beside, key=lambda other: other.offset):
+            gap = other.offset - at
+            if gap >= block.nbytes and (best < 0 or gap < least):
+                best, least = at, gap
+            at = max(at, -(-(other.offset + other.nbytes) // LINE) * LINE)
+        block.offset = best if best >= 0 else at
+        placed.append(block)
+        size = max(size, block.offset + block.nbytes)
+    return size
+
+
+def aligned(size: int) -> Any:
+    """So many bytes of memory, beginning at a line."""
+    memory = np.empty(size + LINE, np.uint8)
+    away = -memory.ctypes.data % LINE
+    return memory[away : away + size]
+
+
+class Slot(NamedTuple):
+    """Where an array that a call asks for lies."""
+
+    block: Block
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+class _Arena:
+    """Memory, and the plan whose arrays were last made in it."""
+
+    def __init__(self, size: int) -> None:
+        self.memory = aligned(size)
+        self.plan: Any = None
+        self.arrays: tuple[tuple[Any, ...], ...] = ()
+
+
+_idle: WeakValueDictionary[int, _Arena] = WeakValueDictionary()  # plans hold them
+_plans: WeakSet[Plan] = WeakSet()
+_lock = Lock()
+
+
+class Plan:
+    """The places of all that some instructions ask for.
+
+    Args:
+        instructions: what runs, in this order.
+        takes: the values from outside.
+        gives: the values that leave.
+        cleared: the number of the instruction before which the program clears gradients.
+
+    Attributes:
+        slots: by instruction, a slot for each array that it asks for, None where that is new memory.
+        again: by instruction, for each array that it asks for the leaf whose spent gradient may be its memory, or None.
+        leaving: by instruction, the values that leave, where others have slots.
+        size: the bytes of the arena.
+        outside: the roots of what is in memory outside of the program, or leaves it.
+    """
+
+    def __init__(
+        self, instructions: Sequence[Instruction], takes: Iterable[Value], gives: Iterable[Value], cleared: int = 0
+    ) -> None:
+        last: dict[Value, int] = {}
+        leaving = {value.root for value in (*takes, *gives)}
+        for number, step in enumerate(instructions):
+            for value in (*step.reads(), *step.outs):
+                last[value.root] = number
+            if step.kind == "effect":
+                leaving.update(value.root for value in step.reads())
+        leaves = _gradients(instructions, {value.root for value in (*takes, *gives)}, cleared)
+        self.slots: dict[int, tuple[Slot | None, ...]] = {}
+        self.again: dict[int, tuple[Any, ...]] = {}
+        self.leaving: dict[int, list[Value]] = {}
+        blocks: list[Block] = []
+        for number, step in enumerate(instructions):
+            found: list[Slot | None] = []
+            spent: list[Any] = []
+            for shape, dtype, out in step.asked:
+                nbytes = prod(shape) * dtype.itemsize
+                root = None if out is None else step.outs[out].root
+                spent.append(None if root is None or nbytes < LEAST else leaves.get((number, root)))
+                if nbytes < LEAST or root in leaving or dtype.hasobject:
+                    found.append(None)
+                else:
+                    blocks.append(Block(nbytes, number, number if root is None else last[root]))
+                    found.append(Slot(blocks[-1], shape, dtype))
+            if any(leaf is not None for leaf in spent):
+                self.again[number] = tuple(spent)
+            if any(found):
+                self.slots[number] = tuple(found)
+                self.leaving[number] = [x for x in step.outs if x.root in leaving and x.shape is not None]
+        self.size = arranged(blocks)
+        self.outside = leaving
+        self._arena: _Arena | None = None
+        if self.size:
+            _plans.add(self)
+
+    def enter(self) -> _Arena:
+        """An arena for one replay: ``arrays`` are for each instruction with slots what it takes them from."""
+        with _lock:
+            arena = max(_idle.values(), key=lambda arena: arena.memory.size, default=None)
+            if arena is None or arena.memory.size < self.size:
+                arena = _Arena(self.size)
+            else:
+                del _idle[id(arena)]
+            self._arena = arena
+        if arena.plan is not self:
+            arena.plan, arena.arrays = self, self._arrays(arena.memory)
+        return arena
+
+    def leave(self, arena: _Arena) -> None:
+        """The replay is over."""
+        with _lock:
+            if self._arena is None:
+                self._arena = arena
+            _idle[id(arena)] = arena
+
+    def _arrays(self, memory: Any) -> tuple[tuple[Any, ...], ...]:
+        return tuple(
+            tuple([None if x is None else np.ndarray(x.shape, x.dtype, memory, x.block.offset) for x in slots])
+            for slots in self.slots.values()
+        )
+
+
+def _gradients(instructions: Sequence[Instruction], outer: set[Value], cleared: int) -> dict[tuple[int, Value], Any]:
+    """The leaves whose new gradients nobody else is given, by the instruction that makes one, and its memory.
+
+    Only what comes after the checks made before gradients are cleared counts: a call that is given up there leaves
+    what it found. A region makes its checks first.
+    """
+    first = 0
+    for number, step in enumerate(instructions):
+        region = step.kind == "native"
+        for part in step.parts if region else (step,):
+            if part.number < cleared and (part.kind == "guard" or part.checks):
+                first = number + (not region)
+    makers = {out.root: n for n, step in enumerate(instructions[first:], first) for out in step.outs if out.root is out}
+    effects = [step for step in instructions if step.kind == "effect"]
+    given = [(step.args[0], step.args[1].root) for step in effects if step.function is set_grad]
+    roots = [root for _, root in given]
+    seen = {v.root for step in effects if step.function not in (set_grad, run_step) for v in step.reads()} | outer
+    return {
+        (makers[root], root): leaf
+        for leaf, root in given
+        if root in makers and root not in seen and roots.count(root) == 1
+    }
+
+
+def empty_arenas() -> None:
+    """Let go of the memory of all arenas that no replay is using now."""
+    with _lock:
+        for plan in list(_plans):
+            plan._arena = None
+        _idle.clear()
+
+
+caches.append(empty_arenas)

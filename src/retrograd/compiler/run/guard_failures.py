@@ -1,0 +1,106 @@
+"""Why a kept program does not fit a call, in words."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+from ...core.arrays import dtypes
+from ...core.arrays.devices import is_array
+from ...core.graph.modes import modes
+from ...core.tensor.tensor import Tensor
+from ...func.nests import Structure
+from ..program import Value
+from ..trace.effects import hooks_of
+from ..trace.untrace import same_number
+
+
+def modes_now() -> dict[str, Any]:
+    """The modes that a program is for, by their names."""
+    return {
+        "grad mode": modes.grad_enabled,
+        "inference mode": modes.inference,
+        "the default dtype": dtypes.get_default_dtype(),
+    }
+
+
+def left_behind(before: tuple[dict[str, Any], Any], casts: Any) -> str:
+    """Which mode, or autocast, a call has left changed, in words; empty where none is: a replay changes no modes."""
+    modes_before, casts_before = before
+    for name, now in modes_now().items():
+        if now != modes_before[name]:
+            return f"it leaves {name} changed, from {modes_before[name]} to {now}"
+    return "it leaves autocast changed" if casts != casts_before else ""
+
+
+def difference(entry: Any, leaves: Sequence[Any], structure: Structure, casts: Any) -> str:
+    """The first thing that differs from what the trace of a program assumed."""
+    trace = entry.trace
+    if structure != trace.structure:
+        return "the arguments are others in number, names or nesting"
+    if casts != entry.casts:
+        return "autocast casts otherwise"
+    for name, now in modes_now().items():
+        if now != entry.modes[name]:
+            return f"{name} is {now}, it was {entry.modes[name]}"
+    for path, leaf, was in zip(structure.paths(), leaves, trace.leaves, strict=True):
+        for what in _of_argument(leaf, was, trace):
+            return f"{_named(path, entry.function)}: {what}"
+    changed: str = trace.surroundings.changed()
+    if changed:
+        return changed
+    for tensor, value, requires, hooks in trace.outside:
+        for what in chain(_of_array(tensor.array, value), _of_flag(tensor._requires, requires)):
+            return f"a Tensor from outside: {what}"
+        if requires and hooks_of(tensor) != hooks:
+            return "a Tensor from outside has other hooks"
+    for tensor, present in trace.grads:
+        if (tensor._grad is not None) is not present:
+            return "a gradient is None, it was not" if present else "a gradient is there, it was None"
+    return "elements that it depends on are others, or one Tensor stands for two arguments"
+
+
+def _named(path: str, function: Callable[..., Any]) -> str:
+    """An argument as the function has it, of a path into ``(args, kwargs)``."""
+    group, place, rest = re.fullmatch(r"\[(\d)\]\[([^]]+)\](.*)", path, re.DOTALL).groups()  # type: ignore[union-attr]
+    if group == "1":
+        return place.strip("'") + rest
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        names = []
+    return (names[int(place)] if int(place) < len(names) else f"argument {place}") + rest
+
+
+def _of_argument(leaf: Any, was: Any, trace: Any) -> Iterator[str]:
+    if type(leaf) is not type(was):
+        yield f"a {type(leaf).__name__}, it was a {type(was).__name__}"
+    elif isinstance(leaf, Tensor):
+        for tensor, value, requires, _ in trace.outside:
+            if tensor is was:
+                yield from _of_array(leaf.array, value)
+                yield from _of_flag(leaf._requires, requires)
+    elif is_array(leaf):
+        for value, source in trace.program.inputs:
+            if source[0] == "argument" and trace.leaves[source[1]] is was:
+                yield from _of_array(leaf, value)
+    elif isinstance(leaf, (bool, int, float, complex, str, bytes)):
+        if not same_number(leaf, was):
+            yield f"{leaf!r}, it was {was!r}"
+    elif leaf is not was:
+        yield f"another {type(leaf).__name__}"
+
+
+def _of_array(array: Any, value: Value) -> Iterator[str]:
+    for name in ("shape", "dtype", "strides"):
+        now, was = getattr(array, name), getattr(value, name)
+        if now != was:
+            yield f"its {name} is {now}, it was {was}"
+
+
+def _of_flag(now: bool, was: bool) -> Iterator[str]:
+    if now is not was:
+        yield f"requires_grad is {now}, it was {was}"

@@ -1,0 +1,565 @@
+"""One kept program of a compiled function: whether it fits a call, and its replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.arrays import dtypes
+from ...core.arrays.devices import cupy_backend, is_array
+from ...core.arrays.fp_warnings import silent
+from ...core.graph.backward import differentiate
+from ...core.graph.modes import enable_grad, modes
+from ...core.graph.nodes import edge_of, new_node
+from ...core.graph.primitive import Primitive, apply, attach
+from ...core.tensor.storage import is_saved, is_writable, share, sharers, storage_of
+from ...core.tensor.tensor import Tensor, new_tensor
+from ...func.nests import Structure, flatten
+from ...kernels.build.compile_ahead import ahead
+from ...ops.make.generators import Generator, default_generator
+from ..cpu import compiled_regions
+from ..cuda import Graph, fused
+from ..cuda import Module as Kernels
+from ..passes import optimized
+from ..passes.constants import Folded, folded
+from ..program import Instruction, Program, Value
+from ..trace.effects import give_array, hooks_of, run_step
+from ..trace.scalars import no_scalar
+from ..trace.sizes import NEW, Sizes
+from .guard_failures import modes_now
+from .guards import Surroundings
+from .replay import Miss, Replay, live
+
+
+@dataclass(slots=True)
+class Result:
+    """A leaf of what the function returns: ``kind`` is tensor, array or number (of ``value``), or ``same`` object.
+
+    Or it is an ``argument`` of that number, the result of that number ``again``, or the ``gradient`` that a leaf has.
+
+    ``requires`` where a gradient flows to it, and ``alias``: the Tensor, or the number of the argument or of the other
+    result, whose memory a Tensor shares.
+    """
+
+    kind: str
+    value: Any
+    requires: bool = False
+    alias: tuple[str, Any] | None = None
+    related: bool = False  # a view, which follows the history of what it is a view of
+    spent: Any = None  # the plan of its node, where the function itself has walked its graph and freed it
+
+
+class Lifted(NamedTuple):
+    """A Tensor from outside of the function, as it was before the trace."""
+
+    tensor: Tensor
+    value: Value
+    requires: bool
+    hooks: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Trace:
+    """What came of one trace."""
+
+    program: Program
+    structure: Structure  # of the arguments
+    leaves: list[Any]
+    results: list[Result]
+    result_structure: Structure
+    surroundings: Surroundings
+    free: set[tuple[int, Any]] = field(default_factory=set)  # places that are read in each replay
+    free_leaves: set[int] = field(default_factory=set)  # arguments that are numbers and vary
+    grads: list[tuple[Tensor, bool]] = field(default_factory=list)  # leaves, and whether they had a gradient before
+    outside: list[Lifted] = field(default_factory=list)
+    cotangents: list[Value] = field(default_factory=list)
+    gradients: list[tuple[Value | None, Any]] = field(default_factory=list)  # and whose they are, a source
+    sizes: Sizes | None = None  # where sizes may vary
+
+
+@dataclass(slots=True)
+class Kept:
+    """What the record of a call keeps: arrays for the backward part, and what tells whether it could be run again."""
+
+    arrays: list[Any]
+    leaves: list[Any]
+    versions: list[int]
+    numbers: list[Any]
+    inputs: list[Any] = field(default_factory=list)  # of the operator, those whose memory the arrays lie in, or None
+    storages: list[Any] = field(default_factory=list)  # of results whose memory they lie in
+
+    @property
+    def reads(self) -> tuple[Any, Any]:
+        """The state of what the function read."""
+        return self.versions, self.numbers
+
+
+_TENSORS = ("argument", "tensor", "grad")
+
+
+class Entry:
+    """A program that is kept."""
+
+    def __init__(self, trace: Trace, function: Callable[..., Any], label: str) -> None:
+        self.trace = trace
+        self.function = function
+        self.label = label
+        self.calls = 0
+        self.seconds = 0.0  # in them
+        self.casts: tuple[Any, ...] = ()  # autocast's, when it was traced
+        self.modes = modes_now()
+        self.apart = ""  # why it is not one with a program for other sizes
+        self.because = ""  # why a program that was there before did not do
+        program = trace.program
+        split = len(program.instructions) if program.split is None else program.split
+        handed_out = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]
+        program.outputs = handed_out + [value for value, _ in trace.gradients if value is not None]
+        late = set(map(id, program.instructions[split:]))
+        self.folded = Folded((), {}) if program.varies else folded(program, program.outputs)
+        program.instructions = live(program.instructions, program.outputs, {value for value, _ in program.inputs})
+        forward = [step for step in program.instructions if id(step) not in late]
+        backward = [step for step in program.instructions if id(step) in late]
+        handed_over = [*handed_out, *[value for value, _ in trace.gradients if value is not None]]
+        inside = {value for step in forward for value in step.outs}
+        needed = [*handed_over, *[v for step in backward for v in step.reads() if v in inside]]
+        self.notes: list[str] = []  # why instructions are in no region
+        self.kernels: Kernels | None = None  # of a program on a GPU
+        if not program.varies:
+            sure = {
+                value
+                for value, (kind, what) in program.inputs
+                if value.shape is not None
+                and (kind in ("argument", "tensor", "grad") or kind == "constant" and type(what) is np.ndarray)
+            }
+            forward = optimized(compiled_regions(forward, needed, sure, self.notes), needed)
+            backward = optimized(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
+            if any(step.on_gpu for step in program.instructions):
+                self.kernels = Kernels()
+                forward = fused(forward, needed, self.kernels)
+                backward = fused(backward, handed_over, self.kernels)
+        program.instructions = [*forward, *backward]
+        ahead.ask([step.function.job for step in program.instructions if hasattr(step.function, "job")])
+        read = {value for instruction in program.instructions for value in instruction.reads()}
+        read.update(program.outputs)
+        every = program.inputs
+        program.inputs = [(value, source) for value, source in program.inputs if value in read]
+        program.split = len(forward)
+        made = {value for value, source in program.inputs if source[0] != "cotangent"}
+        made.update(out for instruction in forward for out in instruction.outs)
+        later = [value for instruction in backward for value in instruction.reads()]
+        later += [value for value, _ in trace.gradients if value is not None]
+        self.kept = list(dict.fromkeys(value for value in later if value in made))
+        takes = [value for value, source in program.inputs if source[0] != "cotangent"]
+        self.sources = [source for _, source in program.inputs if source[0] != "cotangent"]
+        self.replay = Replay(forward, takes, [*handed_out, *self.kept], label, not program.varies, program.cleared)
+        self.forward: Any = self.replay  # or the graph that it becomes
+        if self.kernels is not None:
+            gives = [*handed_out, *self.kept]
+            self.forward = Graph(self.replay, takes, self.sources, gives, self.kernels, bool(trace.cotangents))
+        self.pull: Replay | None = None
+        if trace.cotangents:
+            gives = [value for value, _ in trace.gradients if value is not None]
+            label = f"backward of {label}"
+            self.pull = Replay(backward, [*trace.cotangents, *self.kept], gives, label, not program.varies)
+        self.results = trace.results
+        self.width = len(handed_out)
+        self.written = self._written_tensors(forward)
+        moved = [step.args[0] for step in forward if step.function is give_array]
+        self.moved = [("argument", dict(every)[x][1]) if type(x) is Value else ("tensor", x) for x in moved]
+        self.undo, self.generators = self._to_undo(forward)
+        self.enter = self._entered(every)
+        self.primitive: Primitive | None = None
+        if self.pull is not None:
+            self._protect(forward)
+            self.primitive = self._primitive()
+        self.single = trace.result_structure.type is None
+
+    # Whether it fits
+
+    def _entered(self, inputs: Sequence[tuple[Value, Any]]) -> Callable[[Sequence[Any]], Any]:
+        """The guards, as one function of the leaves of the arguments: the arrays that the program takes, or None."""
+        trace = self.trace
+        names: dict[str, Any] = {"modes": modes, "dtypes": dtypes, "Tensor": Tensor, "ndarray": np.ndarray, "np": np}
+        names["hooks_of"] = hooks_of
+        lines = [f"modes.grad_enabled is {modes.grad_enabled}", f"modes.inference is {modes.inference}"]
+        names["default_dtype"] = dtypes.get_default_dtype()
+        lines.append("dtypes._default_float is default_dtype")
+        large = {id(what.value) for value, (kind, what) in inputs if kind == "place" and value.shape is not None}
+        lines += trace.surroundings.check(trace.free, large, names)
+
+        def named(value: Any) -> str:
+            name = f"h{len(names)}"
+            names[name] = value
+            return name
+
+        def fits(array: str, value: Value) -> str:
+            dtype = named(value.dtype)
+            same_dtype = f"({array}.dtype is {dtype} or {array}.dtype == {dtype})"
+            if any(value is x for x in key):
+                return same_dtype
+            return f"{array}.shape == {value.shape!r} and {array}.strides == {value.strides!r} and {same_dtype}"
+
+        def lies(array: str, value: Value) -> str:
+            if not value.on_gpu:
+                return f"type({array}) is ndarray"
+            return f"type({array}) is {named(cupy_backend().array_type)} and {array}.device.id == {value.device}"
+
+        def hooked(x: str, was: Tensor, hooks: tuple[Any, ...]) -> str:
+            if hooks or was._hooks is not None or was._node is not None:
+                return f"hooks_of({x}) != {named(hooks)}"
+            return f"{x}._hooks is not None"  # no hook was ever registered
+
+        body: list[str] = []
+        by_argument = {source[1]: value for value, source in inputs if source[0] == "argument"}
+        key: list[Value] = []  # the arrays whose sizes may vary
+        if trace.sizes is not None:
+            key = [value for value in by_argument.values() if value.shape is not None]
+        lifted = {id(x.tensor): x for x in trace.outside}
+        first: dict[int, int] = {}
+        for index, leaf in enumerate(trace.leaves):
+            body.append(f"x{index} = leaves[{index}]")
+            x = f"x{index}"
+            if index in trace.free_leaves:
+                body.append(f"if type({x}) is not {type(leaf).__name__}: return None")
+            elif isinstance(leaf, Tensor):
+                if id(leaf) in first:
+                    body.append(f"if {x} is not x{first[id(leaf)]}: return None")
+                    continue
+                others = " or ".join(f"{x} is x{other}" for other in first.values())
+                first[id(leaf)] = index
+                conditions = [f"type({x}) is {named(type(leaf))}"]
+                if others:
+                    conditions.append(f"not ({others})")
+                body.append(f"if not ({' and '.join(conditions)}): return None")
+                _, value, requires, hooks = lifted[id(leaf)]
+                body.append(f"a{index} = {x}.array")
+                body.append(f"if not ({lies(f'a{index}', value)} and {fits(f'a{index}', value)}): return None")
+                body.append(f"if {x}._requires is not {requires}: return None")
+                if requires:
+                    body.append(f"if ({x}._node is None) is not {leaf._node is None}: return None")
+                    body.append(f"if {hooked(x, leaf, hooks)}: return None")
+            elif is_array(leaf):
+                value = by_argument[index]
+                body.append(f"if not ({lies(x, value)} and {fits(x, value)}): return None")
+            elif isinstance(leaf, (bool, int, float, complex, str, bytes)):
+                signed = isinstance(leaf, complex) or isinstance(leaf, float) and not leaf  # 0.0 is not -0.0
+                other = f"repr({x}) != {repr(leaf)!r}" if signed else f"{x} != {named(leaf)}"
+                body.append(f"if type({x}) is not {named(type(leaf))} or {other}: return None")
+            else:
+                body.append(f"if {x} is not {named(leaf)}: return None")
+        body.append(f"if not ({' and '.join(lines)}): return None")  # other sizes are told apart before that
+        arguments = {id(leaf) for leaf in trace.leaves if isinstance(leaf, Tensor)}
+        arrays: dict[int, str] = {}
+        for number, (tensor, value, requires, hooks) in enumerate(trace.outside):
+            if id(tensor) in arguments:
+                continue
+            t = named(tensor)
+            arrays[id(tensor)] = f"t{number}"
+            body.append(f"t{number} = {t}.array")
+            here = lies(f"t{number}", value)
+            body.append(f"if not ({here} and {fits(f't{number}', value)} and {t}._requires is {requires}): return None")
+            if requires:
+                body.append(f"if {hooked(t, tensor, hooks)}: return None")
+        gradients: dict[int, str] = {}
+        for number, (leaf, present) in enumerate(trace.grads):
+            t = self._leaf_name(leaf, named)
+            body.append(f"q{number} = {t}._grad")
+            body.append(f"if (q{number} is not None) is not {present}: return None")
+            gradients[id(leaf)] = f"q{number}"
+        takes = []
+        for value, (kind, what) in trace.program.inputs:
+            if kind == "argument":
+                leaf = trace.leaves[what]
+                takes.append(f"a{what}" if isinstance(leaf, Tensor) else f"x{what}")
+            elif kind == "tensor":
+                takes.append(arrays[id(what)])
+            elif kind == "grad":
+                g = gradients.get(id(what))
+                if g is None:
+                    g = f"{self._leaf_name(what, named)}._grad"
+                    body.append(f"if {g} is None: return None")
+                g = f"{g}.array"
+                place = next((place for place, leaf in enumerate(trace.leaves) if leaf is what), None)
+                if key and place is not None:
+                    body.append(f"if {g}.shape != a{place}.shape or {g}.strides != a{place}.strides: return None")
+                else:
+                    body.append(f"if not ({fits(g, value)}): return None")
+                takes.append(g)
+            elif kind == "object":
+                takes.append(f"x{what}")
+            elif kind == "place":
+                takes.append(f"{named(what)}.value")
+                if value.shape is not None:
+                    body.append(f"if not ({fits(takes[-1], value)}): return None")
+            elif kind == "constant":
+                takes.append(named(what))
+            elif kind == "slot":
+                takes.append(f"slots[{what}]")
+        if key:
+            names.update(sizes=trace.sizes, NEW=NEW)
+            parts = [
+                f"{'a' if isinstance(trace.leaves[index], Tensor) else 'x'}{index}.{what}, "
+                for index, value in by_argument.items()
+                for what in ("shape", "strides")
+                if value.shape is not None
+            ]
+            body.append(f"slots = sizes.known.get(({''.join(parts)}))")
+            body.append("if slots is None: return NEW")
+        body.append(f"return ({''.join(take + ', ' for take in takes)})")
+        source = "def enter(leaves):\n" + "\n".join("    " + line for line in body)
+        exec(compile(source, f"<guards of {self.label}>", "exec"), names)
+        return names["enter"]
+
+    def _leaf_name(self, leaf: Tensor, named: Callable[[Any], str]) -> str:
+        for index, x in enumerate(self.trace.leaves):
+            if x is leaf:
+                return f"x{index}"
+        return named(leaf)
+
+    # What a call given up in the middle has to take back
+
+    def _written_tensors(self, instructions: list[Instruction]) -> list[tuple[str, Any]]:
+        """The sources of the inputs in whose memory the program writes, an optimizer's parameters among them."""
+        instructions = _parts(instructions)
+        roots = {value.root for step in instructions if step.kind != "effect" for value in step.writes}
+        optimizers = [step.args[0] for step in instructions if step.function is run_step]
+        moved = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+        return [
+            source
+            for value, source in self.trace.program.inputs
+            if value.root in roots and source[0] != "place" or source[0] == "tensor" and id(source[1]) in moved
+        ]
+
+    def _to_undo(self, instructions: list[Instruction]) -> tuple[list[int], list[Any]]:
+        last, instructions = -1, _parts(instructions)
+        for index, step in enumerate(instructions):
+            if step.kind == "guard" or step.checks:
+                last = index
+        early = instructions[: last + 1]
+        roots = {value.root for step in early if step.kind != "effect" for value in step.writes}
+        takes = [value for value, source in self.trace.program.inputs if source[0] != "cotangent"]
+        places = [index for index, value in enumerate(takes) if value.root in roots]
+        generators = [g for step in early if step.kind == "draw" for g in generators_of(step)]
+        return places, list(dict.fromkeys(generators))
+
+    # Running
+
+    def run(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
+        """The replay; raises Miss where elements are not as the trace assumed, with nothing changed."""
+        if self.undo or self.generators:
+            return self._run_carefully(leaves, arrays)
+        if self.primitive is not None:
+            return self._run_recorded(leaves, arrays)
+        with silent():
+            found = self.forward(arrays)
+        self._count_writes(leaves)
+        return self._results_of(found, leaves, None)
+
+    def _run_carefully(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
+        copies = [(arrays[index], arrays[index].copy()) for index in self.undo]
+        states = [(g, g.get_state()) for g in self.generators]
+        try:
+            if self.primitive is not None:
+                return self._run_recorded(leaves, arrays)
+            with silent():
+                found = self.forward(arrays)
+        except BaseException:
+            for array, before in copies:
+                array[...] = before
+            for g, state in states:
+                g.set_state(state)
+            raise
+        self._count_writes(leaves)
+        return self._results_of(found, leaves, None)
+
+    def writable(self, leaves: Sequence[Any]) -> bool:
+        """Whether the program may write where it writes: nobody's graph still needs the memory."""
+        for source in self.written:
+            x = source[1] if source[0] == "tensor" else self._tensor_of(source, leaves)
+            if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not is_writable(x.array)):
+                return False
+        # Tensors that share the memory of one that is given other memory may have to follow it.
+        return not any(len(sharers(self._tensor_of(source, leaves))) > 1 for source in self.moved)
+
+    def _count_writes(self, leaves: Sequence[Any]) -> None:
+        for source in self.written:
+            x = self._tensor_of(source, leaves)
+            if isinstance(x, Tensor):
+                storage_of(x).version += 1
+
+    def _tensor_of(self, source: tuple[str, Any], leaves: Sequence[Any]) -> Any:
+        kind, what = source
+        if kind == "argument":
+            return leaves[what]
+        if kind == "grad":
+            index = next((index for index, leaf in enumerate(self.trace.leaves) if leaf is what), None)
+            return (what if index is None else leaves[index])._grad
+        return what if kind == "tensor" else None
+
+    def _results_of(
+        self, found: Sequence[Any], leaves: Sequence[Any], tensors: Sequence[Tensor] | None, held: Any = None
+    ) -> Any:
+        values = iter(found)
+        made: list[Any] = []
+        recorded = iter(tensors or ())
+        for result in self.results:
+            if result.kind == "same":
+                made.append(result.value)
+            elif result.kind == "argument":
+                made.append(leaves[result.value])
+            elif result.kind == "again":
+                made.append(made[result.value])
+            elif result.kind == "gradient":
+                made.append(self._tensor_of(result.value, leaves)._grad)
+            else:
+                value = next(values)
+                if result.kind == "tensor":
+                    if result.requires and tensors is not None:
+                        value = next(recorded)
+                    else:
+                        value = new_tensor(value if type(value) is np.ndarray else no_scalar(value))
+                    if result.spent is not None:
+                        freed: Any = None
+                        value._requires = True
+                        value._node = new_node(result.spent, (None,), freed, value.array.shape, value.array.dtype)
+                    if result.alias is not None:
+                        kind, what = result.alias
+                        other = made[what] if kind == "result" else leaves[what] if kind == "argument" else what
+                        share(value, other, result.related)
+                made.append(value)
+        if held is not None:
+            held += [storage_of(made[index]) for index in self.shown]
+        if self.single:
+            return made[0]
+        return self.trace.result_structure.unflatten(made)
+
+    # Results that require grad
+
+    def _protect(self, forward: list[Instruction]) -> None:
+        """Find whose memory the backward part reads: what writes there meanwhile goes to other memory."""
+        inputs, roots = self.trace.program.inputs, {value.root for value in self.kept}
+        self.read = [source for value, source in inputs if value.root in roots and source[0] in _TENSORS]
+        self.shown = [
+            index for index, result in enumerate(self.results) if result.kind == "tensor" and result.value.root in roots
+        ]
+        given = {value.root for step in forward if step.kind == "effect" for value in step.reads()}
+        given -= {value for value, _ in inputs}
+        self.copied = [index for index, value in enumerate(self.kept) if value.root in given]
+        parts = _parts(forward)
+        self.once = (  # why the function cannot be run again for a call that was
+            "draws random numbers" if any(step.kind == "draw" for step in parts)
+            else "changes what is outside of it" if self.written or any(step.kind == "effect" for step in parts)
+            else ""
+        )  # fmt: skip
+
+    def _primitive(self) -> Primitive:
+        """The program as one operator of the graph."""
+        entry, pull = self, self.pull
+        assert pull is not None
+        flowing = [(source, value) for value, source in self.trace.gradients if value is not None]
+        wanted = [source for source, _ in flowing] or [source for _, source in self.trace.gradients]
+        known = {self._key(source): source for source in (*wanted, *self.read) if self._is_tensor(source)}
+        self.operands = list(known.values())
+        read = set(map(self._key, self.read))
+        self.is_read = [key in read for key in known]
+        places = {key: index for index, key in enumerate(known)}
+        leaves, kept = self.trace.leaves, {what for kind, what in self.read if kind == "argument"}
+        self.others = [index for index, x in enumerate(leaves) if isinstance(x, Tensor) and index not in kept]
+        arguments = set(map(id, leaves))
+        self.outer = [x.tensor for x in self.trace.outside if id(x.tensor) not in arguments]
+
+        def rule(g: Any, kept: Any, needs: Any) -> Any:
+            gs = g if isinstance(g, tuple) else (g,)
+            if any(isinstance(x, Tensor) for x in gs):
+                return entry._again(gs, needs, kept)
+            found = pull((*gs, *kept.arrays))
+            out: list[Any] = [None] * len(needs)
+            for (source, _), array in zip(flowing, found, strict=True):
+                out[places[entry._key(source)]] = no_scalar(array)
+            return out
+
+        count = sum(result.requires for result in self.results)
+        return Primitive(
+            self.label,
+            lambda *arrays, found: found,
+            "*xs",
+            vjp=rule,
+            outputs=count if count > 1 else 1,
+            residuals="kept",
+        )
+
+    @staticmethod
+    def _key(source: tuple[str, Any]) -> tuple[str, Any]:
+        return source[0], id(source[1]) if source[0] in ("tensor", "grad") else source[1]
+
+    def _is_tensor(self, source: tuple[str, Any]) -> bool:
+        return source[0] != "argument" or isinstance(self.trace.leaves[source[1]], Tensor)
+
+    def _run_recorded(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
+        with silent():
+            found = self.forward(arrays)
+        requires = [result.requires for result in self.results if result.kind in ("tensor", "array", "number")]
+        outs = tuple([no_scalar(x) for x, need in zip(found, requires, strict=False) if need])
+        inputs = tuple([self._tensor_of(source, leaves) for source in self.operands])
+        kept = Kept(list(found[self.width :]), list(leaves), self._versions(leaves), self._numbers(arrays))
+        for x, read in zip(inputs, self.is_read, strict=True):
+            kept.inputs.append((x.array, edge_of(x), storage_of(x)) if read else None)
+        for index in self.copied:
+            kept.arrays[index] = kept.arrays[index].copy()
+        assert self.primitive is not None
+        tensors = apply(self.primitive, inputs, {"found": (outs if len(outs) > 1 else outs[0], kept)})
+        self._count_writes(leaves)
+        recorded = tensors if isinstance(tensors, tuple) else (tensors,)
+        return self._results_of(found[: self.width], leaves, recorded, kept.storages)
+
+    def _again(self, gs: Sequence[Any], needs: Sequence[bool], kept: Kept) -> Any:
+        """The rule where it is itself recorded: the function is run eagerly, and its graph differentiated."""
+        leaves = list(kept.leaves)
+        with enable_grad():
+            arrays = None if self.once else self.enter(leaves)
+            if arrays is None or arrays is NEW or kept.reads != (self._versions(leaves), self._numbers(arrays)):
+                why = self.once or "reads what is no longer what it was"
+                raise RuntimeError(
+                    f"{self.label}: a derivative of the backward of a compiled function runs the function again, but "
+                    f"this one {why}; call it under compiler.set_stance('force_eager')"
+                )
+            for known, (kind, what) in zip(kept.inputs, self.operands, strict=True):
+                if kind == "argument" and known is not None:
+                    leaves[what] = attach(*known)
+            args, kwargs = self.trace.structure.unflatten(leaves)
+            outputs, _ = flatten(self.function(*args, **kwargs))
+        outputs = [x for x, result in zip(outputs, self.results, strict=True) if result.requires]
+        inputs = [leaves[what] if kind == "argument" else what for kind, what in self.operands]
+        targets = [x for x, need in zip(inputs, needs, strict=True) if need]
+        found = differentiate(self.label, outputs, list(gs), targets, True, True, beyond=False)
+        return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
+
+    def _versions(self, leaves: Sequence[Any]) -> list[int]:
+        """How often Tensors that the function reads were written, but for arguments that the operator itself keeps."""
+        read = [*[leaves[index] for index in self.others], *self.outer]
+        return [0 if x._storage is None else x._storage.version for x in read]
+
+    def _numbers(self, arrays: Sequence[Any]) -> list[Any]:
+        """The variables that are inputs, in a call."""
+        found = [arrays[index] for index, source in enumerate(self.sources) if source[0] == "place"]
+        return [x for x in found if not is_array(x)]
+
+
+def _parts(instructions: list[Instruction]) -> list[Instruction]:
+    """The instructions, those that regions consist of in the place of regions."""
+    return [part for step in instructions for part in (step.parts if step.kind == "native" else (step,))]
+
+
+def generators_of(step: Instruction) -> list[Generator]:
+    """The generators that an instruction draws from."""
+    found = [x for x in (*step.args, *step.kwargs.values()) if isinstance(x, Generator)]
+    for cell in getattr(step.function, "__closure__", None) or ():
+        if isinstance(cell.cell_contents, Generator):
+            found.append(cell.cell_contents)
+    return found or [default_generator]
+
+
+__all__ = ["Entry", "Miss", "Result", "Trace"]

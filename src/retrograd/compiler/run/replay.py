@@ -1,0 +1,238 @@
+"""Replay: a program as one Python function, a line for each instruction.
+
+Python's own compiler gives local variables for values, which are let go after their last use, and line numbers, by
+which an error finds its instruction.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from typing import Any
+
+from numpy import may_share_memory
+
+from ...kernels.runtime.result_arrays import into
+from ..program import Instruction, Method, Value, values_in
+from ..trace.effects import give_back, spent_grad
+from .arenas import Plan
+
+_names = count()
+
+
+class Miss(Exception):
+    """What a program assumed of elements does not hold in this call."""
+
+
+class Replay:
+    """Instructions as a function of some values to others.
+
+    Args:
+        instructions: what runs.
+        takes: the values it is called with.
+        gives: the values it returns, in a tuple.
+        label: what tracebacks call it.
+        planned: whether it keeps the memory of what it makes, which is of one size in all calls.
+        cleared: the number of the instruction before which the program clears gradients.
+    """
+
+    def __init__(
+        self,
+        instructions: Sequence[Instruction],
+        takes: Sequence[Value],
+        gives: Iterable[Value],
+        label: str,
+        planned: bool = False,
+        cleared: int = 0,
+    ) -> None:
+        self.instructions = list(instructions)
+        gives = tuple(gives)
+        self.plan = Plan(self.instructions if planned else (), takes, gives, cleared)
+        self.lines: list[Instruction | None] = [None, None]  # by line number
+        self._constants: dict[str, Any] = {"Miss": Miss, "into": into, "plan": self.plan, "overlap": may_share_memory}
+        self._constants |= {"spent": spent_grad, "give_back": give_back}
+        self._numbers: dict[int, str] = {}
+        self.file = f"<{label} {next(_names)}>"
+        source = self._source(takes, gives)
+        exec(compile(source, self.file, "exec"), self._constants)
+        self.function: Callable[..., Any] = self._constants["replay"]
+        self.source = source
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        try:
+            return self.function(*arrays)
+        except Miss:
+            raise
+        except Exception as error:
+            self.explain(error)
+            raise
+
+    def explain(self, error: BaseException) -> None:
+        """Say in an error which operator failed, and on which line of the user's program it stands."""
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.file and trace.tb_lineno < len(self.lines):
+                instruction = self.lines[trace.tb_lineno]
+                if instruction is not None:
+                    what = "backward of " if instruction.backward else ""
+                    where = f"\n{instruction.site.in_traceback()}" if instruction.site is not None else ""
+                    error.add_note(f"in a compiled program: {what}{instruction.operator}{where}")
+                return
+            trace = trace.tb_next
+
+    # The source
+
+    def _source(self, takes: Sequence[Value], gives: tuple[Value, ...]) -> str:
+        last: dict[Value, int] = {}
+        for index, instruction in enumerate(self.instructions):
+            for value in (*instruction.reads(), *instruction.outs):
+                last[value] = index
+        ending: dict[int, list[Value]] = {}
+        kept = set(gives)
+        for value, index in last.items():
+            if value not in kept:
+                ending.setdefault(index, []).append(value)
+        lines = [f"def replay({', '.join(map(repr, takes))}):"]
+        slots = {index: f"s{number}" for number, index in enumerate(self.plan.slots)}
+        if slots:
+            lines += ["    arena = plan.enter()", f"    {self._tuple(slots.values())} = arena.arrays"]
+            self.lines += [None, None]
+        for index, instruction in enumerate(self.instructions):
+            where, again = slots.get(index, ""), self.plan.again.get(index)
+            made = [f"given = {self._given(again, where)}"] if again else []
+            leaving = self.plan.leaving.get(index, ())
+            made += self._lines_of(instruction, ending.get(index, ()), "given" if again else where, leaving)
+            if again and instruction.kind == "native":  # in which a check may fail
+                made[1] = f"try: {made[1]}"
+                made.insert(2, f"except Miss: give_back({self._tuple(map(self._expression, again))}, given); raise")
+            for line in made:
+                lines.append("    " + line)
+                self.lines.append(instruction)
+        if slots:
+            lines.append("    plan.leave(arena)")
+            self.lines.append(None)
+        lines.append(f"    return {self._tuple(map(repr, gives))}")
+        return "\n".join(lines)
+
+    def _lines_of(
+        self, instruction: Instruction, ending: Sequence[Value], slots: str, leaving: Sequence[Value]
+    ) -> Iterable[str]:
+        """The lines of one instruction.
+
+        Args:
+            instruction: it.
+            ending: the values that nobody reads afterwards.
+            slots: the arrays that it puts results into, if there are any.
+            leaving: values that must not lie in the arena then.
+        """
+        call = self._call(instruction, slots)
+        gone = f"; del {', '.join(map(repr, ending))}" if ending else ""
+        if instruction.kind == "guard":
+            yield f"if not {call}: raise Miss"
+            if gone:
+                yield gone[2:]
+        elif not instruction.outs:
+            yield call + gone
+        elif not instruction.several:
+            (out,) = instruction.outs
+            yield f"{out!r} = {call}" + ("" if instruction.checks else gone)
+        else:
+            yield f"result = {call}"
+            parts = ["result" + "".join(f"[{step}]" for step in path) for path in instruction.paths]
+            yield f"{self._tuple(map(repr, instruction.outs))} = {self._tuple(parts)}; del result" + (
+                "" if instruction.checks else gone
+            )
+        for value in leaving:
+            yield f"if overlap({value!r}, arena.memory): {value!r} = {value!r}.copy()"
+        if instruction.checks and instruction.outs:
+            shaped = [out for out in instruction.outs if out.shape is not None]
+            if shaped:
+                wrong = " or ".join(f"{out!r}.shape != {out.shape!r}" for out in shaped)
+                yield f"if {wrong}: raise Miss"
+            if gone:
+                yield gone[2:]
+
+    def _given(self, again: Sequence[Any], slots: str) -> str:
+        """The arrays that an instruction puts results into, where spent gradients are among them."""
+        return self._tuple(
+            f"spent({self._expression(leaf)})" if leaf is not None else f"{slots}[{number}]" if slots else "None"
+            for number, leaf in enumerate(again)
+        )
+
+    @staticmethod
+    def _tuple(parts: Iterable[str]) -> str:
+        return "(" + "".join(part + ", " for part in parts) + ")"
+
+    def _call(self, instruction: Instruction, slots: str) -> str:
+        function = instruction.function
+        args = [self._expression(value) for value in instruction.args]
+        named = [f"{name}={self._expression(value)}" for name, value in instruction.kwargs.items()]
+        if slots:
+            return f"into({slots}, {', '.join([self._constant(function), *args, *named])})"
+        if isinstance(function, Method):
+            return f"{args[0]}.{function.__name__}({', '.join([*args[1:], *named])})"
+        if function is operator.getitem:
+            return f"{args[0]}[{args[1]}]"
+        if function in _SIGNS and not named:
+            return f"({args[0]} {_SIGNS[function]} {args[1]})"
+        return f"{self._constant(function)}({', '.join([*args, *named])})"
+
+    def _expression(self, value: Any) -> str:
+        kind = type(value)
+        if kind is Value:
+            return repr(value)
+        if kind in (int, str, bool, type(None)):
+            return repr(value)
+        if next(values_in(value), None) is None:
+            return self._constant(value)
+        if kind is tuple:
+            return self._tuple(map(self._expression, value))
+        if kind is list:
+            return f"[{', '.join(map(self._expression, value))}]"
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return f"{self._constant(kind)}({', '.join(map(self._expression, value))})"
+        if kind is dict:
+            return "{" + ", ".join(f"{key!r}: {self._expression(item)}" for key, item in value.items()) + "}"
+        if kind is slice:
+            return f"slice({', '.join(map(self._expression, (value.start, value.stop, value.step)))})"
+        if hasattr(kind, "with_key"):
+            return f"{self._constant(value)}.with_key({self._expression(value.key)})"
+        raise TypeError(f"a value inside of {kind.__name__}")
+
+    def _constant(self, value: Any) -> str:
+        name = self._numbers.get(id(value))
+        if name is None:
+            name = self._numbers[id(value)] = f"c{len(self._numbers)}"
+            self._constants[name] = value
+        return name
+
+
+_SIGNS = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.pow: "**",
+    operator.matmul: "@", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=",
+    operator.eq: "==", operator.ne: "!=", operator.and_: "&", operator.or_: "|",
+}  # fmt: skip
+
+
+def live(instructions: Sequence[Instruction], gives: Iterable[Value], outer: set[Value]) -> list[Instruction]:
+    """The instructions that anything depends on: results, effects, guards, random numbers, writes to the user's memory.
+
+    Args:
+        instructions: in their order.
+        gives: the values that are wanted.
+        outer: the values whose memory is the user's.
+    """
+    wanted = set(gives)
+    given = {value for step in instructions if step.kind == "effect" for value in step.reads()}
+    roots = {value.root for value in (*wanted, *outer, *given)}  # a gradient may be written after a leaf was given it
+    kept: list[Instruction] = []
+    for instruction in reversed(instructions):
+        needed = instruction.kind in ("draw", "guard", "effect") or instruction.checks
+        if needed or not wanted.isdisjoint(instruction.outs) or any(v.root in roots for v in instruction.writes):
+            kept.append(instruction)
+            for value in (*instruction.reads(), *instruction.outs):
+                wanted.add(value)
+                roots.add(value.root)
+    kept.reverse()
+    return kept

@@ -1,0 +1,105 @@
+"""Find what a traced call made and something outside of it keeps: a replay would not put a new one there."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+from collections import Counter
+from collections.abc import Sequence, Set
+from typing import Any
+
+from ...core.tensor.storage import LOCAL_ONLY
+from ...core.tensor.tensor import Tensor
+from .untrace import as_real
+
+KEPT = "it keeps a Tensor or number made in the call in an object outside"
+
+
+def put_real(x: Any) -> list[Tensor]:
+    """Replace a Traced array or Number by the real one in every object that holds it.
+
+    Returns:
+        The Tensors among these objects.
+    """
+    tensors: list[Tensor] = []
+    real = as_real(x)
+    for holder in gc.get_referrers(x):
+        if isinstance(holder, Tensor):
+            if holder.array is x:
+                holder.array = real
+                tensors.append(holder)
+        elif type(holder) is list:
+            for index, item in enumerate(holder):  # no comprehension: in Python 3.11 its cell would be a holder, too
+                if item is x:
+                    holder[index] = real
+        elif isinstance(holder, dict):
+            for key, item in list(holder.items()):
+                if item is x:
+                    holder[key] = real
+        elif type(holder) is types.CellType:
+            holder.cell_contents = real
+        elif not isinstance(holder, (types.FrameType, tuple)):
+            _put_into_attributes(holder, x, real)
+    return tensors
+
+
+def _put_into_attributes(holder: Any, x: Any, real: Any) -> None:
+    names = list(getattr(holder, "__dict__", ()))
+    names += [name for base in type(holder).__mro__ for name in getattr(base, "__slots__", ()) if type(name) is str]
+    for name in names:
+        if getattr(holder, name, None) is x:
+            object.__setattr__(holder, name, real)
+
+
+def kept_outside(tensors: Sequence[Tensor], found: list[Any], nests: list[Any], gradients: Set[int]) -> bool:
+    """Whether an object outside of the call holds one of the Tensors that were made in it.
+
+    Args:
+        tensors: what was made: results, Tensors that share their memory, new gradients.
+        found: the leaves of the result, each of which one more variable or container holds.
+        nests: the containers that the result consists of.
+        gradients: the identities of those that are some leaf's ``.grad``.
+    """
+    times = Counter(map(id, found))
+    bases = Counter(id(x._base) for x in tensors if x._base is not None)
+    suspects = []
+    for x in tensors:
+        # `tensors`, `found` and the result (a variable of the caller where it is no nest), views, and leaves.
+        known = 1 + 2 * times[id(x)] + bases[id(x)] + (id(x) in gradients)
+        if sys.getrefcount(x) - LOCAL_ONLY > known:
+            suspects.append(x)
+    if not suspects:
+        return False
+    gc.collect()
+    inside = {id(nest) for nest in (tensors, found, suspects, *nests)}
+    inside |= {id(x) for x in tensors if x._base is not None and not x.__dict__}
+    ours = _running()
+    for x in suspects:
+        known = 2 + 2 * times[id(x)] + bases[id(x)] + (id(x) in gradients)  # `suspects`, too
+        if sys.getrefcount(x) - LOCAL_ONLY <= known:
+            continue
+        for holder in gc.get_referrers(x):
+            if id(holder) in inside or id(holder) in ours or isinstance(holder, Tensor) and holder._grad is x:
+                continue
+            return True
+    return False
+
+
+def containers(nest: Any) -> list[Any]:
+    """The tuples, lists, dicts and objects that a result consists of."""
+    if isinstance(nest, dict):
+        return [nest, *[x for item in nest.values() for x in containers(item)]]
+    if isinstance(nest, (tuple, list)):
+        return [nest, *[x for item in nest for x in containers(item)]]
+    return [nest, *containers(vars(nest))] if hasattr(nest, "__dataclass_fields__") else []
+
+
+def _running() -> set[int]:
+    """The frames that run on this thread now."""
+    frames: set[int] = set()
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        frames.add(id(frame))
+        frame = frame.f_back
+    return frames

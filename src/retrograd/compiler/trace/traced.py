@@ -1,0 +1,538 @@
+"""Traced: an array that computes as ever, and tells the tracer what it computes; and Number, a number made of one.
+
+A function is traced while it runs: the array of each Tensor that it meets is a ``Traced`` around the real one. Whatever
+is done to a Traced is done to the real array, at once, and recorded as an instruction. So the first call of a compiled
+function is an eager one, values and all, and what could not be recorded is noticed where it happens.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import cache
+from sys import getrefcount
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from ...core.arrays.devices import NUMPY, Backend, Device, Wrapping, backend_of, cupy_backend
+from ...core.tensor.printing import tensor_repr
+from ...core.tensor.storage import LOCAL_ONLY, overlaps_itself
+from ...core.tensor.tensor import Tensor
+from ..program import Value, method
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+
+class Traced(Wrapping):
+    """An array of a trace: ``numbers`` is the real one, ``node`` its value in the program."""
+
+    __slots__ = ("__weakref__", "node", "numbers", "tracer")
+    __array_priority__ = 100
+
+    def __init__(self, tracer: Tracer, numbers: Any, node: Value) -> None:
+        self.tracer = tracer
+        self.numbers = numbers
+        self.node = node
+        tracer.made.append(ref(self))
+
+    # What it is
+
+    shape = property(lambda self: self.numbers.shape)
+    dtype = property(lambda self: self.numbers.dtype)
+    ndim = property(lambda self: self.numbers.ndim)
+    size = property(lambda self: self.numbers.size)
+    itemsize = property(lambda self: self.numbers.itemsize)
+    nbytes = property(lambda self: self.numbers.nbytes)
+    strides = property(lambda self: self.numbers.strides)
+    flags = property(lambda self: self.numbers.flags)
+    base = property(lambda self: self.numbers.base)
+    examples = property(lambda self: self)  # checks of values ask the array itself, and become guards
+
+    @property
+    def backend(self) -> Any:
+        """That of the real array, for Traced ones."""
+        return traced_backend(backend_of(self.numbers))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def takes_loops(self) -> bool:
+        return self.tracer.takes_loops()
+
+    def unshared(self, holders: int) -> bool:
+        numbers = self.numbers
+        if getrefcount(numbers) > LOCAL_ONLY + 1:  # of this object itself the walk knows
+            return False
+        return not isinstance(numbers, np.generic) and numbers.base is None and numbers.flags.c_contiguous
+
+    def overlaps(self) -> bool:
+        return overlaps_itself(self.numbers)
+
+    def detached(self) -> Traced:
+        return self
+
+    # What depends on the values
+
+    def _departed(self, how: str) -> Any:
+        return self.tracer.departs(how, self.numbers)
+
+    def __repr__(self) -> str:
+        return repr(self._departed("repr() or str()"))
+
+    def __str__(self) -> str:
+        return str(self._departed("repr() or str()"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._departed("a format"), spec)
+
+    def __hash__(self) -> int:
+        if not isinstance(self.numbers, np.generic):
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(self._departed("hash()"))
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._departed("round()"), digits)
+
+    def tensor_repr(self, x: Tensor) -> str:
+        x.array = self._departed("repr() or str()")
+        try:
+            return tensor_repr(x)
+        finally:
+            x.array = self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(self.numbers, name):
+            raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
+        return getattr(self._departed(f"{name} of an array"), name)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        self.tracer.refuses("a function that wants a NumPy array")
+        return np.asarray(self.numbers, dtype)
+
+    def item(self, *args: Any) -> Any:
+        """An element, as a Number."""
+        return self.tracer.call(method("item"), (self, *args), {})
+
+    def tolist(self) -> Any:
+        """The elements as nested lists."""
+        return self.tracer.departs("tolist()", self.numbers.tolist())
+
+    def __bool__(self) -> bool:
+        return bool(self.item() if self.size == 1 else self.numbers)
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        return operator.index(self.item())
+
+    # What is recorded
+
+    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: Any) -> Any:
+        if any(isinstance(value, Tensor) for value in inputs):
+            return NotImplemented
+        function = ufunc if how == "__call__" else getattr(ufunc, how)
+        if how == "at":
+            if type(inputs[0]) is Traced and type(inputs[0].numbers) is not np.ndarray:  # NumPy's does not ask CuPy
+                function = getattr(backend_of(inputs[0].numbers).xp, ufunc.__name__).at
+            return self.tracer.call(function, inputs, kwargs, writes=inputs[:1])
+        out = kwargs.get("out")
+        if out is None:
+            return self.tracer.call(function, inputs, kwargs)
+        outs = out if isinstance(out, tuple) else (out,)
+        if len(outs) == 1:
+            kwargs["out"] = outs[0]
+        self.tracer.call(function, inputs, kwargs, writes=tuple([x for x in outs if x is not None]))
+        return outs[0] if len(outs) == 1 else outs
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if any(issubclass(kind, Tensor) for kind in types):
+            return NotImplemented
+        if function in _FACTS:
+            return _FACTS[function](*_bare(args), **_bare(kwargs))
+        if function in (np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis):
+            return self.tracer.call(function, args, kwargs, writes=args[:1])
+        if function is np.nan_to_num and kwargs.get("copy") is False:
+            args[0][...] = self.tracer.call(function, args, {**kwargs, "copy": True})
+            return args[0]
+        if "overwrite_input" in kwargs:
+            kwargs = {**kwargs, "overwrite_input": False}
+        out = kwargs.get("out")
+        if out is None:
+            return self.tracer.call(function, args, kwargs)
+        self.tracer.call(function, args, kwargs, writes=(out,))
+        return out
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.tracer.call(operator.getitem, (self, key), {})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.tracer.call(operator.setitem, (self, key, value), {}, writes=(self,))
+
+    def fill(self, value: Any) -> None:
+        """Set all elements."""
+        self.tracer.call(operator.setitem, (self, Ellipsis, value), {}, writes=(self,))
+
+    def sort(self, *args: Any, **kwargs: Any) -> None:
+        """Sort in place."""
+        self.tracer.call(method("sort"), (self, *args), kwargs, writes=(self,))
+
+    def __iter__(self) -> Any:
+        return (self[index] for index in range(len(self.numbers)))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def _attribute(name: str) -> Any:  # type: ignore[misc]
+        return property(lambda self: self.tracer.call(_ATTRIBUTES[name], (self,), {}))
+
+    T, mT, real, imag, flat = map(_attribute, ("T", "mT", "real", "imag", "flat"))
+    del _attribute
+
+
+def _getter(name: str) -> Callable[[Any], Any]:
+    def get(x: Any) -> Any:
+        return getattr(x, name)
+
+    get.__name__ = name
+    return get
+
+
+_ATTRIBUTES = {name: _getter(name) for name in ("T", "mT", "real", "imag", "flat")}
+
+
+def _bare(value: Any) -> Any:
+    """The real arrays of a call that asks for facts only."""
+    if type(value) is Traced:
+        return value.numbers
+    if isinstance(value, (tuple, list)):
+        return type(value)([_bare(item) for item in value])
+    return {name: _bare(item) for name, item in value.items()} if type(value) is dict else value
+
+
+# What these say of arrays does not depend on their elements.
+_FACTS: dict[Any, Callable[..., Any]] = {
+    function: function
+    for function in (
+        np.may_share_memory, np.shares_memory, np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj,
+        np.result_type, np.can_cast, np.min_scalar_type, np.common_type, np.einsum_path,
+    )
+}  # fmt: skip
+
+_FACTS_BY_NAME = frozenset(function.__name__ for function in _FACTS)
+
+
+def asks_facts(function: Any) -> bool:
+    """Whether what a function says of arrays, NumPy's or CuPy's, does not depend on their elements."""
+    return getattr(function, "__name__", "") in _FACTS_BY_NAME
+
+
+_METHODS = (
+    "all any argmax argmin argpartition argsort astype choose clip compress conj conjugate copy cumprod cumsum "
+    "diagonal dot flatten max mean min nonzero prod ravel repeat reshape round searchsorted squeeze std sum swapaxes "
+    "take trace transpose var view"
+)
+_UNARY = "neg pos abs invert"
+_BINARY = "add sub mul truediv floordiv mod pow matmul lshift rshift and_ or_ xor"
+_COMPARISONS = "lt le eq ne gt ge"
+
+
+def _enter() -> None:
+    def called(name: str) -> Callable[..., Any]:
+        def call(self: Traced, *args: Any, **kwargs: Any) -> Any:
+            out = kwargs.get("out")
+            result = self.tracer.call(method(name), (self, *args), kwargs, writes=() if out is None else (out,))
+            return result if out is None else out
+
+        call.__name__, call.__doc__ = name, f"``numpy.ndarray.{name}``."
+        return call
+
+    for name in _METHODS.split():
+        setattr(Traced, name, called(name))
+
+    def unary(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any) -> Any:
+            if function is operator.invert and type(self.numbers) is bool:  # Python's is an int, NumPy's a bool
+                return ~int(self)
+            return self.tracer.call(function, (self,), {})
+
+        return call
+
+    def binary(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, other: _binary(self.tracer, function, self, other)
+
+    def reflected(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, other: _binary(self.tracer, function, other, self)
+
+    def inplace(function: Callable[..., Any], kind: type) -> Callable[..., Any]:
+        def write(self: Any, other: Any) -> Any:
+            if kind is Traced and not isinstance(self.numbers, np.generic):
+                self.tracer.call(_UFUNCS[function], (self, other), {"out": self}, writes=(self,))
+                return self
+            return _binary(self.tracer, function, self, other)
+
+        return write
+
+    for kind in (Traced, Number):
+        for name in _UNARY.split():
+            setattr(kind, f"__{name}__", unary(getattr(operator, name)))
+        for name in (*_BINARY.split(), *_COMPARISONS.split()):
+            if name == "pow" and kind is Number:
+                continue
+            function, plain = getattr(operator, name), name.rstrip("_")
+            setattr(kind, f"__{plain}__", binary(function))
+            if name not in _COMPARISONS.split():
+                setattr(kind, f"__r{plain}__", reflected(function))
+                setattr(kind, f"__i{plain}__", inplace(function, kind))
+        setattr(kind, "__divmod__", lambda self, other: (self // other, self % other))  # noqa: B010
+        setattr(kind, "__rdivmod__", lambda self, other: (other // self, other % self))  # noqa: B010
+
+
+def _binary(tracer: Tracer, function: Callable[..., Any], left: Any, right: Any) -> Any:
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return NotImplemented
+    for x, other in ((left, right), (right, left)):
+        if type(x) is Number and not isinstance(other, _OPERANDS):  # "ab" * n, [0] * n, Decimal(2) * n
+            number = x.asked()
+            return function(number, right) if x is left else function(left, number)
+    return tracer.call(function, (left, right), {})
+
+
+_OPERANDS = (bool, int, float, complex, np.ndarray, np.generic, Wrapping)
+
+
+_UFUNCS = {
+    operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.true_divide,
+    operator.floordiv: np.floor_divide, operator.mod: np.remainder, operator.pow: np.power, operator.matmul: np.matmul,
+    operator.lshift: np.left_shift, operator.rshift: np.right_shift, operator.and_: np.bitwise_and,
+    operator.or_: np.bitwise_or, operator.xor: np.bitwise_xor,
+}  # fmt: skip
+
+
+class Number:
+    """A Python number that depends on arrays, or on an argument that varies.
+
+    It calls itself an ``int``, ``float`` or ``bool`` (``isinstance`` believes it), computes, and remembers how. Whoever
+    needs the number itself asks for it by one of the conversions below, which the tracer hears of.
+    """
+
+    __slots__ = ("__weakref__", "node", "numbers", "tracer")
+
+    def __init__(self, tracer: Tracer, numbers: Any, node: Value) -> None:
+        self.tracer = tracer
+        self.numbers = numbers
+        self.node = node
+        tracer.made.append(ref(self))
+        tracer.has_numbers = True
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self.numbers)
+
+    def asked(self) -> Any:
+        """The number itself, for whoever needs it; the tracer hears of it."""
+        return self.tracer.asked(self)
+
+    def __bool__(self) -> bool:
+        return bool(self.asked())
+
+    def __int__(self) -> int:
+        return int(self.asked())
+
+    def __float__(self) -> float:
+        return float(self.asked())
+
+    def __complex__(self) -> complex:
+        return complex(self.asked())
+
+    def __index__(self) -> int:
+        return operator.index(self.asked())
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self.asked(), digits)
+
+    def __trunc__(self) -> int:
+        return int(self.asked())
+
+    def __hash__(self) -> int:
+        return hash(self.asked())
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self.asked(), dtype)
+
+    def __repr__(self) -> str:
+        return repr(self.asked())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.asked(), spec)
+
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        if modulo is not None:
+            return pow(self.asked(), other, modulo)
+        return _binary(self.tracer, operator.pow, self, other)
+
+    def __rpow__(self, other: Any, modulo: Any = None) -> Any:
+        if modulo is not None:
+            return pow(other, self.asked(), modulo)
+        return _binary(self.tracer, operator.pow, other, self)
+
+    def __copy__(self) -> Number:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Number:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        number = self.asked()
+        return type(number), (number,)
+
+    def __getattr__(self, name: str) -> Any:
+        if not hasattr(type(self.numbers), name):
+            raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
+        return getattr(self.asked(), name)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: Any) -> Any:
+        if any(isinstance(value, Tensor) for value in inputs):
+            return NotImplemented
+        return Traced.__array_ufunc__(self, ufunc, how, *inputs, **kwargs)  # type: ignore[arg-type]
+
+
+class Watched:
+    """An iterator from outside of the function, while it is traced: a replay would not advance it."""
+
+    def __init__(self, iterator: Any, tracer: Tracer) -> None:
+        self._iterator = iterator
+        self._tracer = tracer
+
+    def __iter__(self) -> Watched:
+        return self
+
+    def __next__(self) -> Any:
+        self._tracer.breaks(f"it advances a {type(self._iterator).__name__} from outside of the function")
+        return next(self._iterator)
+
+    def __getattr__(self, name: str) -> Any:
+        self._tracer.breaks(f"it advances a {type(self._iterator).__name__} from outside of the function")
+        return getattr(self._iterator, name)
+
+
+_enter()
+
+
+class TracedModule:
+    """NumPy, or CuPy, for a function that is traced: what makes new arrays is recorded, too."""
+
+    def __init__(self, tracer: Tracer | None = None, xp: Any = np) -> None:
+        self._xp = xp
+        self._tracer = tracer
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._xp, name)
+        if self._xp is not np:
+            if isinstance(found, ModuleType):
+                return TracedModule(self._tracer, found)
+            of_numpy = getattr(np, name, None)
+            if isinstance(of_numpy, np.ufunc) or name in _DISPATCHED:  # by which passes know it, and arrays dispatch
+                return of_numpy
+        if isinstance(found, (type, np.ufunc)) or not callable(found) or name in _PLAIN:
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            tracer = self._tracer or current()
+            return found(*args, **kwargs) if tracer is None else tracer.made_by(found, args, kwargs)
+
+        return call
+
+    def asarray(self, data: Any, dtype: Any = None) -> Any:
+        """The data as an array."""
+        return traced_backend(self._backend).asarray(data, dtype)
+
+    ascontiguousarray = asarray
+
+    def array(self, data: Any, dtype: Any = None, order: str = "K", copy: bool = True) -> Any:
+        """A copy of the data."""
+        tracer = self._tracer or current()
+        if tracer is None:
+            return self._xp.array(_bare(data), dtype=dtype, order=order, copy=copy)
+        return tracer.made_by(self._xp.array, (data,), {"dtype": dtype, "order": order, "copy": copy})
+
+    def may_share_memory(self, a: Any, b: Any) -> bool:
+        """Whether both may lie in the same memory."""
+        return bool(self._xp.may_share_memory(_bare(a), _bare(b)))
+
+    @property
+    def _backend(self) -> Backend:
+        return NUMPY if self._xp is np else cupy_backend()
+
+
+_PLAIN = frozenset(
+    (
+        "dtype", "finfo", "iinfo", "errstate", "broadcast_shapes", "result_type", "promote_types", "can_cast",
+        "may_share_memory",
+    )
+)  # fmt: skip
+_DISPATCHED = frozenset(("where", "may_share_memory", "shares_memory"))
+
+
+def current() -> Tracer | None:
+    """The tracer of this thread."""
+    from ...core.graph.modes import modes
+
+    return modes.tracer
+
+
+class TracedBackend(Backend):
+    """The backend of Traced arrays, by that of the real ones."""
+
+    array_type = Traced
+
+    def __init__(self, real: Backend) -> None:
+        self.real = real
+        self.name = real.name
+        self.xp = TracedModule(None, real.xp)
+
+    def device(self, array: Any) -> Device:
+        return self.real.device(_bare(array))
+
+    def asarray(self, data: Any, dtype: Any = None, device: Device | None = None) -> Any:
+        if type(data) is Traced:
+            if isinstance(data.numbers, np.generic):
+                data = data.tracer.call(np.asarray, (data,), {})
+            if type(data.numbers) is not self.real.array_type:
+                return data.tracer.call(self.real.asarray, (data, dtype, device), {})
+            return data if dtype is None else data.astype(dtype, copy=False)
+        if type(data) is Number:
+            return data.tracer.call(self.real.xp.asarray, (data,), {} if dtype is None else {"dtype": dtype})
+        return self.real.asarray(data, dtype, device)
+
+    def to_numpy(self, array: Any) -> Any:
+        if type(array) is not Traced:
+            return array
+        return array.tracer.departs("numpy(), tolist() or printing", self.real.to_numpy(array.numbers))
+
+    def address(self, array: Any) -> int:
+        return self.real.address(_bare(array))
+
+    def strided(self, owner: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
+        if type(owner) is not Traced:
+            return self.real.strided(owner, offset, shape, strides, dtype)
+        return owner.tracer.call(self.real.strided, (owner, offset, shape, strides, dtype), {})
+
+    def owner(self, array: Any) -> Any:
+        return array.base
+
+    def allocation(self, array: Any) -> Any:
+        return self.real.allocation(_bare(array))
+
+
+traced_backend: Callable[[Backend], Backend] = cache(TracedBackend)

@@ -1,0 +1,91 @@
+"""Arrays that lie in memory as the slices of one, as query, key and value of attention mostly do.
+
+Where gradients lie so, joining them is no work: their array is there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..opaque_calls import whole
+from .layout import dense, place_of
+
+
+def like_slices(xs: Sequence[Any], empty: Callable[[tuple[int, ...], Any], Any]) -> list[Any] | None:
+    """New arrays that lie to each other as these do, slices of one without gaps; None where these are not of that kind.
+
+    ``empty`` makes the one.
+    """
+    apart = _distance(xs)
+    if apart is None:
+        return None
+    first = xs[0]
+    order = _order((*first.shape, len(xs)), (*first.strides, apart), first.itemsize)
+    if order is None:
+        return None
+    shape, axes = order
+    one = empty(shape, first.dtype).transpose(axes)
+    return [one[..., number] for number in range(len(xs))]
+
+
+@lru_cache(maxsize=64)
+def _order(
+    shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The lengths from the longest stride to the shortest, and where each axis is among them; None where gaps are."""
+    if not dense(shape, strides, itemsize):
+        return None
+    order = sorted(range(len(shape)), key=strides.__getitem__, reverse=True)
+    return tuple([shape[axis] for axis in order]), tuple(map(order.index, range(len(order))))
+
+
+def _distance(xs: Sequence[Any]) -> int | None:
+    """How far neighbours lie apart, of NumPy arrays that are alike and lie evenly in one array's memory."""
+    first = xs[0]
+    if type(first) is not ndarray or first.base is None or len(xs) < 2 or not first.size:
+        return None
+    base, kind = first.base, (first.shape, first.strides, first.dtype)
+    places = []
+    for x in xs:
+        if type(x) is not ndarray or x.base is not base or (x.shape, x.strides, x.dtype) != kind:
+            return None
+        places.append(place_of(x))
+    apart: int = places[1] - places[0]
+    even = apart > 0 and places == list(range(places[0], places[0] + apart * len(xs), apart))
+    return apart if even else None
+
+
+def joined(xs: tuple[Any, ...], dim: int, join: Callable[..., Any], new: bool) -> Any:
+    """``join(*xs, dim=dim)``, which stacks along a ``new`` dimension or concatenates; a view where they lie so."""
+    bare = [getattr(x, "numbers", x) for x in xs]  # of arrays in a trace
+    return join(*xs, dim=dim) if _layout(bare, dim, new) is None else _as_one(*xs, dim=dim, new=new)
+
+
+def _layout(xs: Sequence[Any], dim: int, new: bool) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The shape and the strides of the array without gaps whose slices along a dimension lie where these do."""
+    apart = _distance(xs)
+    if apart is None or type(xs[0].base) is not ndarray or not xs[0].base.flags.c_contiguous:
+        return None
+    first = xs[0]
+    shape, strides = first.shape, first.strides
+    if new:
+        shape, strides = (*shape[:dim], len(xs), *shape[dim:]), (*strides[:dim], apart, *strides[dim:])
+    elif strides[dim] * shape[dim] == apart:
+        shape = (*shape[:dim], shape[dim] * len(xs), *shape[dim + 1 :])
+    else:
+        return None
+    return (shape, strides) if dense(shape, strides, first.itemsize) else None
+
+
+@whole
+def _as_one(*xs: Any, dim: int, new: bool) -> Any:
+    layout = _layout(xs, dim, new)
+    if layout is None:  # in a replay with other arrays than those of the trace
+        return (np.stack if new else np.concatenate)(xs, axis=dim)
+    first, (shape, strides) = xs[0], layout
+    return ndarray(shape, first.dtype, first.base, place_of(first) - place_of(first.base), strides)

@@ -1,0 +1,266 @@
+"""The dtypes, the default floating dtype, and PyTorch's rules of type promotion.
+
+A dtype here is a NumPy dtype: ``retrograd.float32 == numpy.float32``. Only the promotion differs from NumPy's:
+an operand of a higher category (bool < integer < floating < complex) decides the category, never the precision, and
+0-d tensors and Python numbers count only when their category is higher than that of every tensor with dimensions.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..errors import call_error, describe
+from ..missing_names import is_bfloat16
+from .devices import is_array
+from .python_numbers import wrapped
+
+DType = np.dtype[Any]
+
+bool_ = np.dtype(np.bool_)
+uint8 = np.dtype(np.uint8)
+int8 = np.dtype(np.int8)
+int16 = np.dtype(np.int16)
+int32 = np.dtype(np.int32)
+int64 = np.dtype(np.int64)
+float16 = np.dtype(np.float16)
+float32 = np.dtype(np.float32)
+float64 = np.dtype(np.float64)
+complex64 = np.dtype(np.complex64)
+complex128 = np.dtype(np.complex128)
+
+# The kinds of floating dtypes, and of all that have derivatives. That of bfloat16 is V, as of whatever NumPy has not;
+# no other dtype of that kind passes ``is_number_dtype``.
+FLOATING, INEXACT = "fV", "fcV"
+
+_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
+_COMPLEX_OF: dict[Any, DType] = {float16: complex64, float32: complex64, float64: complex128}
+
+_default_float = float32
+
+
+def get_default_dtype() -> DType:
+    """The dtype that Python floats become, and integers where an operator needs floating numbers.
+
+    >>> get_default_dtype()
+    dtype('float32')
+    """
+    return _default_float
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Set the default floating dtype for the whole process, as PyTorch does.
+
+    Args:
+        dtype: a floating dtype.
+
+    >>> rg.set_default_dtype(rg.float64)
+    >>> rg.tensor(0.5).dtype
+    dtype('float64')
+    >>> rg.set_default_dtype(rg.float32)
+
+    Raises:
+        TypeError: ``dtype`` is not a floating dtype.
+    """
+    global _default_float
+    dtype = as_dtype(dtype)
+    if dtype.kind not in FLOATING or not is_number_dtype(dtype):
+        raise TypeError(f"set_default_dtype: wanted a floating dtype, got {dtype}")
+    _default_float = dtype
+
+
+def category(dtype: DType) -> int:
+    """0 for bool, 1 for integers, 2 for floating, 3 for complex; TypeError for anything else."""
+    try:
+        return _CATEGORY[dtype.kind]
+    except KeyError:
+        raise TypeError(f"dtype {dtype} is not supported; wanted bool, integer, floating or complex numbers") from None
+
+
+def is_differentiable(dtype: DType) -> bool:
+    """Whether gradients can flow through numbers of this dtype: floating and complex ones."""
+    return dtype.kind in INEXACT
+
+
+def is_number_dtype(dtype: DType) -> bool:
+    """Whether Tensors hold numbers of this dtype: NumPy's, and bfloat16, whose arithmetic is set up when first met."""
+    return dtype.kind in "biufc" or dtype.name == "bfloat16" and is_bfloat16(dtype)
+
+
+def as_dtype(dtype: Any) -> DType:
+    """A dtype from whatever names it, with bfloat16's arithmetic set up where it is that."""
+    result: DType = np.dtype(dtype)
+    if result.kind == "V":
+        is_number_dtype(result)
+    return result
+
+
+def precision(dtype: DType) -> float:
+    """The distance from 1 to the next number of a floating or complex dtype."""
+    return 2.0**-7 if dtype.kind == "V" else float(np.finfo(dtype).eps)
+
+
+def complex_of(dtype: DType) -> DType:
+    """The complex dtype whose parts have the given floating dtype."""
+    return _COMPLEX_OF.get(dtype, complex64)  # PyTorch's answer for bfloat16, too
+
+
+def promote_types(first: Any, second: Any) -> DType:
+    """The smallest dtype that both convert to, by PyTorch's table.
+
+    Args:
+        first, second: dtypes.
+
+    Raises:
+        TypeError: a dtype of no numbers.
+
+    >>> promote_types(int64, float32), promote_types(int32, float16), promote_types(uint8, int8)
+    (dtype('float32'), dtype('float16'), dtype('int16'))
+    """
+    return _promote(np.dtype(first), np.dtype(second))
+
+
+def _promote(first: DType, second: DType) -> DType:
+    if first == second:
+        return first
+    higher, lower = first, second
+    if category(first) < category(second):
+        higher, lower = second, first
+    if category(higher) == category(lower) and "V" in (higher.kind, lower.kind):
+        other = lower if higher.kind == "V" else higher
+        return float32 if other == float16 else other
+    if category(higher) == category(lower) or higher.kind == "c" and lower.kind == "f":
+        return np.dtype(np.promote_types(first, second))
+    return higher
+
+
+def _combine(higher: DType | None, lower: DType | None) -> DType | None:
+    """What an operand of lower priority adds: only a higher category changes the dtype."""
+    if higher is None or lower is None:
+        return higher or lower
+    if category(higher) >= category(lower):
+        return higher
+    if higher.kind in FLOATING and lower.kind == "c":
+        return complex_of(higher)
+    return promote_types(higher, lower)
+
+
+def is_bool(value: Any) -> bool:
+    """Whether the value is a bool, or an array or a Tensor of bools."""
+    return value.dtype.kind == "b" if hasattr(value, "dtype") else isinstance(value, bool)
+
+
+def scalar_dtype(value: Any) -> DType:
+    """The dtype a Python (or NumPy) number becomes as a tensor of its own."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool_
+    if isinstance(value, (int, np.integer)):
+        return int64
+    if isinstance(value, (float, np.floating)):
+        return _default_float
+    if isinstance(value, (complex, np.complexfloating)):
+        return complex_of(_default_float)
+    raise TypeError(f"wanted a number, a Tensor or an array, got {type(value).__name__}")
+
+
+def result_type(*operands: Any) -> DType:
+    """The dtype of arithmetic on the operands (arrays, Tensors, Python numbers), by PyTorch's rules.
+
+    >>> result_type(np.ones(3, np.float32), np.float64(2.0) * np.ones(()))
+    dtype('float32')
+    >>> result_type(np.ones(3, np.int64), 1.5)
+    dtype('float32')
+    """
+    kinds = []
+    for operand in operands:
+        shape = getattr(operand, "shape", None)
+        if shape is None or isinstance(operand, np.generic):
+            kinds.append((_NUMBER, scalar_dtype(operand)))
+        else:
+            kinds.append((_DIMENSIONED if len(shape) else _ZERO_DIM, operand.dtype))
+    return _result_type(*kinds)
+
+
+_DIMENSIONED, _ZERO_DIM, _NUMBER = range(3)  # by falling priority
+
+
+@lru_cache(maxsize=512)
+def _result_type(*kinds: tuple[int, DType]) -> DType:
+    found: list[DType | None] = [None, None, None]
+    for place, dtype in kinds:
+        known = found[place]
+        found[place] = dtype if known is None else promote_types(known, dtype)
+    result = _combine(found[_DIMENSIONED], _combine(found[_ZERO_DIM], found[_NUMBER]))
+    if result is None:
+        raise TypeError("result_type: wanted at least one operand")
+    return result
+
+
+def can_cast(source: Any, target: Any) -> bool:
+    """Whether PyTorch writes numbers of ``source`` into memory of ``target`` in place.
+
+    >>> can_cast(float64, float32), can_cast(float32, int64), can_cast(int64, bool_)
+    (True, False, False)
+    """
+    return category(np.dtype(source)) <= category(np.dtype(target))
+
+
+def is_array_or_number(value: Any) -> bool:
+    """Whether the value is an array of a known library, or a Python or NumPy number."""
+    return is_array(value) or isinstance(value, (bool, int, float, complex, np.generic))
+
+
+def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arrays in the dtype that PyTorch's promotion gives operator ``name``; numbers that NumPy treats alike stay.
+
+    ``rule`` is a primitive's ``promote``.
+    """
+    if rule is None:
+        return arrays
+    kind, alike = type(arrays[0]), getattr(arrays[0], "dtype", None)
+    if alike is not None and (alike.kind in INEXACT or rule != "float"):
+        for value in arrays:
+            if type(value) is not kind or value.dtype is not alike:
+                if alike.kind == "f" and (type(value) is float or type(value) is int) and len(arrays) == 2:
+                    return arrays
+                break
+        else:
+            return arrays
+    for value in arrays:
+        if not is_array_or_number(value):
+            raise TypeError(
+                f"{name}: wanted a Tensor, an array or a number, got {type(value).__name__} "
+                f"in ({', '.join(map(describe, inputs))})"
+            )
+    if rule == "strict":
+        kinds = {array.dtype for array in arrays if is_array(array)}
+        if len(kinds) > 1:
+            raise RuntimeError(f"{name}: wanted inputs of one dtype, got {', '.join(map(describe, inputs))}")
+        return arrays
+    if rule == "no bool" and any(map(is_bool, arrays)):
+        reason = "bools are not subtracted; ~ or logical_not() inverts a mask, ^ or logical_xor() finds what differs"
+        raise call_error(RuntimeError, name, inputs, None, reason)
+    dtype = result_type(*arrays)
+    if rule == "float" and dtype.kind not in INEXACT:
+        dtype = get_default_dtype()
+    return tuple([_cast(value, dtype) for value in arrays])
+
+
+def _cast(value: Any, dtype: DType) -> Any:
+    if is_array(value):
+        if isinstance(value, np.ndarray):
+            value = np.asarray(value)  # A matrix in a Tensor would make its products others.
+        return value if value.dtype is dtype else value.astype(dtype, copy=False)
+    # A Python number of the dtype's category takes the arrays' dtype in NumPy, too.
+    kind = scalar_dtype(value).kind
+    if isinstance(value, np.generic):
+        value = value.item()
+    if kind == "i" and dtype.kind in "iu":
+        return wrapped(value, dtype)
+    if kind in "if" and dtype.kind == "V":
+        return float(dtype.type(float(value)))
+    if kind == dtype.kind or kind == "i" and dtype.kind in "fc" or kind == "b" or kind == "f" and dtype.kind == "c":
+        return value
+    return dtype.type(value)

@@ -1,0 +1,56 @@
+"""Products and quotients of float16 and bfloat16 with numbers, computed in float32 and rounded once.
+
+In float16 1e5 is infinite and 1e-8 is zero, so that ``x / 1e5`` would be 0; PyTorch divides in float32.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..graph.modes import watchers
+from ..tensor.tensor import Tensor, new_tensor
+from .fp_warnings import silenced
+
+if TYPE_CHECKING:
+    from ..graph.primitive import Primitive
+
+
+@lru_cache(maxsize=1024)
+def _holds(dtype: np.dtype[Any], number: float) -> bool:
+    return bool(float(number) == float(silenced(dtype.type, float(number))))
+
+
+def in_float32(primitive: Primitive, a: Any, b: Any) -> Tensor | None:
+    """A product or quotient of a float16 or bfloat16 operand and a number that this dtype would round; else None.
+
+    The number is a Python number, or a 0-d array of a wider dtype beside an array with dimensions.
+    """
+    x, y = getattr(a, "array", a), getattr(b, "array", b)
+    half, number = (x, y) if _is_half(x) else (y, x)
+    if not _is_half(half):
+        return None
+    if isinstance(number, (int, float)):
+        if _holds(half.dtype, number):
+            return None
+    elif not half.ndim or getattr(number, "ndim", None) != 0 or number.dtype.char in "?bBhHeFDG" or _is_half(number):
+        return None
+    elif number.dtype.kind in "iu":  # which NumPy's functions would take for an integer division
+        a, b = (value.astype(np.float32) if array is number else value for value, array in ((a, x), (b, y)))
+        x, y = getattr(a, "array", a), getattr(b, "array", b)
+    if not watchers and type(half) is np.ndarray and not (_recorded(a) or _recorded(b)):
+        wide = [value.astype(np.float32) if value is half else value for value in (x, y)]
+        return new_tensor(silenced(np.ndarray.astype, np.asarray(silenced(primitive.forward, *wide)), half.dtype))
+    tensors = [value.astype(np.float32) if array is half else value for value, array in ((a, x), (b, y))]
+    return primitive(*tensors).astype(half.dtype)
+
+
+def _is_half(x: Any) -> bool:
+    dtype = getattr(x, "dtype", None)
+    return dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV"
+
+
+def _recorded(value: Any) -> bool:
+    return isinstance(value, Tensor) and value._requires

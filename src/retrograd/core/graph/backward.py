@@ -1,0 +1,600 @@
+"""The backward pass: from cotangents of some roots to gradients of leaves, latest node first.
+
+Cotangents are conjugates of PyTorch's gradients, which keeps rules free of conjugates; the edges of the pass conjugate.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+from operator import attrgetter
+from sys import getrefcount
+from threading import RLock
+from typing import Any
+
+from numpy import ndarray
+
+from ..arrays.devices import Wrapping, array_module, backend_of, is_array
+from ..arrays.fp_warnings import silent
+from ..arrays.layout import copied, is_view
+from ..arrays.summation import accurate_sum, add_to, adding, plus
+from ..errors import describe
+from ..tensor.storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
+from ..tensor.tensor import Tensor, new_tensor, tensor_method
+from .modes import modes, recording, watchers
+from .nodes import NOTHING, Node, edge_of, leading_to, oldest, reachable, saved_by
+from .plan import ALONE
+from .primitive import attached
+from .reentrant import reentrant
+
+
+def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+    """Sum ``g`` over the axes along which an input of the given shape was broadcast."""
+    if g.shape == shape:
+        return g
+    extra = len(g.shape) - len(shape)
+    axes = tuple(range(extra)) + tuple(
+        axis + extra for axis, length in enumerate(shape) if length == 1 and g.shape[axis + extra] != 1
+    )
+    if axes:
+        g = g.sum(axis=axes, keepdims=True) if isinstance(g, Tensor) else accurate_sum(g, axes, True)
+    return g.reshape(shape)
+
+
+def fit(g: Any, parent: Any, node: Node) -> Any:
+    """The cotangent in the shape and dtype of the input it belongs to."""
+    shape, dtype = parent.shape, parent.dtype
+    if g.shape != shape:
+        try:
+            g = unbroadcast(g, shape)
+        except (ValueError, RuntimeError, IndexError) as error:
+            raise RuntimeError(
+                f"{node.operator}: the rule returned a gradient of {describe(g)}, expected shape {list(shape)}"
+            ) from error
+    if g.dtype != dtype:
+        if g.dtype.kind == "c" and dtype.kind != "c":
+            g = g.real
+        g = g.astype(dtype)
+    return g
+
+
+class Walk:
+    """One backward walk: from cotangents of some roots to gradients of leaves, or of whatever was wanted.
+
+    With ``create_graph`` the cotangents are Tensors and the rules are recorded; else they are bare arrays. Inside
+    ``vmap`` they are Tensors in any case, without a history on their own layer: what the rules compute on the layers
+    below may be recorded there.
+    """
+
+    def __init__(
+        self, wanted: set[Any] | None, retain_graph: bool, create_graph: bool, copied: bool = True, beyond: bool = True
+    ) -> None:
+        self.wanted = wanted
+        self.beyond = beyond  # whether it goes on from a wanted node to others, which that was computed from
+        self.copied = copied  # whether what ``wanted`` gets is nobody else's, for the caller to write to
+        self.retain_graph = retain_graph
+        self.create_graph = create_graph
+        self.layered = bool(watchers) and modes.level is not None
+        self.tensors = create_graph or self.layered
+        self.ends_run_prehooks = False  # of nodes where it ends, as those of leaves
+        self.found: dict[Any, Any] = {}
+        self.order: list[Node] = []
+        self.useful: set[Any] | None = None
+
+    def reaches(self, edge: Any) -> bool:
+        """Whether a gradient of the node or leaf may be computed."""
+        if self.useful is not None:
+            return edge in self.useful
+        return edge in self.order or any(edge is parent for node in self.order for parent in node.parents)
+
+    def run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+        """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by their edges."""
+        with recording(self.create_graph or self.layered and modes.grad_enabled), silent():
+            if self.layered and not self.create_graph:
+                roots = [(root, g if isinstance(g, Tensor) else new_tensor(g)) for root, g in roots]
+            if not watchers:
+                return self._run(roots) if self.tensors or self.wanted is not None else self._to_leaves(roots)
+            observers = modes.observers
+            for observer in observers:
+                observer.began()
+            try:
+                return self._run(roots)
+            finally:
+                for observer in observers:
+                    observer.ended()
+
+    def _to_leaves(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+        """The walk of a bare ``backward()``: the fast path of ``_run``, on arrays, to all leaves, seen by nobody."""
+        freed = not self.retain_graph
+        self.order, completes = reachable([root for root, _ in roots])
+        order = self.order
+        cotangents: dict[Any, Any] = {}
+        summed: set[Any] = set()
+        for root, g in roots:
+            if root in cotangents:
+                g = cotangents[root] + g
+                summed.add(root)
+            cotangents[root] = g
+        get, pop = cotangents.get, cotangents.pop
+        readers: list[Any] = [None, *sorted(completes, key=attrgetter("sequence"))]
+        reader = readers.pop()
+        for node in order:
+            g = pop(node, None)
+            if g is not None:
+                plan, saved, parents = node.plan, node.saved, node.parents
+                if plan.several and type(g) is list:
+                    g = self._fill_outputs(node, g) if plan.primitive.fills else tuple(g)
+                if node.hooks is not None:
+                    g = self._run_hooks(node.hooks, g, node)
+                if type(saved) is not tuple:
+                    saved = saved_by(node)
+                if plan.joint is not None:
+                    together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
+                exact, shape = plan.exact, node.shape
+                for index, rule, place in plan.rules:
+                    if place >= 0:
+                        gi = rule(g, saved[place])
+                    elif place == ALONE:
+                        gi = rule(g)
+                    else:
+                        gi = together[index] if rule is None else rule(g, saved)
+                    if gi is None:
+                        continue
+                    parent = parents[index]
+                    # Nodes and arrays apart: reading attributes that always stand at the same place costs half.
+                    if type(parent) is not Node:
+                        like = parent.array
+                        if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
+                            gi = fit(gi, like, node)
+                    elif plan.select is not None:
+                        _add_to_output(cotangents, parent, plan.select, gi)
+                        continue
+                    elif gi.dtype is not parent.dtype or (
+                        not (exact and parent.shape == shape) and gi.shape != parent.shape
+                    ):
+                        gi = fit(gi, parent, node)
+                    before = get(parent)
+                    if before is None:
+                        cotangents[parent] = gi
+                    elif parent not in summed:
+                        cotangents[parent] = plus(before, gi)
+                        summed.add(parent)
+                    elif adding:
+                        cotangents[parent] = add_to(before, gi)
+                    else:
+                        before += gi
+                        cotangents[parent] = before
+                gi = before = together = None
+                if freed and saved and (plan.keeps_arrays or plan.frees(saved)):
+                    node.saved = None
+                saved = None
+            if node is reader:
+                for leaf in completes[node]:
+                    final = pop(leaf, None)
+                    unshared = getrefcount(final) == LOCAL_ONLY  # apart: an argument that waits is a reference, too
+                    self._finish(leaf, final, unshared)
+                reader = readers.pop()
+        for leaf in [key for key in cotangents if type(key) is not Node]:
+            self._finish(leaf, pop(leaf), False)
+        return self.found
+
+    def _run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+        wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
+        tensors, apart = self.tensors, self.tensors and not self.create_graph
+        self.order, completes = reachable((root for root, _ in roots), -1 if wanted is None else oldest(wanted))
+        order, leading, useful = self.order, None, None
+        if wanted is not None:
+            leading = leading_to(wanted, order)
+            useful = self.useful = leading | wanted
+            if not self.beyond:
+                leading -= wanted
+        cotangents: dict[Any, Any] = {}
+        summed: set[Any] = set()  # nodes and leaves whose cotangent is a sum that the walk itself made
+        for root, g in roots:
+            if root in cotangents:
+                cotangents[root] = cotangents[root] + g
+                summed.add(root)
+            else:
+                cotangents[root] = g
+        observers = modes.observers if watchers else ()
+        get, pop = cotangents.get, cotangents.pop
+        # The nodes after which some leaf is complete, and the next of them.
+        readers: list[Any] = [None, *sorted(completes, key=attrgetter("sequence"))]
+        reader = readers.pop()
+        for node in order:
+            g = pop(node, None)
+            if g is not None and (useful is None or node in useful):
+                plan = node.plan
+                if plan.several and type(g) is list:
+                    g = self._fill_outputs(node, g) if plan.primitive.fills else tuple(g)
+                if node.hooks is not None:
+                    g = self._run_hooks(node.hooks, g, node)
+                if wanted is not None and node in wanted:
+                    alone = leading is not None and node not in leading and getrefcount(g) == LOCAL_ONLY
+                    self.found[node] = owned(g, alone) if self.copied and not create_graph else g
+                    if self.ends_run_prehooks and plan.node_hooks is not None and node not in leading:  # type: ignore[operator]
+                        for prehook in list(plan.node_hooks.before.values()):
+                            g = changed_by(prehook, g, node)  # which nobody reads, as in PyTorch
+            if g is not None and (leading is None or node in leading):
+                saved = node.saved
+                if type(saved) is not tuple:
+                    saved = saved_by(node)
+                if tensors:
+                    saved = plan.primitive.saved_tensors(node)
+                    if apart:
+                        saved = without_history(saved)
+                if observers:
+                    for observer in observers:
+                        observer.entered(node, g)
+                parents, exact, shape = node.parents, plan.exact, node.shape
+                together: Any = None
+                if plan.joint is not None:
+                    together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
+                for index, rule, place in plan.rules:
+                    parent = parents[index]
+                    if useful is not None and parent not in useful:
+                        continue
+                    if place >= 0:
+                        gi = rule(g, saved[place])
+                    elif place == ALONE:
+                        gi = rule(g)
+                    else:
+                        gi = together[index] if rule is None else rule(g, saved)
+                    if gi is None:
+                        continue
+                    if apart:
+                        gi = without_history(gi)
+                    given = gi
+                    if plan.select is not None:
+                        before = _add_to_output(cotangents, parent, plan.select, gi)
+                        if observers:
+                            for observer in observers:
+                                observer.sent(node, index, given, gi, before)
+                        continue
+                    like = parent if type(parent) is Node else parent.array
+                    if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
+                        gi = fit(gi, like, node)
+                    if create_graph and plan.primitive.piecewise_linear and not gi._requires:
+                        gi = attached(gi, parent)
+                    before = get(parent)
+                    if observers:
+                        for observer in observers:
+                            observer.sent(node, index, given, gi, before)
+                    if before is None:
+                        cotangents[parent] = gi
+                    elif parent in summed and not tensors:
+                        cotangents[parent] = add_to(before, gi)
+                    else:
+                        cotangents[parent] = plus(before, gi)
+                        summed.add(parent)
+                if observers:
+                    for observer in observers:
+                        observer.left(node)
+                gi = given = before = together = None
+                if not retain_graph and saved is not NOTHING and plan.frees(saved):
+                    node.saved = None
+                saved = None
+            if node is reader:
+                for leaf in completes[node]:
+                    final = pop(leaf, None)
+                    unshared = getrefcount(final) == LOCAL_ONLY  # apart: an argument that waits is a reference, too
+                    self._finish(leaf, final, unshared)
+                reader = readers.pop()
+        for leaf in [key for key in cotangents if type(key) is not Node]:
+            self._finish(leaf, pop(leaf), False)
+        return self.found
+
+    def _finish(self, leaf: Tensor, g: Any, unshared: bool) -> None:
+        """Every contribution to a leaf has arrived; an unshared array is held by nobody but the walk."""
+        if g is None:
+            return
+        hooks = leaf._hooks
+        if hooks is not None and hooks.on_gradient:
+            g = self._run_hooks(hooks.on_gradient, g, leaf)
+            unshared = False
+        if watchers:
+            for observer in modes.observers:
+                observer.finished(leaf, g)
+        if self.wanted is not None:
+            if leaf in self.wanted:
+                self.found[leaf] = g if self.create_graph else owned(g, unshared)
+            return
+        if self.tensors and not self.create_graph:
+            g, unshared = owned(g, unshared), True
+        accumulate(leaf, g, unshared, self.create_graph)
+
+    def _fill_outputs(self, node: Node, outputs: list[Any]) -> tuple[Any, ...]:
+        """Zeros stand for the outputs of a primitive that no gradient reached."""
+        xp = array_module(next(g for g in outputs if g is not None))
+
+        def zeros(index: int) -> Any:
+            array = xp.zeros(node.shape[index], node.dtype[index])
+            return new_tensor(array) if self.tensors else array
+
+        return tuple(zeros(index) if g is None else g for index, g in enumerate(outputs))
+
+    def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
+        # ``retain_grad`` (entered under a negative number) keeps what the other hooks have made of the gradient.
+        for hook in [hooks[key] for key in sorted(hooks, key=lambda key: key < 0)]:
+            # A hook may write to what it is shown: the token it is saved under keeps that from other cotangents.
+            shown = conjugate(g.clone() if self.tensors else new_tensor(as_array(g, place)))
+            token = storage_of(shown)
+            _hooked.walks.append(self)
+            try:
+                changed = reentrant(hook, shown)
+            finally:
+                _hooked.walks.pop()
+            if changed is None:
+                if shown._version == token.version == 0:
+                    continue
+                changed = shown
+            if not isinstance(changed, Tensor):
+                raise TypeError(f"hook of {place!r}: wanted a Tensor or None, got {type(changed).__name__}")
+            if changed.shape != shown.shape or changed.dtype != shown.dtype:
+                raise RuntimeError(
+                    f"hook of {place!r}: wanted a gradient of {describe(shown)}, got {describe(changed)}"
+                )
+            changed = conjugate(changed)
+            g = changed if self.tensors else changed.array
+        return g
+
+
+class _Hooked(threading.local):
+    """The walks of this thread that call a hook."""
+
+    def __init__(self) -> None:
+        self.walks: list[Walk] = []
+
+
+_hooked = _Hooked()
+
+
+def walking() -> Walk | None:
+    """The walk that calls a hook on this thread; the innermost."""
+    return _hooked.walks[-1] if _hooked.walks else None
+
+
+def _add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Any) -> Any:
+    """Add to the cotangent of one output of a node with several; what it was before."""
+    outputs = cotangents.get(node)
+    if outputs is None:
+        outputs = cotangents[node] = [None] * len(node.shape)
+    before = outputs[index]
+    outputs[index] = g if before is None else before + g
+    return before
+
+
+def as_array(value: Any, like: Any = None) -> Any:
+    """A NumPy scalar, which NumPy makes of 0-d results, as the 0-d array it stands for."""
+    return value if is_array(value) else backend_of(value).asarray(value)
+
+
+def without_history(x: Any) -> Any:
+    """Tensors, also in tuples, without their history on their own layer."""
+    if isinstance(x, Tensor):
+        return new_tensor(x.array) if x._requires else x
+    return tuple(map(without_history, x)) if type(x) is tuple else x
+
+
+def owned(g: Any, unshared: bool) -> Any:
+    """The array for a user to keep: itself when nobody else holds its memory, else a copy."""
+    if type(g) is not ndarray:
+        g = as_array(g.array if isinstance(g, Tensor) else g)
+        if isinstance(g, Wrapping):
+            return g if unshared and g.unshared(2) else g.copy()
+    return g if unshared and g.flags.c_contiguous and not is_view(g) else copied(g)
+
+
+def conjugate(x: Tensor) -> Tensor:
+    return x.conj() if x.dtype.kind == "c" else x
+
+
+def changed_by(hook: Callable[[Any], Any], g: Any, place: Any) -> Any:
+    """What a prehook makes of gradients: one, or a tuple of several, arrays or Tensors as they are."""
+    several = isinstance(g, tuple)
+    found = g if several else (g,)
+    changed = reentrant(hook, tuple([shown_to_hooks(x) for x in found]))
+    if changed is None:
+        return g
+    result = [
+        x if x is None or isinstance(old, Tensor) else conjugate(x).array
+        for x, old in zip(replaced_by(place, found, changed), found, strict=True)
+    ]
+    for x, old in zip(result, found, strict=True):
+        if x is not None and old is not None and (x.shape != old.shape or x.dtype != old.dtype):
+            raise RuntimeError(f"hook of {place!r}: wanted a gradient of {describe(old)}, got {describe(x)}")
+    return tuple(result) if several else result[0]
+
+
+def shown_to_hooks(g: Any) -> Tensor | None:
+    return None if g is None else conjugate(g if isinstance(g, Tensor) else new_tensor(as_array(g)))
+
+
+def replaced_by(node: Node, gradients: tuple[Any, ...], changed: Any) -> tuple[Any, ...]:
+    changed = changed if isinstance(changed, tuple) else (changed,)
+    if len(changed) != len(gradients) or not all(x is None or isinstance(x, Tensor) for x in changed):
+        raise RuntimeError(
+            f"hook of {node!r}: wanted None or a tuple of {len(gradients)} Tensors or None, got {describe(changed)}"
+        )
+    return changed
+
+
+# Walks on several threads may reach one leaf: reading its .grad and adding to it is one step for them. Reentrant, since
+# the collector may run anything in between.
+_accumulating = tuple(RLock() for _ in range(16))
+
+
+def accumulate(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> None:
+    """Add a finished cotangent to ``leaf.grad``, in place where the buffer is its own."""
+    hooks = leaf._hooks
+    if hooks is not None and hooks.before_accumulation:
+        unshared = False
+        for before in list(hooks.before_accumulation.values()):
+            g = changed_by(before, g, leaf)
+    with _accumulating[id(leaf) >> 4 & 15]:
+        _add_to_grad(leaf, g, unshared, create_graph)
+    if hooks is not None:
+        for hook in list(hooks.on_accumulation.values()):
+            result = hook(leaf)
+            if result is not None:
+                raise RuntimeError(
+                    f"post accumulate grad hooks should return None, got {type(result).__name__}; "
+                    "assign tensor.grad to replace the gradient"
+                )
+
+
+def _add_to_grad(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> None:
+    grad = leaf._grad
+    if create_graph:
+        g = conjugate(g)
+        leaf._grad = g.clone() if grad is None else grad + g  # g may be another leaf's, or the user's
+    else:
+        if leaf.array.dtype.kind == "c":
+            g, unshared = g.conj(), True
+        if grad is None:
+            leaf._grad = new_tensor(owned(g, unshared))
+        elif grad.array.shape != leaf.array.shape:
+            raise RuntimeError(
+                f"backward: a leaf is {describe(leaf)} now, its .grad still {describe(grad)}; set it to None"
+            )
+        elif not grad.array.flags.c_contiguous and overlaps_itself(grad.array):
+            leaf._grad = grad + new_tensor(as_array(g))
+        else:
+            if is_saved(grad):
+                unshare(grad, keep_values=True)
+            add_to(grad.array, g)
+
+
+def differentiate(
+    caller: str,
+    outputs: Sequence[Tensor],
+    cotangents: Sequence[Tensor | None],
+    inputs: Sequence[Tensor] | None,
+    retain_graph: bool | None,
+    create_graph: bool,
+    beyond: bool = True,
+) -> dict[Any, Any]:
+    """Check the roots and walk; the gradients of ``inputs`` by their edges, or with None into ``.grad`` of leaves."""
+    for index, x in enumerate(inputs or ()):
+        if not x._requires:
+            raise RuntimeError(f"{caller}: inputs[{index}], {describe(x)}, does not require grad")
+    roots = root_cotangents(caller, outputs, cotangents, create_graph)
+    wanted = None if inputs is None else {edge_of(x) for x in inputs}
+    retain = create_graph if retain_graph is None else retain_graph
+    walk = Walk(wanted, retain, create_graph, beyond=beyond)
+    walk.ends_run_prehooks = caller == "backward"
+    return walk.run(roots)
+
+
+def root_cotangents(
+    caller: str, outputs: Sequence[Tensor], cotangents: Sequence[Tensor | None], create_graph: bool = False
+) -> list[tuple[Any, Any]]:
+    """Where a walk from the outputs begins, and with what: checked, as arrays unless it is recorded."""
+    roots = [
+        (edge_of(output), _checked_cotangent(caller, index, output, cotangent))
+        for index, (output, cotangent) in enumerate(zip(outputs, cotangents, strict=True))
+    ]
+    return roots if create_graph else [(edge, g.array) for edge, g in roots]
+
+
+def _checked_cotangent(caller: str, index: int, output: Tensor, cotangent: Tensor | None) -> Tensor:
+    """The cotangent of one root, ones for a single element, in the transpose convention."""
+    if not output._requires:
+        raise RuntimeError(
+            f"{caller}: element {index} of the outputs, {describe(output)}, does not require grad and was not "
+            "computed by a recorded operator"
+        )
+    if cotangent is None and output.array.size == 1 and output.array.dtype.kind != "c":
+        return new_tensor(array_module(output).ones(output.array.shape, output.array.dtype))
+    name = "leaf" if output._node is None else output._node.operator
+    if cotangent is None:
+        if output.array.size != 1:
+            raise RuntimeError(
+                f"{caller}: grad can be implicitly created only for scalar outputs; the output of {name} is "
+                f"{describe(output)}, so a gradient of that shape is needed"
+            )
+        raise RuntimeError(f"{caller}: grad can be implicitly created only for real outputs, not {output.dtype}")
+    if not isinstance(cotangent, Tensor):
+        raise TypeError(f"{caller}: the gradient of {name} must be a Tensor or None, got {type(cotangent).__name__}")
+    if cotangent.array.shape != output.array.shape:
+        raise RuntimeError(
+            f"{caller}: mismatch in shape: the gradient is {describe(cotangent)}, "
+            f"the output of {name} {describe(output)}"
+        )
+    if cotangent.array.dtype is output.array.dtype and cotangent.array.dtype.kind != "c":
+        return cotangent
+    if cotangent.dtype != output.dtype:
+        if cotangent.dtype.kind == "c" and output.dtype.kind != "c":
+            raise RuntimeError(
+                f"{caller}: the gradient of {name}, {describe(output)}, is complex: {describe(cotangent)}"
+            )
+        cotangent = cotangent.astype(output.dtype)
+    return conjugate(cotangent)
+
+
+def accumulate_gradients(
+    outputs: Sequence[Tensor],
+    cotangents: Sequence[Tensor | None],
+    inputs: Sequence[Tensor] | None,
+    retain_graph: bool | None,
+    create_graph: bool,
+) -> None:
+    """Add the gradients of leaves, or of ``inputs`` alone, to their ``.grad``."""
+    if inputs is not None and not inputs:
+        raise RuntimeError("backward: inputs cannot be empty; leave it out to accumulate into every leaf")
+    if create_graph:
+        _warn_of_cycles()
+    found = differentiate("backward", outputs, cotangents, inputs, retain_graph, create_graph)
+    if not inputs:
+        return
+    with recording(create_graph):
+        for x in dict.fromkeys(inputs):
+            g = found.get(edge_of(x))
+            if g is not None and not x.retains_grad:  # else its hook has stored the gradient
+                accumulate(x, g, True, create_graph)
+
+
+@cache
+def _warn_of_cycles() -> None:
+    """Warn, once per process as PyTorch does, that a recorded ``.grad`` and its leaf hold each other."""
+    warnings.warn(
+        "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+        "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
+        "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
+        "the cycle and avoid the leak.",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+@tensor_method
+def backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Sequence[Tensor] | Tensor | None = None,
+) -> None:
+    """Add the gradient of this Tensor with respect to the leaves it depends on to their ``.grad``.
+
+    For a leaf ``x``: ``grad <- grad + gradient^T J``, with J the Jacobian of this Tensor by x.
+
+    Args:
+        gradient: the cotangent, of this Tensor's shape; may be left out for a single element.
+        retain_graph: keep what the graph saved, for another walk; by default only with ``create_graph``.
+        create_graph: record the walk itself, so that gradients can be differentiated.
+        inputs: accumulate into these Tensors only.
+
+    Raises:
+        RuntimeError: no gradient is needed, the Tensor has several elements and no gradient is given, or the graph
+            was freed by an earlier walk.
+
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x**3).sum().backward()
+    >>> x.grad
+    tensor([ 3., 12.])
+    """
+    wanted = [inputs] if isinstance(inputs, Tensor) else inputs if inputs is None else list(inputs)
+    accumulate_gradients([self], [gradient], wanted, retain_graph, create_graph)

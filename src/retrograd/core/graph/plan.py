@@ -1,0 +1,167 @@
+"""How a call of a primitive is recorded: what its node saves, and what each rule is called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, Protocol
+
+from ..arrays.devices import is_array
+from .handles import NodeHooks
+
+Rule = Callable[..., Any]
+
+# What a rule is called with besides the cotangent, where that is not one saved value (see ``Plan``).
+ALONE, WHOLE = -1, -2
+
+
+# How rules are called, where a dtype is in use that NumPy does not compute in.
+calling: list[Callable[[Rule], Rule]] = []
+
+
+class Recordable(Protocol):
+    """What the record of a call needs of its primitive."""
+
+    name: str
+    inputs: tuple[str, ...]
+    variadic: bool
+    outputs: int
+    residuals: tuple[str, ...]
+    fills: bool
+    elementwise: bool
+    piecewise_linear: bool
+    rules: tuple[Rule | None, ...] | None
+    called: Callable[[Rule], Rule] | None
+    joint: Rule | None
+    jvp: Rule | None
+    jvps: tuple[Any, ...] | None
+    layout: tuple[str, ...]
+    position: dict[str, int]
+    view: bool
+
+    def plan(self, mask: Any) -> Plan:
+        """How a call is recorded whose inputs need gradients as ``mask`` says."""
+
+    def saved_tensors(self, node: Any) -> tuple[Any, ...]:
+        """What a node saved, as Tensors with their place in the graph."""
+
+
+def rule_arguments(rule: Rule) -> tuple[str, ...]:
+    """The names of a rule's arguments, in order; of what stands in its place, those of its reference."""
+    code = getattr(rule, "reference", rule).__code__
+    return code.co_varnames[: code.co_argcount]
+
+
+class Plan:
+    """How one primitive is recorded for one set of inputs that need gradients.
+
+    ``keep`` says, per place of the primitive's layout, whether it is saved; ``rules`` are triples of an input's index,
+    its rule (None with a ``joint`` rule), and what to call it with besides the cotangent: the one saved value at a
+    place from 0, or ``ALONE`` nothing, or ``WHOLE`` the saved tuple.
+    """
+
+    __slots__ = (
+        "exact",
+        "joint",
+        "keep",
+        "keep_ans",
+        "keep_x",
+        "keep_y",
+        "keeps_arrays",
+        "kept_extras",
+        "kept_inputs",
+        "kept_values",
+        "node_hooks",
+        "primitive",
+        "rules",
+        "saves",
+        "select",
+        "several",
+    )
+
+    def __init__(self, primitive: Recordable, mask: int) -> None:
+        self.primitive = primitive
+        self.node_hooks: NodeHooks | None = None
+        self.select: int | None = None
+        self.several = primitive.outputs != 1
+        # Elementwise, a gradient has the output's shape: only for an input of another shape is it to be summed back.
+        self.exact = primitive.elementwise
+        wanted: set[str] = set()
+        self.joint: Any = None
+        needed = [index for index in range(mask.bit_length()) if mask >> index & 1]
+        rules: list[tuple[int, Any, int]] = []
+        if primitive.joint is not None:
+            wanted.update(rule_arguments(primitive.joint))
+            self.joint = _called(_bind_joint(primitive.joint, primitive.position), primitive)
+            rules = [(index, None, WHOLE) for index in needed]
+        elif primitive.rules is not None:
+            for index in needed:
+                rule = primitive.rules[index]
+                if rule is not None:
+                    wanted.update(rule_arguments(rule))
+                    bound, place = bind(rule, primitive.position)
+                    rules.append((index, _called(bound, primitive), place))
+        self.rules = tuple(rules)
+        self.keep = tuple(name in wanted for name in primitive.layout)
+        self.saves = any(self.keep)
+        self.keep_x = self.keep[0]
+        self.keep_y = len(primitive.inputs) == 2 and self.keep[1]
+        width = len(primitive.inputs)
+        self.keep_ans = self.keep[width]
+        # Whether a node is to be freed by a walk; where only parameters and residuals are kept, what they are tells.
+        self.keeps_arrays = any(self.keep[: width + 1]) or self.joint is not None
+        self.kept_inputs = tuple(place for place in range(width) if self.keep[place])
+        extras = [place for place in range(width + 1, len(self.keep)) if self.keep[place]]
+        self.kept_extras = tuple([(place, *_source(primitive, primitive.layout[place])) for place in extras])
+        self.kept_values = tuple([place for place, _, _, shaped in self.kept_extras if shaped is None])
+
+    def frees(self, saved: tuple[Any, ...]) -> bool:
+        """Whether a walk has something to free of what a node saved."""
+        kept = self.kept_values
+        return self.keeps_arrays or bool(kept) and any(is_array(saved[place]) for place in kept)
+
+
+def _source(primitive: Recordable, name: str) -> tuple[str, int | None, int | None]:
+    """What a rule names beside inputs and output: a parameter, a residual by its index, or an input's shape by that."""
+    if name in primitive.residuals:
+        return name, primitive.residuals.index(name), None
+    shaped = name.removesuffix("_shape")
+    return name, None, primitive.inputs.index(shaped) if shaped != name and shaped in primitive.inputs else None
+
+
+def _called(rule: Rule, primitive: Recordable) -> Rule:
+    if primitive.called is not None:
+        rule = primitive.called(rule)
+    for change in calling:
+        rule = change(rule)
+    return rule
+
+
+def bind(rule: Rule, position: dict[str, int], first: str = "g") -> tuple[Callable[..., Any], int]:
+    """The rule, and what to call it with besides the cotangent, or the tangent (see ``Plan``)."""
+    arguments = rule_arguments(rule)
+    assert arguments[0] == first, f"the first argument of a rule is {first}, not {arguments}"
+    places = [position[name] for name in arguments[1:]]
+    if not places:
+        return rule, ALONE
+    if len(places) == 1:
+        return rule, places[0]
+    if len(places) == 2:
+        i, j = places
+        return lambda g, saved: rule(g, saved[i], saved[j]), WHOLE
+    get = itemgetter(*places)
+    return lambda g, saved: rule(g, *get(saved)), WHOLE
+
+
+def _bind_joint(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[Any, ...], tuple[bool, ...]], Any]:
+    names = rule_arguments(rule)[1:]
+
+    def joint(g: Any, saved: tuple[Any, ...], needs: tuple[bool, ...]) -> Any:
+        return rule(g, *[needs if name == "needs" else saved[position[name]] for name in names])
+
+    return joint
+
+
+def pull(rule: Any, place: int, g: Any, saved: Any) -> Any:
+    """A plan's rule at the cotangent ``g``."""
+    return rule(g, saved[place]) if place >= 0 else rule(g) if place == ALONE else rule(g, saved)

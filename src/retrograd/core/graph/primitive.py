@@ -1,0 +1,597 @@
+"""Primitives: the operators the engine knows, each a forward and per input a derivative rule.
+
+A rule is a function of the cotangent ``g`` and of whatever else it names:
+
+* an input, by the name the primitive gives it (``x``): its array, saved for the purpose;
+* ``ans``: the output, saved;
+* ``x_shape``: only the shape of input ``x``;
+* a parameter of the call (``axis``), or a residual that the forward returned beside its result.
+
+So ``Primitive("mul", np.multiply, "x y", [lambda g, y: g * y, lambda g, x: g * x])`` is a whole operator: what a call
+saves follows from which of its inputs need a gradient and what their rules name. Rules are written in operators and
+NumPy functions, which serve bare arrays and Tensors alike; so the one rule gives first-order gradients at full speed,
+higher orders, and forward mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from operator import itemgetter
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+from numpy import ndarray
+
+from ..arrays.devices import as_array_like, backend_of, is_array
+from ..arrays.dtypes import INEXACT, get_default_dtype, is_array_or_number, is_differentiable, promoted
+from ..arrays.fp_warnings import silently
+from ..arrays.half_precision import in_float32
+from ..arrays.layout import in_row_major
+from ..errors import call_error, operator_error
+from ..tensor.storage import Storage, borrowed, share, shares_memory
+from ..tensor.tensor import Tensor, new_tensor, to_array
+from .modes import modes, unrecorded, watchers
+from .nodes import NOTHING, Node, new_node, next_sequence
+from .plan import Plan, Rule, bind, rule_arguments
+from .record import record_node, saved_of
+
+# Every primitive; and what is done to each new one, once a dtype is in use that NumPy does not compute in.
+primitives: WeakSet[Primitive] = WeakSet()
+changes: list[Callable[[Primitive], None]] = []
+
+
+class Primitive:
+    """A named operator with its forward and its derivative rules.
+
+    Args:
+        name: the operator's name, as errors and graphs show it.
+        forward: arrays (positional) and parameters (keywords) to an array, or to a tuple of arrays with ``outputs``, or
+            to ``(result, *residuals)`` with ``residuals``.
+        inputs: the inputs' names, separated by blanks; ``"*xs"`` for any number of them.
+        vjps: per input its rule, or None where no gradient exists.
+        vjp: one rule instead, that returns the cotangents of all inputs; it may name ``needs``, a tuple of bools.
+        jvps: per input the tangent it gives the output, ``rule(t, ...)``, which names nothing that the input's ``vjps``
+            does not; only for speed, where transposing these would cost products of matrices.
+        promote: ``"same"`` brings all inputs to PyTorch's result type, ``"float"`` also integers to the default
+            floating dtype, ``"no bool"`` refuses bools, ``"strict"`` refuses mixed floating dtypes, None leaves inputs
+            as they are.
+        elementwise: the Jacobian is diagonal up to broadcasting, so forward mode uses the same rules.
+        view: the result shares memory with the first input whenever the forward's array does.
+        outputs: the number of outputs for a forward that returns a tuple of results; -1 for any number.
+        residuals: names for what the forward returns beside its result: constants that only rules read.
+        write: in-place form ``write(out, *arrays, **params)``; a ufunc has one by itself.
+        overwrites: ``write`` sets every element of ``out``.
+        piecewise_linear: gradients do not depend on the inputs; with ``create_graph`` they are attached to them all the
+            same, with a derivative of zero, as PyTorch's.
+        signals: the forward may raise floating-point flags on ordinary use (log, division); they are silenced.
+        contiguous: results are in row-major order, as PyTorch's are, whatever order the inputs are in.
+        wide: half-precision inputs beside numbers are computed in float32 (see core.halves).
+        batch: the batching rule (see core.batching), which elementwise primitives need not name.
+    """
+
+    __slots__ = (
+        "batch",
+        "by_layout",
+        "called",
+        "elementwise",
+        "fills",
+        "floats",
+        "forward",
+        "inputs",
+        "joint",
+        "jvp",
+        "jvps",
+        "layout",
+        "name",
+        "outputs",
+        "overwrites",
+        "piecewise_linear",
+        "plain",
+        "plans",
+        "position",
+        "promote",
+        "residuals",
+        "rules",
+        "signals",
+        "ufunc",
+        "variadic",
+        "view",
+        "wide",
+        "write",
+        "__weakref__",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        forward: Callable[..., Any],
+        inputs: str = "x",
+        vjps: Sequence[Rule | None] | None = None,
+        *,
+        vjp: Rule | None = None,
+        jvps: Sequence[Rule] | None = None,
+        promote: str | None = None,
+        elementwise: bool = False,
+        view: bool = False,
+        outputs: int = 1,
+        residuals: str = "",
+        write: Callable[..., Any] | None = None,
+        overwrites: bool = False,
+        signals: bool = False,
+        piecewise_linear: bool = False,
+        contiguous: bool = False,
+        wide: bool = False,
+        batch: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.variadic = inputs.startswith("*")
+        self.inputs = tuple(inputs.lstrip("*").split())
+        self.rules = tuple(vjps) if vjps is not None else None
+        self.called: Callable[[Rule], Rule] | None = None  # what is made of a rule before it is called
+        self.joint = vjp
+        self.jvp: Rule | None = None  # of a Function with a forward mode of its own
+        self.promote = promote
+        self.floats = promote == "float"
+        self.elementwise = elementwise
+        self.batch = batch
+        self.view = view
+        self.outputs = outputs
+        self.fills = True  # cotangents of outputs that no gradient reached come as zeros, else as None
+        self.residuals = tuple(residuals.split())
+        self.ufunc: Callable[..., Any] | None = None  # what writes elementwise results at once: ufunc(x, y, out)
+        if write is None and isinstance(forward, np.ufunc) and forward.nout == 1:
+            write, overwrites = partial(_write_ufunc, forward), True
+            self.ufunc = silently(forward)
+        self.write = write
+        self.overwrites = overwrites
+        self.piecewise_linear = piecewise_linear
+        if contiguous:
+            forward = in_row_major(forward, residuals != "")
+        self.forward = silently(forward) if signals else forward
+        self.wide = wide
+        self.signals = signals or promote is None  # of the write in place: it may convert what it is given
+        self.plain = outputs == 1 and not view  # what the fast path of ``apply`` takes
+        self.plans: dict[Any, Plan] = {}
+        known = (*self.inputs, "ans")
+        extras: list[str] = []
+        for rule in self._all_rules():
+            for argument in rule_arguments(rule):
+                if argument not in known and argument not in extras and argument not in ("g", "needs"):
+                    extras.append(argument)
+        self.layout = known + tuple(extras)
+        self.by_layout = itemgetter(*self.layout)  # of a dictionary, in a call's fast path
+        self.position = {argument: index for index, argument in enumerate(self.layout)}
+        self.jvps = None if jvps is None else tuple([bind(rule, self.position, "t") for rule in jvps])
+        primitives.add(self)
+        for change in changes:
+            change(self)
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def _all_rules(self) -> list[Rule]:
+        if self.joint is not None:
+            return [self.joint]
+        return [rule for rule in self.rules or () if rule is not None]
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether any input has a gradient."""
+        return self.rules is not None or self.joint is not None
+
+    def __call__(self, *inputs: Any, **params: Any) -> Any:
+        """Apply to arrays, giving arrays; or, where any input is a Tensor, recorded."""
+        for value in inputs:
+            if isinstance(value, Tensor):
+                return apply(self, inputs, params)
+        forward = self.forward
+        if watchers:
+            if modes.level is not None:
+                result = modes.level.on_arrays(self, inputs, params)
+                if result is not NotImplemented:
+                    return result[0] if self.residuals else result
+            if modes.tracer is not None:
+                forward = modes.tracer.forward_of(self)
+        result = forward(*inputs, **params)
+        return result[0] if self.residuals else result
+
+    def plan(self, mask: Any) -> Plan:
+        """How a call is recorded whose inputs need gradients as ``mask`` says: a bit per input, or a tuple of bools."""
+        if type(mask) is tuple:
+            mask = sum([need << index for index, need in enumerate(mask)])
+        plan = self.plans.get(mask)
+        if plan is None:
+            plan = self.plans[mask] = Plan(self, mask)
+        return plan
+
+    def saved_tensors(self, node: Node) -> tuple[Any, ...]:
+        """What the node saved, as Tensors with their place in the graph, for rules that are themselves recorded."""
+        saved = node.saved
+        if not saved:
+            return NOTHING
+        values, storages = list(saved[: len(self.layout)]), saved[len(self.layout) :]
+        if self.variadic:
+            if values[0] is not None:
+                values[0] = tuple(map(attach, values[0], node.parents, storages))
+        else:
+            for index, (edge, storage) in enumerate(zip(node.parents, storages, strict=False)):
+                values[index] = attach(values[index], edge, storage)
+        answer = len(self.inputs)
+        if values[answer] is not None:
+            if self.outputs == 1:
+                values[answer] = attach(values[answer], node, storages[-1])
+            else:
+                answers = values[answer]
+                places = zip(answers, range(len(answers)), storages[-len(answers) :], strict=True)
+                values[answer] = tuple(
+                    [_attach_output(array, node, index, storage) for array, index, storage in places]
+                )
+        return tuple(values)
+
+
+# The gradient of functions that are constant in pieces (floor, sign): zeros.
+ZEROS: Primitive = Primitive("zeros", np.zeros_like, "x", [lambda g: ZEROS(g)], elementwise=True)
+
+# A gradient, attached to an input on which it does not depend.
+_ATTACH = Primitive("attach", lambda y, x: y, "y x", [lambda g: g, lambda g: ZEROS(g)])
+
+
+def attached(g: Tensor, edge: Any) -> Tensor:
+    """The finished gradient of the input that ``edge`` leads to, with a history whose derivative is zero."""
+    x = new_tensor(g.array)
+    x._requires = True
+    x._node = new_node(_ATTACH.plan(2), (None, edge), NOTHING, x.array.shape, x.array.dtype)
+    return x
+
+
+def _write_ufunc(ufunc: np.ufunc, out: Any, *arrays: Any) -> None:
+    ufunc(*arrays, out=out, casting="unsafe")
+
+
+def attach(value: Any, edge: Any, storage: Storage | None) -> Any:
+    """A saved array as a Tensor with its place in the graph; writes to its memory still leave it alone."""
+    if value is None or not is_array(value):
+        return value
+    if isinstance(edge, Tensor) and edge.array is value:
+        return edge
+    tensor = new_tensor(value)
+    if storage is not None:
+        tensor._storage = borrowed(storage)
+    if edge is not None:
+        tensor._requires = True
+        tensor._node = edge
+    return tensor
+
+
+def _attach_output(array: Any, node: Node, index: int, storage: Storage) -> Tensor:
+    """One of several outputs, with a selecting node of its own."""
+    edge = None
+    if is_differentiable(array.dtype):
+        edge = new_node(select_plan(index), (node,), NOTHING, array.shape, array.dtype)
+    return attach(array, edge, storage)
+
+
+@cache
+def select_plan(index: int) -> Plan:
+    """The plan of the node that stands for one output of a primitive with several."""
+    plan = Plan(_SELECT, 1)
+    plan.select = index
+    return plan
+
+
+_SELECT = Primitive("output", lambda x: x, "x", [lambda g: g])
+
+
+# A small operator's cost is that of its Python: the fast paths below spell out ``new_tensor``,
+# ``new_node`` and ``storage_of``, ask for the thread's mode only where some thread has switched recording off, and
+# leave everything to ``apply`` where some thread has observers.
+
+_bare_tensor = Tensor.__new__
+
+
+def apply1(primitive: Primitive, a: Tensor) -> Tensor:
+    """A unary primitive without parameters on a Tensor: the fast path of ``apply``."""
+    if watchers:
+        return apply(primitive, (_operand_of(primitive, a),), {})
+    if not isinstance(a, Tensor):
+        a = _operand_of(primitive, a)
+    x = a.array
+    if primitive.floats and x.dtype.kind not in "fcV":
+        x = x.astype(get_default_dtype())
+    try:
+        out = primitive.forward(x)
+    except Exception as error:
+        raise operator_error(primitive.name, (a,), None, error) from None
+    if type(out) is not ndarray and type(out) is not type(x):
+        out = backend_of(x).asarray(out)
+    t = _bare_tensor(Tensor)
+    t.array = out
+    t._grad = t._base = t._hooks = t._storage = None
+    if not a._requires or unrecorded and not modes.grad_enabled or primitive.rules is None:
+        t._requires = False
+        t._node = None
+        return t
+    try:
+        plan = primitive.plans[1]
+    except KeyError:
+        plan = primitive.plan(1)
+    t._requires = True
+    t._node = node = Node()
+    node.plan = plan
+    parent = a._node
+    node.parents = (a if parent is None else parent,)
+    node.shape = out.shape
+    node.dtype = out.dtype
+    node.sequence = next_sequence()
+    node.hooks = node.site = None
+    if plan.keep_ans:
+        storage = t._storage = Storage()
+        if plan.keep_x:
+            kept = a._storage
+            if kept is None:
+                kept = a._storage = Storage()
+            node.saved = (x, out, kept, storage)
+        else:
+            node.saved = (None, out, None, storage)
+    elif plan.keep_x:
+        kept = a._storage
+        if kept is None:
+            kept = a._storage = Storage()
+        node.saved = (x, None, kept)
+    else:
+        node.saved = NOTHING
+    return t
+
+
+def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
+    """A binary primitive without parameters, on Tensors, arrays and numbers: the fast path of ``apply``."""
+    if watchers:
+        return apply(primitive, (a, b) if isinstance(a, Tensor) else (a, _operand_of(primitive, b)), {})
+    left: Node | Tensor | None = None
+    right: Node | Tensor | None = None
+    mask = 0
+    if isinstance(a, Tensor):
+        x = a.array
+        if a._requires:
+            mask = 1
+            left = a._node
+            if left is None:
+                left = a
+        if isinstance(b, Tensor):
+            y = b.array
+            if b._requires:
+                mask |= 2
+                right = b._node
+                if right is None:
+                    right = b
+            dtype = x.dtype
+            if dtype is not y.dtype or primitive.floats and dtype.kind not in "fcV":
+                if primitive.wide and (wide := in_float32(primitive, a, b)) is not None:
+                    return wide
+                x, y = promoted(primitive.name, primitive.promote, (a, b), (x, y))
+        elif (type(b) is float or type(b) is int) and x.dtype.char in "fd":
+            y = b
+        else:
+            if primitive.wide and x.dtype.itemsize == 2 and (wide := in_float32(primitive, a, b)) is not None:
+                return wide
+            x, y = promoted(primitive.name, primitive.promote, (a, b), (x, b))
+    else:
+        if not isinstance(b, Tensor):
+            b = _operand_of(primitive, b)
+        y = b.array
+        if b._requires:
+            mask = 2
+            right = b._node
+            if right is None:
+                right = b
+        if (type(a) is float or type(a) is int) and y.dtype.char in "fd":
+            x = a
+        else:
+            if primitive.wide and y.dtype.itemsize == 2 and (wide := in_float32(primitive, a, b)) is not None:
+                return wide
+            x, y = promoted(primitive.name, primitive.promote, (a, b), (a, y))
+    try:
+        out = primitive.forward(x, y)
+    except Exception as error:
+        raise operator_error(primitive.name, (a, b), None, error) from None
+    if type(out) is not ndarray and type(out) is not type(x) and type(out) is not type(y):
+        out = backend_of(x if is_array(x) else y).asarray(out)
+    t = _bare_tensor(Tensor)
+    t.array = out
+    t._grad = t._base = t._hooks = t._storage = None
+    if not mask or unrecorded and not modes.grad_enabled or primitive.rules is None:
+        t._requires = False
+        t._node = None
+        return t
+    try:
+        plan = primitive.plans[mask]
+    except KeyError:
+        plan = primitive.plan(mask)
+    t._requires = True
+    t._node = node = Node()
+    node.plan = plan
+    node.parents = (left, right)
+    node.shape = out.shape
+    node.dtype = out.dtype
+    node.sequence = next_sequence()
+    node.hooks = node.site = None
+    if plan.saves:
+        x_storage = y_storage = None
+        if plan.keep_x:
+            if left is not None or isinstance(a, Tensor):
+                x_storage = a._storage
+                if x_storage is None:
+                    x_storage = a._storage = Storage()
+        else:
+            x = None
+        if plan.keep_y:
+            if right is not None or isinstance(b, Tensor):
+                y_storage = b._storage
+                if y_storage is None:
+                    y_storage = b._storage = Storage()
+        else:
+            y = None
+        if plan.keep_ans:
+            storage = t._storage = Storage()
+            node.saved = (x, y, out, x_storage, y_storage, storage)
+        else:
+            node.saved = (x, y, None, x_storage, y_storage)
+    else:
+        node.saved = NOTHING
+    return t
+
+
+def apply(
+    primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any], beside: list[Any] | None = None
+) -> Any:
+    """Run a primitive on Tensors, arrays and numbers, and record it where a gradient may be wanted.
+
+    Any number of inputs and outputs, parameters, views. Residuals are added to ``beside``. This is the fast path for
+    primitives with one output that is no view.
+    """
+    if watchers or not primitive.plain:
+        return _apply(primitive, inputs, params, beside)
+    arrays: Any = []
+    parents: list[Any] = []
+    mask, bit = 0, 1
+    for value in inputs:
+        if isinstance(value, Tensor):
+            arrays.append(value.array)
+            if value._requires:
+                mask |= bit
+                edge = value._node
+                parents.append(value if edge is None else edge)
+            else:
+                parents.append(None)
+        else:
+            arrays.append(value)
+            parents.append(None)
+        bit += bit
+    if primitive.promote is not None:
+        arrays = promoted(primitive.name, primitive.promote, inputs, tuple(arrays))
+    try:
+        out = primitive.forward(*arrays, **params)
+    except Exception as error:
+        raise operator_error(primitive.name, inputs, params, error) from None
+    residuals: Sequence[Any] = NOTHING
+    if primitive.residuals:
+        out, *residuals = out
+        if beside is not None:
+            beside.extend(residuals)
+    if type(out) is not ndarray and not is_array(out):
+        out = as_array_like(out, arrays)
+    t = _bare_tensor(Tensor)
+    t.array = out
+    t._grad = t._base = t._hooks = t._storage = t._node = None
+    t._requires = False
+    if not mask or unrecorded and not modes.grad_enabled or out.dtype.kind not in INEXACT:
+        return t
+    try:
+        plan = primitive.plans[mask]
+    except KeyError:
+        plan = primitive.plan(mask)
+    if plan.rules:
+        t._requires = True
+        t._node = node = Node()
+        node.plan = plan
+        node.parents = tuple(parents)
+        node.saved = saved_of(plan, inputs, arrays, params, residuals, out, (t,)) if plan.saves else NOTHING
+        node.shape = out.shape
+        node.dtype = out.dtype
+        node.sequence = next_sequence()
+        node.hooks = node.site = None
+    return t
+
+
+_NOBODY: tuple[tuple[Any, ...], Any] = (), None
+
+
+def _apply(
+    primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any], beside: list[Any] | None = None
+) -> Any:
+    """The general path of ``apply``."""
+    observers, level = (modes.observers, modes.level) if watchers else _NOBODY
+    if primitive.wide and (wide := in_float32(primitive, *inputs)) is not None:
+        return wide
+    for observer in observers:
+        observer.calling(primitive, inputs, params)
+    forward = primitive.forward
+    if observers and modes.tracer is not None:
+        forward = modes.tracer.forward_of(primitive)
+    if level is not None:
+        entered = level.entering(primitive, inputs, params)
+        if entered is not None:
+            inputs, forward = entered
+    arrays = tuple([value.array if isinstance(value, Tensor) else value for value in inputs])
+    try:
+        if primitive.promote is not None:
+            arrays = promoted(primitive.name, primitive.promote, inputs, arrays)
+        for observer in observers:
+            forward = observer.answering(primitive, inputs, arrays, params, forward)
+        try:
+            out = forward(*arrays, **params)
+        except Exception as error:
+            raise operator_error(primitive.name, inputs, params, error) from None
+    except BaseException as error:
+        for observer in observers:
+            observer.failed(primitive, inputs, params, error)
+        raise
+    residuals: tuple[Any, ...] = ()
+    if primitive.residuals:
+        out, *residuals = out
+        if beside is not None:
+            beside.extend(residuals)
+    needs = tuple([isinstance(value, Tensor) and value._requires for value in inputs])
+    record = primitive.differentiable and modes.grad_enabled and True in needs
+    if primitive.outputs != 1:
+        outs = [out_ if is_array(out_) else as_array_like(out_, arrays) for out_ in out]
+        tensors = tuple([new_tensor(array) for array in outs])
+    else:
+        if not is_array(out):
+            out = as_array_like(out, arrays)
+        outs = [out]
+        tensors = (new_tensor(out),)
+        record = record and is_differentiable(out.dtype)
+    node = None
+    if record:
+        node = record_node(primitive, inputs, arrays, params, residuals, outs, tensors, needs)
+        if node is not None:
+            if primitive.outputs == 1:
+                tensors[0]._node = node
+                tensors[0]._requires = True
+            else:
+                for index, tensor in enumerate(tensors):
+                    if is_differentiable(tensor.dtype):
+                        array = tensor.array
+                        tensor._node = new_node(select_plan(index), (node,), NOTHING, array.shape, array.dtype)
+                        tensor._requires = True
+    if primitive.view and isinstance(inputs[0], Tensor):
+        for tensor in tensors:
+            if shares_memory(tensor.array, arrays[0]):
+                share(tensor, inputs[0], modes.grad_enabled)
+    for observer in observers:
+        observer.called(primitive, inputs, params, tensors, node)
+    return tensors if primitive.outputs != 1 else tensors[0]
+
+
+def is_operand(value: Any) -> bool:
+    """Whether operators take the value: a Tensor, an array of a known library, or a number."""
+    return isinstance(value, Tensor) or is_array_or_number(value)
+
+
+def operand(value: Any, argument: str = "input") -> Tensor:
+    """An argument of an operator as a Tensor: arrays and numbers are taken, anything else is a TypeError."""
+    if isinstance(value, Tensor):
+        return value
+    if is_array_or_number(value):
+        return new_tensor(to_array(value, copy=False))
+    raise TypeError(f"argument {argument!r} must be a Tensor, not {type(value).__name__}")
+
+
+def _operand_of(primitive: Primitive, value: Any) -> Tensor:
+    try:
+        return operand(value)
+    except TypeError as error:
+        raise call_error(TypeError, primitive.name, (value,), None, str(error)) from None

@@ -1,0 +1,87 @@
+"""The node of a call: what it saves, for which rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..tensor.storage import Storage, storage_of
+from ..tensor.tensor import Tensor
+from .modes import modes, watchers
+from .nodes import NOTHING, Node, edge_of, new_node
+from .plan import Plan
+
+
+def record_node(
+    primitive: Any,
+    inputs: tuple[Any, ...],
+    arrays: tuple[Any, ...],
+    params: dict[str, Any],
+    residuals: Sequence[Any],
+    outs: Sequence[Any],
+    tensors: Sequence[Tensor],
+    needs: tuple[bool, ...],
+) -> Node | None:
+    """The node of a call, with what its rules read; None where no rule exists for the inputs that need gradients."""
+    plan = primitive.plan(needs)
+    if not plan.rules:
+        return None
+    if primitive.outputs == 1:
+        shape, dtype = outs[0].shape, outs[0].dtype
+    else:
+        shape, dtype = tuple([array.shape for array in outs]), tuple([array.dtype for array in outs])
+    parents = tuple([edge_of(value) if need else None for value, need in zip(inputs, needs, strict=True)])
+    saved = NOTHING
+    if plan.saves:
+        answer = outs[0] if primitive.outputs == 1 else tuple(outs)
+        saved = saved_of(plan, inputs, arrays, params, residuals, answer, tensors)
+    return new_node(plan, parents, saved, shape, dtype)
+
+
+def saved_of(
+    plan: Plan,
+    inputs: tuple[Any, ...],
+    arrays: Sequence[Any],
+    params: dict[str, Any],
+    residuals: Sequence[Any],
+    answer: Any,
+    tensors: Sequence[Tensor],
+) -> tuple[Any, ...]:
+    """What a node saves: values in the places of the primitive's layout, and the storages of arrays among them."""
+    primitive = plan.primitive
+    values: list[Any] = [None] * len(primitive.layout)
+    storages: list[Any] = []
+    if primitive.variadic:
+        if plan.keep_x:
+            values[0] = tuple(arrays)
+            storages = [storage_of(value) if isinstance(value, Tensor) else None for value in inputs]
+    elif plan.kept_inputs:
+        storages = [None] * len(inputs)
+        for place in plan.kept_inputs:
+            values[place] = arrays[place]
+            value = inputs[place]
+            if isinstance(value, Tensor):
+                storage = value._storage
+                if storage is None:
+                    storage = value._storage = Storage()
+                storages[place] = storage
+    if plan.keep_ans:
+        values[len(primitive.inputs)] = answer
+        for tensor in tensors:
+            storages.append(storage_of(tensor))
+    for place, name, residual, shaped in plan.kept_extras:
+        if residual is not None:
+            values[place] = residuals[residual]
+        elif shaped is None:
+            values[place] = params[name]
+        elif primitive.variadic:
+            values[place] = tuple([array.shape for array in arrays])
+        else:
+            array = arrays[shaped]
+            values[place] = array.shape if type(array) is ndarray else np.shape(array)
+    if watchers and modes.level is not None:
+        values = list(map(modes.level.kept, values))
+    return (*values, *storages) if storages else tuple(values)

@@ -1,0 +1,596 @@
+"""Batched: the array of a Tensor inside ``vmap``, which is one example's to the program and holds all of them.
+
+A function that is mapped runs once, on Tensors whose ``array`` is a ``Batched``: of the shape and dtype that one
+example has, around a Tensor of the layer below that has all examples along its first axis. Layers nest,
+
+    Tensor(Batched(Tensor(Batched(Tensor(ndarray)))))
+
+and each records a graph of its own: what is computed on a layer is recorded there, and what its rules compute on the
+layer below is recorded below. So derivatives inside, outside and around a mapped function never meet.
+
+NumPy's functions, ufuncs and operators on Batched arrays are those of the Tensors they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays.devices import Backend, Device, Wrapping, backend_of, is_array
+from ..arrays.layout import Flags
+from ..graph.modes import modes
+from ..graph.nodes import edge_of
+from ..tensor.storage import LOCAL_ONLY, borrowed, overlaps_itself, storage_of
+from ..tensor.tensor import Tensor, new_tensor
+
+if TYPE_CHECKING:
+    from .batching import Level
+
+DATA_DEPENDENT = "vmap: It looks like you're {how}. Inside vmap a Tensor stands for all examples, and {instead}."
+
+
+class Batched(Wrapping):
+    """All examples of one mapped value.
+
+    ``value`` is a Tensor of the layer below; with ``mapped`` its first axis counts the examples, else all of them have
+    the same value. Nothing is ever written to a Batched itself: a write goes to the memory of ``value``.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "level", "mapped", "shape", "value")
+    __hash__ = None  # type: ignore[assignment]
+    __array_priority__ = 100
+
+    level: Level
+    value: Tensor
+    mapped: bool
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __init__(self, level: Level, value: Tensor, mapped: bool) -> None:
+        array = value.array
+        self.level = level
+        self.value = value
+        self.mapped = mapped
+        self.shape = array.shape[1:] if mapped else array.shape
+        self.dtype = array.dtype
+
+    def __repr__(self) -> str:
+        place = "0" if self.mapped else "None"
+        return f"BatchedTensor(lvl={self.level.depth}, bdim={place}, value={self.value!r})"
+
+    # What one example is
+
+    ndim = property(lambda self: len(self.shape))
+    itemsize = property(lambda self: self.dtype.itemsize)
+
+    @property
+    def size(self) -> int:
+        """The number of one example's elements."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one example."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How one example lies in memory."""
+        strides = self.value.array.strides
+        return strides[1:] if self.mapped else strides
+
+    @property
+    def flags(self) -> Flags:
+        """How one example lies in memory, as NumPy's flags."""
+        return Flags(self, getattr(self.value.array.flags, "writeable", True))
+
+    @property
+    def base(self) -> Any:
+        """What Batched arrays on the same memory have in common, None for one that shares it with nobody."""
+        return self.value._storage
+
+    @property
+    def backend(self) -> Backend:
+        """Where the examples live."""
+        return batched_backend(backend_of(self.value.array))
+
+    @property
+    def examples(self) -> Any:
+        """The numbers of all examples, in an array that is no Batched."""
+        array = self.value.array
+        return array.examples if isinstance(array, Wrapping) else array
+
+    def unshared(self, holders: int) -> bool:
+        """Whether nobody can see the memory but so many who hold this array, the caller among them."""
+        value = self.value
+        if getrefcount(self) > LOCAL_ONLY + holders or getrefcount(value) > LOCAL_ONLY + 1:
+            return False
+        array = value.array
+        if value._storage is not None or isinstance(array, Wrapping):
+            return value._storage is None and array.unshared(2)
+        if getrefcount(array) > LOCAL_ONLY + 1 or not array.flags.c_contiguous:
+            return False
+        base = array.base
+        # A view of all of what nobody else holds is as good as its owner.
+        return base is None or getattr(base, "size", -1) == array.size and getrefcount(base) == LOCAL_ONLY + 1
+
+    def overlaps(self) -> bool:
+        """Whether several elements, of one example or of several, may share a place in memory."""
+        return overlaps_itself(self.value.array)
+
+    def detached(self) -> Batched:
+        """The same memory, without a history on any layer."""
+        return Batched(self.level, self.value.detach(), self.mapped)
+
+    # What depends on the values
+
+    def __bool__(self) -> bool:
+        how = "attempting to use a Tensor in some data-dependent control flow (if, while, and, or, not, assert)"
+        return bool(self._only(how, "its truth differs between them: write where(condition, a, b), &, | and ~"))
+
+    def item(self) -> Any:
+        """The number of a value that is the same for all examples."""
+        how = "calling .item() on a Tensor, or making a Python number or an index of it"
+        return self._only(how, "it is another number for each: compute with the Tensor (x[tensor]), or return it")
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def _same(self, how: str, instead: str) -> None:
+        if self.mapped:
+            raise RuntimeError(DATA_DEPENDENT.format(how=how, instead=instead))
+
+    def _only(self, how: str, instead: str) -> Any:
+        self._same(how, instead)
+        return self.value.array.item()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        how = "calling .numpy() or .tolist() on a Tensor, or a function that wants a NumPy array"
+        instead = "has no array for one of them: use functions of Tensors (stack for a list of them), or return it"
+        self._same(how, instead)
+        return np.asarray(backend_of(self.value.array).to_numpy(self.value.array), dtype)
+
+    # NumPy's functions, ufuncs and operators
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if any(isinstance(value, Tensor) for value in inputs):
+            return NotImplemented
+        if method == "at":
+            return _write_at(ufunc, *inputs)
+        if kwargs.get("out") is not None:
+            (out,) = kwargs.pop("out") if isinstance(kwargs["out"], tuple) else (kwargs.pop("out"),)
+            out[...] = getattr(ufunc, method)(*inputs, **kwargs)
+            return out
+        return _asked(getattr(ufunc, method), inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if any(issubclass(kind, Tensor) for kind in types):
+            return NotImplemented
+        if function.__name__ in ALONG_AXES:
+            return _along_axis(function, *args, **kwargs)
+        if function in FACTS:
+            return FACTS[function](*args)
+        if function in LIKE:
+            return _like(function, *args, **kwargs)
+        return _asked(function, args, kwargs)
+
+    def __getitem__(self, key: Any) -> Any:
+        return new_tensor(self)[_tensors(key)].array
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        new_tensor(self)[_tensors(key)] = _tensors(value)
+
+    def __len__(self) -> int:
+        return len(new_tensor(self))
+
+    def __iter__(self) -> Any:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[index] for index in range(self.shape[0]))
+
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Batched:
+        """The values in another dtype."""
+        return self if self.dtype == dtype and not kwargs.get("copy", True) else new_tensor(self).astype(dtype).array
+
+    def copy(self, order: str = "C") -> Batched:
+        """The same values in memory of their own."""
+        return new_tensor(self).clone().array
+
+    def reshape(self, *shape: Any, order: str = "C") -> Batched:
+        """The elements in another shape."""
+        return new_tensor(self).reshape(*shape).array
+
+    def conj(self) -> Any:
+        """The complex conjugate."""
+        return np.conj(self)
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return np.real(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return np.imag(self)
+
+    @property
+    def T(self) -> Any:
+        """The axes in reverse order."""
+        return np.transpose(self)
+
+    @property
+    def mT(self) -> Any:
+        """The last two axes exchanged."""
+        return np.swapaxes(self, -1, -2)
+
+
+def _tensors(value: Any) -> Any:
+    """The arguments of a call with Tensors for Batched arrays, and for those on a GPU, which would answer for all."""
+    if type(value) is Batched or type(value) is not np.ndarray and is_array(value):
+        return new_tensor(value)
+    if type(value) in (tuple, list):
+        return type(value)([_tensors(item) for item in value])
+    return value
+
+
+def _arrays(value: Any) -> Any:
+    """The results of a call as arrays again."""
+    if isinstance(value, Tensor):
+        return value.array
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*[_arrays(item) for item in value])
+    return type(value)([_arrays(item) for item in value]) if isinstance(value, (tuple, list)) else value
+
+
+def _asked(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What the function gives for the Tensors that its arguments stand for."""
+    if modes.level is None:
+        for value in args:
+            if type(value) is Batched:
+                value.level.check()
+        raise RuntimeError("vmap: a Tensor of a mapped function was used where no mapped function runs")
+    asked = modes.level.asked
+    if function in asked:
+        return _on_examples(function, args, kwargs)  # the rule for Tensors asks for bare arrays
+    asked.append(function)
+    try:
+        return _arrays(function(*_tensors(tuple(args)), **{name: _tensors(value) for name, value in kwargs.items()}))
+    finally:
+        asked.pop()
+
+
+def _on_examples(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The function on the bare arrays of each example, stacked: for what has no derivative.
+
+    Raises:
+        RuntimeError: the results of the examples differ in shape.
+    """
+    level = max((x.level for x in _batched((args, kwargs))), key=lambda level: level.depth)
+    mapped = any(x.mapped for x in _batched((args, kwargs)) if x.level is level)
+
+    def at(value: Any, index: int) -> Any:
+        if type(value) is Batched and value.level is level:
+            array = value.value.array
+            if value.mapped:
+                return array[index] if level.size else np.zeros(array.shape[1:], array.dtype)
+            return array
+        if type(value) in (tuple, list):
+            return type(value)([at(item, index) for item in value])
+        return {name: at(item, index) for name, item in value.items()} if type(value) is dict else value
+
+    if function.__name__ in DATA_DEPENDENT_SHAPES and mapped:
+        how = f"calling {function.__name__}"
+        instead = "its result has another shape for each: write where(), or sums of what a mask selects"
+        raise RuntimeError(DATA_DEPENDENT.format(how=how, instead=instead))
+    count = (level.size if mapped else 1) or 1
+    results = [function(*at(args, index), **at(kwargs, index)) for index in range(count)]
+
+    together = _element_by_element(function, args, kwargs, level) if mapped else NotImplemented
+    if together is not NotImplemented:
+        return together
+
+    def joined(column: Sequence[Any]) -> Any:
+        if isinstance(column[0], (tuple, list)):
+            return tuple([joined(part) for part in zip(*column, strict=True)])
+        backend = backend_of(next(_batched((args, kwargs))).examples)
+        arrays = [backend.asarray(x) for x in column]
+        return Batched(level, new_tensor(np.stack(arrays)[: level.size] if mapped else arrays[0]), mapped)
+
+    return joined(results)
+
+
+# Functions without a derivative that work element by element on the arguments at these places; ufuncs on all of theirs.
+ELEMENTWISE = {"__call__": (0, 1, 2), "isin": (0,), "searchsorted": (1,), "unravel_index": (0,)}
+
+
+def _element_by_element(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], level: Level) -> Any:
+    """The results of all examples, by one call; NotImplemented where examples differ in what is no element."""
+    places = ELEMENTWISE.get(function.__name__, ())
+    mapped = [index for index, x in enumerate(args) if any(part.mapped for part in _batched(x))]
+    if not places or not set(places).issuperset(mapped) or any(True for _ in _batched(kwargs)):
+        return NotImplemented
+    ndim = max(len(getattr(args[index], "shape", ())) for index in places if index < len(args))
+
+    def all_of(x: Any) -> Any:
+        if type(x) is not Batched or x.level is not level:
+            return x
+        array = x.value.array
+        return array.reshape((level.size,) + (1,) * (ndim - x.ndim) + x.shape) if x.mapped else array
+
+    results = function(*map(all_of, args), **kwargs)
+    several = isinstance(results, tuple)
+    backend = backend_of(next(_batched(args)).examples)
+    found = [Batched(level, new_tensor(backend.asarray(x)), True) for x in (results if several else (results,))]
+    return tuple(found) if several else found[0]
+
+
+def _batched(value: Any) -> Any:
+    if type(value) is Batched:
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _batched(item)
+    elif isinstance(value, dict):
+        yield from _batched(tuple(value.values()))
+
+
+# Functions whose results have shapes that depend on values.
+DATA_DEPENDENT_SHAPES = frozenset((
+    "argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros", "union1d",
+    "unique",
+))  # fmt: skip
+
+
+def _write_at(ufunc: np.ufunc, out: Any, indices: Any, values: Any = None) -> None:
+    """``ufunc.at`` on the memory of each example."""
+    if type(out) is not Batched or not out.mapped:
+        raise TypeError(f"np.{ufunc.__name__}.at has no rule inside vmap for what is the same for all examples")
+    for index in range(out.level.size):
+
+        def at(value: Any, index: int = index) -> Any:
+            if type(value) is Batched and value.level is out.level:
+                return value.value.array[index] if value.mapped else value.value.array
+            return tuple(map(at, value)) if type(value) is tuple else value
+
+        ufunc.at(at(out), at(indices), at(values))
+
+
+def _along_axis(function: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function without a derivative, along axes of its first argument, on all examples at once."""
+    axis: Any = -1 if function.__name__ in ("argsort", "argpartition") else None
+    if args and function.__name__ != "argpartition":
+        axis, *args = args  # type: ignore[assignment]
+    axis = kwargs.pop("axis", axis)
+    array = x.value.array
+    if not x.mapped:
+        result = backend_of(array).asarray(function(array, *args, axis=axis, **kwargs))
+        return Batched(x.level, new_tensor(result), False)
+    if axis is None and kwargs.get("keepdims"):
+        axis = tuple(range(1, array.ndim))
+    elif axis is None:
+        array = array.reshape((array.shape[0], x.size))
+        axis = 1
+    elif isinstance(axis, tuple):
+        axis = tuple([1 + place % max(x.ndim, 1) for place in axis])
+    else:
+        axis = 1 + axis % max(x.ndim, 1)
+        if x.ndim == 0:
+            array = array.reshape(-1, 1)
+    result = backend_of(array).asarray(function(array, *args, axis=axis, **kwargs))
+    return Batched(x.level, new_tensor(result), True)
+
+
+# Functions of one array along axes whose results are truth or positions.
+ALONG_AXES = frozenset(("all", "any", "argmax", "argmin", "argsort", "argpartition", "count_nonzero"))
+
+
+def _share(a: Any, b: Any, *_: Any) -> bool:
+    if type(a) is not Batched or type(b) is not Batched:
+        return False
+    storage = a.value._storage
+    return a.value is b.value or storage is not None and storage is b.value._storage
+
+
+LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
+
+
+def _like(function: Callable[..., Any], x: Any, *args: Any, shape: Any = None, **kwargs: Any) -> Any:
+    """New memory like that of all examples."""
+    if x.mapped and shape is not None:
+        shape = (x.level.size, *((shape,) if isinstance(shape, int) else shape))
+    return Batched(x.level, new_tensor(function(x.value.array, *args, shape=shape, **kwargs)), x.mapped)
+
+
+FACTS: dict[Any, Callable[..., Any]] = {
+    np.may_share_memory: _share,
+    np.shares_memory: _share,
+    np.shape: lambda x: x.shape,
+    np.ndim: lambda x: x.ndim,
+    np.size: lambda x, axis=None: x.size if axis is None else x.shape[axis],
+    np.iscomplexobj: lambda x: x.dtype.kind == "c",
+    np.result_type: lambda *xs: np.result_type(*[x.dtype if type(x) is Batched else x for x in xs]),
+}
+
+
+def _method(name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+
+    def call(self: Batched, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    call.__name__ = name
+    call.__doc__ = f"``np.{name}``."
+    return call
+
+
+_METHODS = (
+    "all any argmax argmin argsort clip cumprod cumsum diagonal max mean min nonzero prod ravel repeat round squeeze "
+    "std sum swapaxes take trace var"
+)
+for _name in _METHODS.split():
+    setattr(Batched, _name, _method(_name))
+
+
+def _transposed(self: Batched, *axes: Any) -> Any:
+    return np.transpose(self, (axes[0] if len(axes) == 1 else axes) or None)
+
+
+Batched.transpose = _transposed  # type: ignore[attr-defined]
+
+_OPERATORS = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "matmul": "matmul",
+    "truediv": "true_divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "power",
+    "lshift": "left_shift",
+    "rshift": "right_shift",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lt": "less",
+    "le": "less_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "neg": "negative",
+    "abs": "absolute",
+    "invert": "invert",
+}
+
+
+def _enter_operators() -> None:
+    def forward(ufunc: np.ufunc) -> Callable[..., Any]:
+        if ufunc.nin == 1:
+            return lambda self: ufunc(self)
+        # Asked directly: an array on a GPU would answer for both.
+        return lambda self, other: self.__array_ufunc__(ufunc, "__call__", self, other)
+
+    def reflected(ufunc: np.ufunc) -> Callable[..., Any]:
+        return lambda self, other: self.__array_ufunc__(ufunc, "__call__", other, self)
+
+    def inplace(ufunc: np.ufunc) -> Callable[..., Any]:
+        def write(self: Batched, other: Any) -> Batched:
+            self[...] = ufunc(self, other)
+            return self
+
+        return write
+
+    for name, ufunc_name in _OPERATORS.items():
+        ufunc = getattr(np, ufunc_name)
+        setattr(Batched, f"__{name}__", forward(ufunc))
+        if ufunc.nin == 2 and name not in ("lt", "le", "eq", "ne", "gt", "ge"):
+            setattr(Batched, f"__r{name}__", reflected(ufunc))
+            setattr(Batched, f"__i{name}__", inplace(ufunc))
+
+
+_enter_operators()
+
+
+# Functions that make arrays of what are none, which only the library itself can.
+MAKING = frozenset(
+    ("arange", "empty", "eye", "full", "identity", "indices", "linspace", "ones", "random", "tri", "zeros")
+)
+
+
+class BatchedModule:
+    """The array module of Batched arrays: NumPy's functions, which ask the arrays; new ones are their library's."""
+
+    def __init__(self, xp: Any) -> None:
+        self._xp = xp
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._xp if name in MAKING or not hasattr(np, name) else np, name)
+
+    def asarray(self, data: Any, dtype: Any = None) -> Any:
+        """The data as an array."""
+        if type(data) is Batched:
+            return data if dtype is None else data.astype(dtype, copy=False)
+        return self._xp.asarray(data, dtype=dtype)
+
+    ascontiguousarray = asarray
+
+    def array(self, data: Any, dtype: Any = None, order: str = "K", copy: bool = True) -> Any:
+        """A copy of the data."""
+        if type(data) is Batched:
+            return (data if dtype is None else data.astype(dtype)).copy()
+        return self._xp.array(data, dtype=dtype, order=order, copy=copy)
+
+    def may_share_memory(self, a: Any, b: Any) -> bool:
+        """Whether both lie in the same memory."""
+        return _share(a, b) if Batched in (type(a), type(b)) else self._xp.may_share_memory(a, b)
+
+
+class BatchedBackend(Backend):
+    """The backend of Batched arrays that hold another backend's."""
+
+    array_type = Batched
+
+    def __init__(self, below: Backend) -> None:
+        self.below = below
+        self.name = below.name
+        self.xp = BatchedModule(below.xp)
+
+    def device(self, array: Any) -> Device:
+        return self.below.device(array.examples) if type(array) is Batched else self.below.device(array)
+
+    def asarray(self, data: Any, dtype: Any = None, device: Device | None = None) -> Any:
+        if type(data) is Batched:
+            return data if dtype is None else data.astype(dtype, copy=False)
+        return self.below.asarray(data, dtype, device)
+
+    def to_numpy(self, array: Any) -> Any:
+        return array.__array__() if type(array) is Batched else self.below.to_numpy(array)
+
+    def address(self, array: Any) -> int:
+        if type(array) is Batched:
+            return self.below.address(array.examples)
+        return self.below.address(array)
+
+    def strided(self, owner: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
+        if type(owner) is Batched:
+            raise NotImplementedError("vmap: a view of the memory of all examples by strides")
+        return self.below.strided(owner, offset, shape, strides, dtype)
+
+    def owner(self, array: Any) -> Any:
+        return array.base
+
+
+@lru_cache(None)
+def batched_backend(below: Backend) -> BatchedBackend:
+    """The backend of Batched arrays around arrays of the given one."""
+    return below if isinstance(below, BatchedBackend) else BatchedBackend(below)
+
+
+def snapshot(x: Tensor) -> Tensor:
+    """A Tensor with x's value and history as they are now: a write to x leaves it alone."""
+    kept = new_tensor(snapshot_of(x.array))
+    kept._storage = borrowed(storage_of(x))
+    if x._requires:
+        kept._requires, kept._node = True, edge_of(x)
+    return kept
+
+
+def snapshot_of(array: Any) -> Any:
+    """What a node saves of an array: a Batched with its examples as they are now."""
+    if type(array) is Batched:
+        return Batched(array.level, snapshot(array.value), array.mapped)
+    return array

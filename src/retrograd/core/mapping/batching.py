@@ -1,0 +1,578 @@
+"""Calls of primitives inside ``vmap``: from one example's arrays to the layer that has all of them.
+
+A ``Level`` is one run of ``vmap``. A call goes to the highest level among its inputs; inputs of lower levels, which are
+the same for all examples there, are taken along as such. The primitive's batching rule then says which call, or calls,
+of the layer below compute the same for all examples. What has no rule runs in a loop over the examples.
+
+A batching rule is a function of a ``Call``. It gives what the primitive's forward would, with Tensors that have all
+examples along their first axis.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..arrays.devices import as_array_like, is_array
+from ..arrays.dtypes import promoted
+from ..arrays.layout import broadcast_shapes
+from ..errors import describe
+from ..graph.modes import modes, no_grad, watchers
+from ..graph.nodes import Node
+from ..graph.primitive import Primitive, apply, apply1, apply2
+from ..graph.record import record_node
+from ..tensor.mutation import (
+    COPY,
+    EMBED,
+    ERASE,
+    EXTRACT,
+    MOVE,
+    OVERWRITE,
+    Layout,
+    Place,
+    apply_inplace,
+    rewrite_history,
+)
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Tensor, new_tensor
+from .batched import Batched, snapshot, snapshot_of
+
+# Parameters of these types hold no arrays; those of operators that say so of theirs are added.
+PLAIN: set[type] = {int, float, bool, str, type(None), slice, complex, np.dtype, type(Ellipsis)}
+
+
+class Call:
+    """A call of a primitive on a level, as its batching rule sees it.
+
+    ``values`` are the inputs on the layer below: Tensors, or bare arrays and numbers; where ``mapped`` says so with all
+    examples along the first axis. Of the parameters, those that differ between examples are Tensors, also inside tuples
+    and indices, likewise with all examples along the first axis.
+    """
+
+    __slots__ = ("level", "mapped", "params", "primitive", "values")
+
+    def __init__(
+        self, level: Level, primitive: Primitive, values: list[Any], mapped: tuple[bool, ...], params: dict[str, Any]
+    ) -> None:
+        self.level = level
+        self.primitive = primitive
+        self.values = values
+        self.mapped = mapped
+        self.params = params
+
+    @property
+    def size(self) -> int:
+        """The number of examples."""
+        return self.level.size
+
+    def ndim(self, index: int = 0) -> int:
+        """The number of one example's axes of an input."""
+        return np.ndim(getattr(self.values[index], "array", self.values[index])) - self.mapped[index]
+
+    def shape(self, index: int = 0) -> tuple[int, ...]:
+        """The shape of one example of an input."""
+        shape = np.shape(getattr(self.values[index], "array", self.values[index]))
+        return shape[1:] if self.mapped[index] else shape
+
+    def full(self, index: int) -> Any:
+        """An input with all examples along the first axis, as a view where they are the same; None stays None."""
+        value = self.values[index]
+        if self.mapped[index] or value is None:
+            return value
+        x = value if isinstance(value, Tensor) else new_tensor(self.array_of(value))
+        return x.expand((self.size, *x.array.shape))
+
+    def array_of(self, value: Any) -> Any:
+        """A number or bare array as an array beside the others."""
+        arrays = tuple([x.array if isinstance(x, Tensor) else x for x in self.values])
+        return value if is_array(value) else as_array_like(value, arrays)
+
+    def below(self, values: Sequence[Any], params: dict[str, Any] | None = None, primitive: Any = None) -> Any:
+        """The primitive on the layer below, in the form of its forward's results; residuals are arrays."""
+        chosen = self.primitive if primitive is None else primitive
+        if params is None:
+            params = self.params
+        if not params and chosen.elementwise and not chosen.view and len(chosen.layout) == len(chosen.inputs) + 1:
+            if len(values) == 1:
+                return apply1(chosen, values[0])
+            if len(values) == 2 and chosen.promote is not None:
+                return apply2(chosen, *values)
+        beside: list[Any] = []
+        out = apply(chosen, tuple(values), params, beside)
+        return (out, *beside) if chosen.residuals else out
+
+    def tensors(self) -> list[Any]:
+        """The inputs on the level itself, where one example's shapes are seen, without a history there."""
+        level = self.level
+        return [
+            x if x is None else new_tensor(Batched(level, x if isinstance(x, Tensor) else new_tensor(x), flag))
+            for x, flag in zip(self.values, self.mapped, strict=True)
+        ]
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters on the level itself."""
+
+        def lifted(part: Any) -> Any:
+            return Batched(self.level, part, True) if isinstance(part, Tensor) else part
+
+        return {name: replaced(value, lifted) for name, value in self.params.items()}
+
+    def values_of(self, results: Any) -> Any:
+        """What was computed on the level, with all examples on the layer below."""
+        if isinstance(results, (tuple, list)):
+            return tuple([self.values_of(x) for x in results])
+        if not isinstance(results, Tensor):
+            return results
+        array = results.array
+        if type(array) is Batched and array.level is self.level:
+            if array.mapped:
+                return array.value
+            results = array.value
+        return results.expand((self.size, *results.array.shape))
+
+    def looped(self) -> Any:
+        """The results of the primitive on each example, stacked."""
+        return looped(self)
+
+    def of_no_example(self) -> Any:
+        """Results without elements, in the shape that those of an example of zeros have."""
+        return of_no_example(self)
+
+    def after(self, count: int) -> Call:
+        """The call without its first inputs."""
+        return Call(self.level, self.primitive, self.values[count:], self.mapped[count:], self.params)
+
+    def needs_loop(self) -> bool:
+        """Whether some parameter differs between the examples, for rules that know of inputs only."""
+        return any(holds_tensor(value) for value in self.params.values())
+
+
+class Level:
+    """One run of ``vmap``: how many examples there are, and what random operators give each of them."""
+
+    def __init__(self, size: int, randomness: str) -> None:
+        below = modes.level
+        self.below: Level | None = below
+        self.depth = 1 if below is None else below.depth + 1
+        self.size = size
+        self.randomness = randomness
+        self.grad_enabled = modes.grad_enabled
+        self.thread = id(modes.__dict__)
+        self.asked: list[Any] = []  # the functions of NumPy's whose rules for Tensors run now
+
+    def check(self) -> None:
+        """Refuse a Tensor that outlived its mapped function.
+
+        Raises:
+            RuntimeError: the run has ended, or is another thread's.
+        """
+        level = modes.level
+        while level is not None:
+            if level is self:
+                return
+            level = level.below
+        raise RuntimeError(
+            "vmap: a Tensor of a mapped function was used after that function had returned, or on another thread; "
+            "return it from the function instead of storing it"
+        )
+
+    def drawn(self, draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> Any:
+        """Random numbers of a shape for each example, or the same for all.
+
+        Raises:
+            RuntimeError: ``vmap`` was told to refuse them.
+        """
+        self._check_randomness()
+        different = self.randomness == "different"
+        if different:
+            shape = (self.size, *shape)
+        if self.below is not None:
+            array = self.below.drawn(draw, shape)
+        else:
+            level, modes.level = modes.level, None  # a draw may be made of others
+            try:
+                array = draw(shape)
+            finally:
+                modes.level = level
+        return Batched(self, new_tensor(array), True) if different else array
+
+    def _check_randomness(self) -> None:
+        if self.randomness == "error":
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+            )
+
+    def drawn_from(self, draw: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+        """Random numbers from distributions that arrays describe, element by element.
+
+        Raises:
+            RuntimeError: ``vmap`` was told to refuse them, or to draw the same from what differs.
+        """
+        shape = broadcast_shapes(*[array.shape for array in arrays])
+        mapped = [type(array) is Batched and array.level is self and array.mapped for array in arrays]
+        if self.randomness == "same" and any(mapped):
+            raise RuntimeError(
+                "vmap: does not support the same random numbers from distributions that differ between the examples; "
+                "use randomness='different'"
+            )
+        self._check_randomness()
+        values = []
+        for array, flag in zip(arrays, mapped, strict=True):
+            own = array.value if type(array) is Batched and array.level is self else new_tensor(array)
+            values.append((_padded(own, len(shape)) if flag else own).array)
+        if self.randomness == "different" and not any(mapped):
+            values[0] = np.broadcast_to(values[0], (self.size, *shape))
+        found = draw(*values) if self.below is None else self.below.drawn_from(draw, values)
+        return Batched(self, new_tensor(found), True) if self.randomness == "different" else found
+
+    def lift(self, x: Tensor) -> Tensor:
+        """A Tensor of a lower level as one of this level that is the same for all examples."""
+        array = x.array
+        if type(array) is Batched and array.level is self:
+            return x
+        return new_tensor(Batched(self, snapshot(x), False))
+
+    def maps(self, x: Tensor) -> bool:
+        """Whether a Tensor differs between the examples of this level."""
+        array = x.array
+        return type(array) is Batched and array.level is self and array.mapped
+
+    @staticmethod
+    def entering(
+        primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], Callable[..., Any]] | None:
+        """The inputs and the forward of a call on the highest level among its inputs; None where there is none."""
+        level = highest(inputs, params)
+        if level is None:
+            return None
+        lifted = tuple([level.lift(x) if isinstance(x, Tensor) else x for x in inputs])
+        return lifted, partial(forward, level, primitive)
+
+    @staticmethod
+    def on_arrays(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """A primitive on bare arrays, of which some are Batched; NotImplemented where none is."""
+        level = highest(inputs, params)
+        if level is None:
+            return NotImplemented
+        return forward(level, primitive, *inputs, **params)
+
+    @staticmethod
+    def of(inputs: tuple[Any, ...]) -> Any:
+        """The highest level among the inputs of a call, None without one."""
+        return highest(inputs, {})
+
+    @staticmethod
+    def kept(value: Any) -> Any:
+        """What a node saves of a value."""
+        kind = type(value)
+        if kind is Batched:
+            return snapshot_of(value)
+        if kind in PLAIN:
+            return value
+        return replaced(value, lambda part: snapshot_of(part) if type(part) is Batched else part)
+
+    @staticmethod
+    def write(primitive: Primitive, x: Tensor, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """As ``apply_inplace`` on a Tensor of a level: the node; NotImplemented where no input is of one."""
+        level = highest(inputs, params)
+        return NotImplemented if level is None else _write(level, primitive, x, inputs, params)
+
+
+def highest(inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """The highest level among the arrays of a call, None without one."""
+    found = None
+    for value in inputs:
+        array = value.array if isinstance(value, Tensor) else value
+        if type(array) is Batched and (found is None or array.level.depth > found.depth):
+            found = array.level
+    for value in params.values():
+        if not _is_plain(value):
+            for array in parts(value):
+                if type(array) is Batched and (found is None or array.level.depth > found.depth):
+                    found = array.level
+    if found is not None:
+        found.check()
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a parameter is seen at once to hold no arrays."""
+    kind = type(value)
+    return kind in PLAIN or kind is tuple and PLAIN.issuperset(map(type, value))
+
+
+def parts(value: Any) -> Any:
+    """The parts of a parameter that may be arrays: of tuples, lists and what has a ``key`` (an index)."""
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            if type(item) not in PLAIN:
+                yield from parts(item)
+    elif hasattr(value, "key"):
+        yield from parts(value.key)
+    else:
+        yield value
+
+
+def replaced(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A parameter with its parts changed; the very same where none is."""
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, (tuple, list)):
+        items = [replaced(item, change) for item in value]
+        if all(new is old for new, old in zip(items, value, strict=True)):
+            return value
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if hasattr(value, "key"):
+        key = replaced(value.key, change)
+        return value if key is value.key else value.with_key(key)
+    return change(value)
+
+
+def holds_tensor(value: Any) -> bool:
+    """Whether a parameter differs between the examples."""
+    if _is_plain(value):
+        return False
+    return any(isinstance(part, Tensor) for part in parts(value))
+
+
+def forward(level: Level, primitive: Primitive, *arrays: Any, **params: Any) -> Any:
+    """A primitive's forward on arrays of a level: its batching rule on the layer below."""
+    values = []
+    flags = []
+    for array in arrays:
+        if type(array) is Batched and array.level is level:
+            values.append(array.value)
+            flags.append(array.mapped)
+        else:
+            values.append(array)
+            flags.append(False)
+    differ = False
+
+    def lowered(part: Any) -> Any:
+        nonlocal differ
+        if type(part) is not Batched or part.level is not level:
+            return part
+        differ = differ or part.mapped
+        return part.value if part.mapped else part.value.array
+
+    lower = params
+    if params:
+        lower = {name: value if _is_plain(value) else replaced(value, lowered) for name, value in params.items()}
+    mapped = differ or True in flags
+    call = Call(level, primitive, values, tuple(flags), lower)
+    rule = primitive.batch
+    if not mapped:
+        rule = _as_it_is
+    elif rule is None:
+        rule = elementwise if primitive.elementwise else by_loop
+    # The rule runs on the layer below; where that is the last one, and nobody watches, as outside of vmap.
+    above, below = modes.level, level.below
+    modes.level = below
+    if below is None and not modes.observers:
+        watchers.discard(level.thread)
+    try:
+        if modes.grad_enabled and not level.grad_enabled:
+            with no_grad():
+                result = rule(call)
+        else:
+            result = rule(call)
+    finally:
+        modes.level = above
+        watchers.add(level.thread)
+
+    def wrapped(out: Any) -> Any:
+        if isinstance(out, Tensor):
+            return Batched(level, out, mapped)
+        if isinstance(out, (tuple, list)):
+            return tuple(map(wrapped, out))
+        return Batched(level, new_tensor(out), mapped) if is_array(out) else out
+
+    return wrapped(result)
+
+
+def _as_it_is(call: Call) -> Any:
+    return call.below(call.values)
+
+
+# Rules that need no knowledge of the primitive
+
+
+def elementwise(call: Call) -> Any:
+    """The inputs with their axes lined up behind that of the examples."""
+    values, mapped, params = call.values, call.mapped, call.params
+    ndims = [len(getattr(value, "shape", ())) - flag for value, flag in zip(values, mapped)]
+    ndim = max(ndims)
+    for value in params.values():
+        if isinstance(value, Tensor):
+            ndim = max(ndim, value.array.ndim - 1)
+    aligned = [
+        _padded(value, ndim) if flag and own != ndim else value
+        for value, flag, own in zip(values, mapped, ndims)
+    ]  # fmt: skip
+    if call.needs_loop():
+        params = {
+            name: _padded(value, ndim).array if isinstance(value, Tensor) else value for name, value in params.items()
+        }
+    out = call.below(aligned, params)
+    return out
+
+
+def _padded(x: Tensor, ndim: int) -> Tensor:
+    """All examples of x with axes of length 1 in front of those that one example has."""
+    shape = x.array.shape
+    if len(shape) == ndim + 1:
+        return x
+    return x.reshape((shape[0],) + (1,) * (ndim + 1 - len(shape)) + shape[1:])
+
+
+def by_loop(call: Call) -> Any:
+    """The primitive once per example."""
+    primitive, size = call.primitive, call.size
+    warnings.warn(
+        f"vmap: {primitive.name} has no batching rule; it runs in a loop over the examples, which is slow",
+        UserWarning,
+        stacklevel=6,
+    )
+    return looped(call) if size else of_no_example(call)
+
+
+def looped(call: Call) -> Any:
+    """The results of the primitive on each example, stacked."""
+
+    def at(index: int) -> Any:
+        values = [value[index] if flag else value for value, flag in zip(call.values, call.mapped, strict=True)]
+        values = [
+            x if not flag or isinstance(x, Tensor) else new_tensor(x)
+            for x, flag in zip(values, call.mapped, strict=True)
+        ]
+        params = {name: replaced(value, lambda part: _example(part, index)) for name, value in call.params.items()}
+        return call.below(values, params)
+
+    return _stacked([at(index) for index in range(call.size)])
+
+
+def _example(part: Any, index: int) -> Any:
+    return part.array[index] if isinstance(part, Tensor) else part
+
+
+def _stacked(column: Sequence[Any]) -> Any:
+    first = column[0]
+    if isinstance(first, (tuple, list)):
+        return tuple([_stacked(part) for part in zip(*column, strict=True)])
+    if isinstance(first, Tensor):
+        return np.stack(list(column))
+    return np.stack(list(column)) if is_array(first) or isinstance(first, np.generic) else first
+
+
+def of_no_example(call: Call) -> Any:
+    """Results without elements, in the shape that those of an example of zeros have."""
+    values = [
+        np.zeros(value.array.shape[1:], value.array.dtype) if flag else value
+        for value, flag in zip(call.values, call.mapped, strict=True)
+    ]
+    values = [new_tensor(x) if flag else x for x, flag in zip(values, call.mapped, strict=True)]
+    params = {
+        name: replaced(
+            value,
+            lambda part: np.zeros(part.array.shape[1:], part.array.dtype) if isinstance(part, Tensor) else part,
+        )
+        for name, value in call.params.items()
+    }
+    result = call.below(values, params)
+
+    def none_of(x: Any) -> Any:
+        if isinstance(x, Tensor):
+            return new_tensor(np.zeros((0, *x.array.shape), x.array.dtype))
+        if isinstance(x, (tuple, list)):
+            return tuple(map(none_of, x))
+        return np.zeros((0, *np.shape(x)), x.dtype) if is_array(x) else x
+
+    return none_of(result)
+
+
+# The primitives of in-place writes, which stand below this module
+
+
+def _copy(call: Call) -> Any:
+    return call.full(1)
+
+
+def _layouts(call: Call) -> Any:
+    """Of the moves between places in memory: each example has memory of its own, one behind the other."""
+    size = call.size
+
+    def all_of(layout: Layout, extent: int) -> Layout:
+        return Layout((size, *layout.shape), (extent, *layout.strides), layout.dtype, layout.start)
+
+    params = dict(call.params)
+    place = params.get("place")
+    if place is not None:
+        extent = place.extent
+        params["place"] = Place(all_of(place.base, extent), all_of(place.view, extent), size * extent)
+    else:
+        extent = params["extent"]
+        params.update(
+            source=all_of(params["source"], extent), target=all_of(params["target"], extent), extent=size * extent
+        )
+    return call.below([call.full(index) for index in range(len(call.values))], params)
+
+
+COPY.batch = _copy
+for _primitive in (MOVE, EXTRACT, EMBED, ERASE, OVERWRITE):
+    _primitive.batch = _layouts
+
+
+def _write(
+    level: Level, primitive: Primitive, x: Tensor, inputs: tuple[Any, ...], params: dict[str, Any]
+) -> Node | None:
+    """The primitive's result computed apart and copied, on the layer below, over the examples of x."""
+    name = primitive.name if primitive.name.endswith("_") else primitive.name + "_"
+    others = inputs[1:]
+    array = x.array
+    if type(array) is not Batched or array.level is not level:
+        raise _unmapped_target(name, x, others)
+    entered = Level.entering(primitive, inputs, params)
+    assert entered is not None
+    lifted, run = entered
+    arrays: tuple[Any, ...] = tuple([value.array if isinstance(value, Tensor) else value for value in lifted])
+    if primitive.promote is not None:
+        arrays = promoted(primitive.name, primitive.promote, lifted, arrays)
+    result = run(*arrays, **params)
+    if primitive.residuals:
+        result = result[0]
+    if result.mapped and not array.mapped:
+        raise _unmapped_target(name, x, others)
+    needs = tuple([isinstance(value, Tensor) and value._requires for value in lifted])
+    node: Node | None = None
+    if primitive.differentiable and modes.grad_enabled and True in needs:
+        node = record_node(primitive, lifted, arrays, params, (), (result,), (x,), needs)
+        if node is not None:
+            node.shape, node.dtype = array.shape, array.dtype
+    value = result.value
+    if array.mapped and not result.mapped:
+        value = value.reshape((1,) * (array.ndim + 1 - value.array.ndim) + value.array.shape)
+    elif result.ndim < array.ndim:
+        value = _padded(value, array.ndim)
+    if modes.grad_enabled and not level.grad_enabled:
+        with no_grad():
+            apply_inplace(COPY, array.value, value)
+    else:
+        apply_inplace(COPY, array.value, value)
+    storage_of(x).version += 1
+    if modes.grad_enabled:
+        rewrite_history(x, node)
+    return node
+
+
+def _unmapped_target(name: str, x: Tensor, others: tuple[Any, ...]) -> RuntimeError:
+    return RuntimeError(
+        f"vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
+        f"extra_args that has more elements than `self`. This happened due to `other` being vmapped over but `self` "
+        f"not being vmapped over in {name}({', '.join(map(describe, (x, *others)))}). Please try to use out-of-place "
+        "operators instead of inplace arithmetic, or make self from what is vmapped over (zeros_like, new_zeros)."
+    )

@@ -1,0 +1,63 @@
+"""Copies and pickles of Tensors: leaves alone are copied, since a copy has no history; a pickle makes a leaf."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from ..arrays.devices import backend_for, backend_of
+from .storage import share
+
+
+class Copies:
+    """What ``copy``, ``deepcopy`` and ``pickle`` ask a Tensor for."""
+
+    __slots__ = ()
+
+    def __copy__(self: Any) -> Any:
+        if self._node is not None:
+            raise RuntimeError(
+                f"copy: only leaves can be copied, not the result of {self._node.operator}; use detach()"
+            )
+        copied = _blank(type(self))
+        copied._initialise(self.array)
+        share(copied, self, related=False)
+        copied._requires = self._requires
+        if hasattr(self, "__dict__"):
+            copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+        if self._node is not None:
+            raise RuntimeError(
+                f"deepcopy: only leaves can be deep-copied, not the result of {self._node.operator}; use detach() first"
+            )
+        copied = memo.get(id(self))
+        if copied is None:
+            copied = memo[id(self)] = _blank(type(self))
+            copied._initialise(self.array.copy())
+            copied._requires = self._requires
+            if self._grad is not None:
+                copied._grad = self._grad.__deepcopy__(memo)
+            if hasattr(self, "__dict__"):
+                copied.__dict__.update(deepcopy(self.__dict__, memo))
+        return copied
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        # The result of an operator comes back as a leaf, as PyTorch's does.
+        array = backend_of(self.array).to_numpy(self.array)
+        return _rebuild, (type(self), array, str(self.device), self._requires, getattr(self, "__dict__", None))
+
+
+def _blank(kind: Any) -> Any:
+    """A Tensor of this class, ``__init__`` left out."""
+    return kind.__new__(kind)
+
+
+def _rebuild(kind: Any, array: Any, device: str, requires: bool, attributes: dict[str, Any] | None) -> Any:
+    tensor = _blank(kind)
+    tensor._initialise(backend_for(device).asarray(array))
+    tensor._requires = requires
+    if attributes:
+        tensor.__dict__.update(attributes)
+    return tensor

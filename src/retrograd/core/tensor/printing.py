@@ -1,0 +1,41 @@
+"""How Tensors are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays.devices import backend_of
+from ..arrays.dtypes import bool_, get_default_dtype, int64
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+# What else is shown of a Tensor, by functions of it: ``tangent=...`` of a dual Tensor.
+details: list[Callable[[Any], str | None]] = []
+
+# How the elements are printed, as options of np.array2string; set by ``set_printoptions``.
+print_options: dict[str, Any] = {"precision": 4, "threshold": 1000, "edgeitems": 3}
+
+
+def tensor_repr(x: Tensor) -> str:
+    """``tensor([...])`` with whatever of dtype, device, shape and history is not evident."""
+    array = backend_of(x.array).to_numpy(x.array)
+    name = "tensor" if type(x).__module__.startswith("retrograd.core") else type(x).__name__
+    shown = array.astype(np.float32) if array.dtype.kind == "V" else array
+    body = np.array2string(shown, separator=", ", prefix=f"{name}(", **print_options)
+    parts = [body]
+    if array.size == 0 and array.shape != (0,):
+        parts.append(f"size={array.shape}")
+    if array.dtype not in (get_default_dtype(), int64, bool_) or array.size == 0 and array.dtype != get_default_dtype():
+        parts.append(f"dtype={array.dtype}")
+    if x.device.type != "cpu":
+        parts.append(f"device='{x.device}'")
+    if x._node is not None:
+        parts.append(f"grad_fn=<{x._node.operator}>")
+    elif x._requires:
+        parts.append("requires_grad=True")
+    parts += [text for show in details if (text := show(x)) is not None]
+    return f"{name}({', '.join(parts)})"

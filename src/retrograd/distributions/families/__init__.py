@@ -1,0 +1,1 @@
+"""The distributions themselves, by the kind of their values."""

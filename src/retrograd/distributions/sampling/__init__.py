@@ -1,0 +1,1 @@
+"""Random draws, and the derivatives of gamma and beta samples with respect to their parameters."""

@@ -1,0 +1,105 @@
+"""Random numbers for the families, drawn from the library's default generator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._generated.toplevel import empty, log_softmax, rand, randn
+from ...core.arrays.devices import backend_of
+from ...core.graph.primitive import apply
+from ...core.tensor.tensor import Tensor, new_tensor
+from ...ops.make.generators import default_generator
+from ...ops.make.random_arrays import drawn_from
+from ...ops.table.elementwise import elementwise
+from ..utils import eps_of, tiny_of
+from .beta_derivative import DIRICHLET
+from .gamma_derivative import RELATIVE_SLOPE
+
+Shape = Sequence[int]
+
+
+def drawn_on_host(draw: Callable[..., np.ndarray], like: Tensor, *parameters: Tensor) -> Tensor:
+    """Numbers drawn by a method of NumPy's generator with the parameters, on whatever device these are.
+
+    Args:
+        draw: takes NumPy's generator and the parameters as arrays of float64.
+        like: a Tensor with the dtype and device of the result.
+        parameters: what the numbers depend on, in the shape of the result.
+    """
+
+    def on_host(*arrays: Any) -> Any:
+        backend = backend_of(arrays[0])
+        numbers = [backend.to_numpy(array).astype(np.float64) for array in arrays]
+        return backend.asarray(np.asarray(draw(default_generator.numpy, *numbers)).astype(like.dtype))
+
+    return new_tensor(drawn_from(on_host, *[x.array for x in parameters]))
+
+
+def _log_gamma(concentration: Tensor) -> Tensor:
+    """Logarithms of gamma samples in float64: with x of shape a + 1 and u uniform, x u^(1/a) has shape a."""
+
+    def draw(generator: np.random.Generator, a: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(generator.standard_gamma(a + 1)) - generator.standard_exponential(a.shape) / a
+
+    return drawn_on_host(draw, concentration.detach().double(), concentration)
+
+
+def _gamma_rule(g: Any, a: Any, ans: Any) -> Any:
+    return g * ans * RELATIVE_SLOPE(a, np.log(np.maximum(ans, np.finfo(ans.dtype).tiny)))
+
+
+_GAMMA = elementwise("standard_gamma", lambda a, drawn: drawn, "a", [_gamma_rule])
+_LOG_GAMMA = elementwise(
+    "standard_log_gamma", lambda a, drawn: drawn, "a", [lambda g, a, ans: g * RELATIVE_SLOPE(a, ans)]
+)
+
+
+def standard_gamma(concentration: Tensor) -> Tensor:
+    """Samples of gamma distributions of these shapes and of rate 1, with implicit gradients.
+
+    As PyTorch's they are no smaller than the smallest normal number, where densities are finite.
+
+    >>> a = rg.tensor(1e4, requires_grad=True)
+    >>> rg.distributions.draws.standard_gamma(a).backward()
+    >>> bool((a.grad - 1).abs() < 0.1)
+    True
+    """
+    drawn = _log_gamma(concentration).exp().to(dtype=concentration.dtype).clamp(min=tiny_of(concentration))
+    return apply(_GAMMA, (concentration,), {"drawn": drawn.array})
+
+
+def standard_log_gamma(concentration: Tensor) -> Tensor:
+    """Logarithms of the samples that ``standard_gamma`` gives."""
+    drawn = _log_gamma(concentration).to(dtype=concentration.dtype).clamp(min=math.log(tiny_of(concentration)))
+    return apply(_LOG_GAMMA, (concentration,), {"drawn": drawn.array})
+
+
+def dirichlet(concentration: Tensor) -> Tensor:
+    """Samples of Dirichlet distributions with these concentrations along the last dimension, with implicit gradients.
+
+    They are found by the logarithms of gamma samples, since small ones may all be 0 themselves. As PyTorch's they lie
+    between the smallest normal number and the largest number below 1, where densities are finite.
+    """
+    drawn = log_softmax(_log_gamma(concentration), -1).exp().to(dtype=concentration.dtype)
+    drawn = drawn.clamp(min=tiny_of(drawn), max=1 - eps_of(drawn) / 2)
+    return apply(DIRICHLET, (concentration,), {"drawn": drawn.array})
+
+
+def uniform(shape: Shape, like: Tensor) -> Tensor:
+    """Numbers evenly in [0, 1), in the dtype and on the device of a Tensor."""
+    return rand(tuple(shape), dtype=like.dtype, device=like.device)
+
+
+def normal(shape: Shape, like: Tensor) -> Tensor:
+    """Numbers of mean 0 and variance 1, in the dtype and on the device of a Tensor."""
+    return randn(tuple(shape), dtype=like.dtype, device=like.device)
+
+
+def exponential(shape: Shape, like: Tensor) -> Tensor:
+    """Numbers of the exponential distribution of rate 1, in the dtype and on the device of a Tensor."""
+    return empty(tuple(shape), dtype=like.dtype, device=like.device).exponential_()

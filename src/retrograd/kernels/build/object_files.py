@@ -1,0 +1,449 @@
+"""Loops compiled to object files, by Numba.
+
+Numba optimizes and translates each function that a loop is made of by itself, and again what calls it. Here all of a
+loop is put together first, and optimized and translated once. What a loop allocates comes from Python's allocator,
+through functions of its own in the place of Numba's runtime, so that the code runs where Numba was not imported.
+"""
+# mypy: disable-error-code="no-untyped-def, misc, no-untyped-call, attr-defined"
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from inspect import Parameter, signature
+from typing import Any, NamedTuple
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler import Flags
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+from numba.core.target_extension import CPU, dispatcher_registry, jit_registry
+from numba.extending import intrinsic
+from numba.np.numpy_support import from_dtype
+from numpy import dtype
+
+from ..tiles.vector_width import wide
+from . import object_layout as at
+from .compile_ahead import Job, ahead
+
+_WORD, _INT, _BYTE, _BIT = [ir.IntType(bits) for bits in (64, 32, 8, 1)]
+_POINTER = _BYTE.as_pointer()
+_NUMBERS = {"i": types.int64, "f": types.float32, "d": types.float64}  # the kinds of a routine's arguments
+_HEADER = 64  # bytes before the numbers of an allocation: Numba's MemInfo, and room to align them
+_PASSES_OF_MODULES = "llvm_module" in signature(JITCPUCodegen._function_pass_manager).parameters  # older Numba's
+
+
+class _Library(JITCodeLibrary):
+    """The code of a function, which waits for what calls it."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        """As Numba's own method, which makes these passes anew for each function, and for what is only declared."""
+        if _PASSES_OF_MODULES:
+            super()._optimize_functions(module)
+            return
+        module.data_layout = self._codegen._data_layout
+        passes, builder = self._codegen._function_pass_manager()
+        for function in module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_specific(self) -> None:
+        pass
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """What Python would run: a part has nothing for it, and says so by an error."""
+        return ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p).value or 0
+
+    def translated(self, name: str) -> bytes:
+        """All the code as an object file, in which one function is visible; before it, what it is and calls."""
+        self.finalize()
+        module = self._final_module
+        for symbol in (*module.functions, *module.global_variables):
+            if not symbol.is_declaration and symbol.name != name:
+                symbol.linkage = "internal"
+        super()._optimize_final_module()
+        calls = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+        about = {"name": name, "calls": calls}
+        code: bytes = self._codegen._tm.emit_object(module)
+        return json.dumps(about).encode() + b"\n" + code
+
+
+class _Codegen(JITCPUCodegen):
+    _library_class = _Library
+
+    def _customize_tm_features(self) -> str:
+        return wide(super()._customize_tm_features())
+
+    def _add_module(self, module: Any) -> None:
+        pass
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        pass
+
+
+class _Loops(CPU):
+    """The name of the target below: what Numba itself adds to a loop is compiled as a part of it, too."""
+
+
+class _Target:
+    """Numba's target for this processor, but for when code is translated."""
+
+    options = cpu_target.options
+    typing_context = cpu_target.typing_context
+
+    def __init__(self) -> None:
+        context = cpu_target.target_context
+        context.refresh()  # before it is copied, lest Numba's own runtime be translated in our way
+        self.target_context = context.subtarget(_internal_codegen=_Codegen("retrograd"), target=_Loops)
+
+
+_target = prepare = cache(_Target)
+
+
+def njit(function: Any = None, /, **options: Any) -> Any:
+    """``numba.njit`` for functions that only compiled loops call: they are compiled as parts of these."""
+    if function is None:
+        return lambda function: njit(function, **options)
+    found = _part(function, **options)
+    found.get_call_template = partial(_template, found)
+    return found
+
+
+def _part(function: Any = None, /, **options: Any) -> Any:
+    """The same for Numba's own functions, which may want constants."""
+    if function is None:
+        return lambda function: _part(function, **options)
+    given = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True, **options, "nopython": True}
+    found = numba.jit(**given)(function)
+    found._compiler.targetdescr = _target()
+    found._compiler._customize_flags = _Flags
+    found.targetctx = _target().target_context
+    return found
+
+
+class _Flags(Flags):
+    """Numba's flags, which it compares whenever it types a call."""
+
+    _hash, _defaults = hash(Flags()), Flags().values()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def values(self) -> dict[str, Any]:
+        return self._defaults | self._values
+
+
+jit_registry[_Loops], dispatcher_registry[_Loops] = _part, dispatcher_registry[CPU]
+
+
+def _template(function: Any, args: Any, kws: Any) -> Any:
+    """By which a call is typed: constants are numbers like others, lest a function be compiled for each of them."""
+    args, kws = tuple(map(types.unliteral, args)), {name: types.unliteral(kind) for name, kind in kws.items()}
+    return type(function).get_call_template(function, args, kws)
+
+
+def numba_type(kind: at.Kind) -> Any:
+    """Numba's type of a kind of argument."""
+    if isinstance(kind, str):
+        return {"int": types.int64, "bool": types.boolean, "float64": types.float64, "float32": types.float32}[kind]
+    if kind[0] == "tuple":
+        return types.Tuple([numba_type(part) for part in kind[1:]])
+    name, axes, contiguous, aligned = kind
+    return types.Array(from_dtype(dtype(name)), axes, "C" if contiguous else "A", aligned=aligned)
+
+
+def routine(function: Any) -> Any:
+    """Make of a function of whole numbers and of reals, which returns nothing, code that all loops share.
+
+    It lies in an object file of its own, which is found or compiled when a loop that calls it is loaded: by the name of
+    its module, its own, and the kinds of its arguments. To C it returns whether it failed, which loops do not ask.
+    """
+
+    def typed(typing_context: Any, *arguments: Any) -> Any:
+        kinds = [number if isinstance(number, types.Float) else types.int64 for number in arguments]
+        letters = "".join(next(letter for letter, kind in _NUMBERS.items() if kind == one) for one in kinds)
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            _call_routine(builder, function, letters, values)
+            return context.get_dummy_value()
+
+        return types.void(*kinds), generate
+
+    given = signature(function)
+    context = Parameter("typing_context", Parameter.POSITIONAL_OR_KEYWORD)
+    typed.__signature__ = given.replace(parameters=[context, *given.parameters.values()])
+    made = intrinsic(typed)
+    made.function = njit(function, error_model="numpy")
+    return made
+
+
+def _call_routine(builder: Any, function: Any, letters: str, values: Any) -> Any:
+    """Whether the routine of a function fails. It will be needed when this is compiled."""
+    job = Job(function.__module__, function.__name__, letters)
+    ahead.ask([job])
+    name = f"{at.ROUTINE}{'.'.join(job[:3])}"
+    kind = ir.FunctionType(_INT, [value.type for value in values])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
+
+
+class Shared(NamedTuple):
+    """A loop as a function of parts of its range, and the routine that has threads call it."""
+
+    body: Any  # ``body(*args, start, stop)``
+    launch: Any  # ``launch(*how, function, data)``, whose ``how`` comes before ``args`` among the loop's arguments
+    how: int  # numbers
+
+    def failed(self, context: Any, builder: Any, callee: Any, values: Any) -> Any:
+        """Whether the loop fails: its arguments stand in the caller's frame, where each part reads them."""
+        module, how, arguments = builder.module, values[: self.how], values[self.how :]
+        kind = ir.LiteralStructType([value.type for value in arguments])
+        function = ir.Function(module, ir.FunctionType(_INT, [_WORD] * 3), module.get_unique_name("task"))
+        function.linkage = "internal"
+        data = cgutils.alloca_once(builder, kind)
+        inner = ir.IRBuilder(function.append_basic_block())
+        given, read = inner.inttoptr(function.args[0], kind.as_pointer()), []
+        for number, value in enumerate(arguments):
+            builder.store(value, cgutils.gep_inbounds(builder, data, 0, number))
+            read.append(inner.load(cgutils.gep_inbounds(inner, given, 0, number)))
+        part = context.declare_function(module, callee)
+        values = [*read, *function.args[1:]]
+        status, _ = context.call_conv.call_function(inner, part, callee.restype, callee.argtypes, values)
+        inner.ret(inner.zext(status.is_error, _INT))
+        how += [builder.ptrtoint(thing, _WORD) for thing in (function, data)]
+        return builder.trunc(_call_routine(builder, self.launch.function.py_func, "i" * len(how), how), _BIT)
+
+
+def compile(recipe: Any, kinds: tuple[at.Kind, ...], name: str) -> bytes:
+    """The object file of a function that ``njit`` made, or of a ``Shared`` loop, for arguments of some kinds."""
+    wanted = tuple(map(numba_type, kinds))
+
+    def enter(context: Any, module: Any, callee: Any, signature: Any) -> None:
+        entry = _Entry(context, module, name)
+        values = entry.arguments(kinds, wanted)
+
+        def failed() -> Any:
+            if isinstance(recipe, Shared):
+                return recipe.failed(context, entry.builder, callee, values)
+            loop = context.declare_function(module, callee)
+            return context.call_conv.call_function(entry.builder, loop, callee.restype, signature, values)[0].is_error
+
+        entry.build(failed)
+        _define_runtime(module)
+
+    if isinstance(recipe, Shared):
+        return _compiled(recipe.body, (*wanted[recipe.how :], types.int64, types.int64), name, enter)
+    return _compiled(recipe, wanted, name, enter)
+
+
+def compile_routine(made: Any, letters: str, name: str) -> bytes:
+    """The object file of a function that ``routine`` made, for arguments of some kinds: a function of C."""
+
+    def enter(context: Any, module: Any, callee: Any, signature: Any) -> None:
+        kinds = [context.get_value_type(kind) for kind in signature]
+        function = ir.Function(module, ir.FunctionType(_INT, kinds), name)
+        builder, inner = ir.IRBuilder(function.append_basic_block()), context.declare_function(module, callee)
+        status, _ = context.call_conv.call_function(builder, inner, callee.restype, signature, function.args)
+        builder.ret(builder.zext(status.is_error, _INT))
+
+    return _compiled(made.function, tuple(_NUMBERS[letter] for letter in letters), name, enter)
+
+
+def _compiled(function: Any, signature: tuple[Any, ...], name: str, enter: Callable[..., None]) -> bytes:
+    """The object file of a function for arguments of some types, with what ``enter`` writes to call it."""
+    with global_compiler_lock, _uncollected():
+        function.compile(signature)
+        compiled = function.overloads[signature]
+        context = _target().target_context
+        library = context.codegen().create_library(name)
+        module = library.create_ir_module(name)
+        enter(context, module, compiled.fndesc, signature)
+        library.add_ir_module(module)
+        library.add_linking_library(compiled.library)
+        return library.translated(name)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Python's collector of cycles waits: it would go through all that Numba keeps, again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class _Entry:
+    """The function of Python's objects: ``(self, args, number of args) -> result``."""
+
+    def __init__(self, context: Any, module: Any, name: str) -> None:
+        self.context = context
+        self.module = module
+        kind = ir.FunctionType(_POINTER, [_POINTER, _POINTER.as_pointer(), _WORD])
+        self.function = ir.Function(module, kind, name)
+        self.builder = ir.IRBuilder(self.function.append_basic_block())
+        self.mismatch = self.function.append_basic_block("mismatch")
+        self.failure = self.function.append_basic_block("failure")
+
+    def arguments(self, kinds: tuple[at.Kind, ...], signature: tuple[Any, ...]) -> list[Any]:
+        """Check the arguments, and unpack them."""
+        builder, (_, arguments, count) = self.builder, self.function.args
+        self.demand(builder.icmp_signed("==", count, _WORD(len(kinds))))
+        values = []
+        for number, (kind, wanted) in enumerate(zip(kinds, signature, strict=True)):
+            value = builder.load(builder.gep(arguments, [_WORD(number)]))
+            values.append(self.unpacked(value, kind, wanted))
+        return values
+
+    def build(self, run: Callable[[], Any]) -> None:
+        """Have the loop run without Python's lock, by code that ``run`` writes, and say whether it failed."""
+        builder = self.builder
+        state = self.call("PyEval_SaveThread", _POINTER)
+        failed = run()
+        self.call("PyEval_RestoreThread", ir.VoidType(), state)
+        with builder.if_then(failed, likely=False):  # that of an allocation: loops raise no other
+            self.call("PyErr_NoMemory", _POINTER)
+            builder.branch(self.failure)
+        self.give(None)
+        builder.position_at_end(self.mismatch)
+        self.give(NotImplemented)
+        builder.position_at_end(self.failure)
+        builder.ret(_POINTER(None))
+
+    def call(self, name: str, result: Any, *arguments: Any) -> Any:
+        """The result of a function of Python's interface."""
+        kind = ir.FunctionType(result, [argument.type for argument in arguments])
+        return self.builder.call(cgutils.get_or_insert_function(self.module, kind, at.PREFIX + name), arguments)
+
+    def field(self, value: Any, offset: int, kind: Any) -> Any:
+        """What an object has at an offset."""
+        place = self.builder.gep(value, [_WORD(offset)])
+        return self.builder.load(self.builder.bitcast(place, kind.as_pointer()))
+
+    def known(self, thing: Any) -> Any:
+        """The address of an object in the table."""
+        number = next(number for number, one in enumerate(at.OBJECTS) if one is thing)
+        return self.field(self.function.args[0], at.TABLE_AT + 8 * number, _WORD)
+
+    def give(self, thing: Any) -> None:
+        found = self.builder.inttoptr(self.known(thing), _POINTER)
+        self.call("Py_IncRef", ir.VoidType(), found)
+        self.builder.ret(found)
+
+    def demand(self, condition: Any) -> None:
+        """Go on where a condition holds."""
+        further = self.function.append_basic_block()
+        self.builder.cbranch(condition, further, self.mismatch)
+        self.builder.position_at_end(further)
+
+    def demand_type(self, value: Any, *kinds: type) -> None:
+        found = self.field(value, at.HEAD - 8, _WORD)
+        same = [self.builder.icmp_unsigned("==", found, self.known(kind)) for kind in kinds]
+        self.demand(same[0] if len(same) == 1 else self.builder.or_(*same))
+
+    def unpacked(self, value: Any, kind: at.Kind, wanted: Any) -> Any:
+        """An object as Numba's value."""
+        builder = self.builder
+        if kind == "int":
+            self.demand_type(value, int)
+            number = self.call("PyLong_AsLongLong", _WORD, value)
+            with builder.if_then(builder.icmp_signed("==", number, _WORD(-1)), likely=False):
+                error = builder.ptrtoint(self.call("PyErr_Occurred", _POINTER), _WORD)
+                further = self.function.append_basic_block()
+                builder.cbranch(builder.icmp_signed("==", error, _WORD(0)), further, self.failure)
+                builder.position_at_end(further)
+            return number
+        if kind == "bool":
+            word = builder.ptrtoint(value, _WORD)
+            true, false = [builder.icmp_unsigned("==", word, self.known(thing)) for thing in (True, False)]
+            self.demand(builder.or_(true, false))
+            return true
+        if kind == "float64":
+            self.demand_type(value, float, at.np.float64)
+            return self.field(value, at.HEAD, ir.DoubleType())
+        if kind == "float32":
+            self.demand_type(value, at.np.float32)
+            return self.field(value, at.HEAD, ir.FloatType())
+        return self.tuple(value, kind, wanted) if kind[0] == "tuple" else self.array(value, kind, wanted)
+
+    def tuple(self, value: Any, kind: at.Kind, wanted: Any) -> Any:
+        self.demand_type(value, tuple)
+        self.demand(self.builder.icmp_signed("==", self.call("PyTuple_Size", _WORD, value), _WORD(len(kind) - 1)))
+        parts = []
+        for number, (part, type_of_part) in enumerate(zip(kind[1:], wanted, strict=True)):
+            item = self.call("PyTuple_GetItem", _POINTER, value, _WORD(number))
+            parts.append(self.unpacked(item, part, type_of_part))
+        return self.context.make_tuple(self.builder, wanted, parts)
+
+    def array(self, value: Any, kind: at.Kind, wanted: Any) -> Any:
+        from numba.np.arrayobj import populate_array
+
+        builder, (name, axes, contiguous, aligned) = self.builder, kind
+        self.demand_type(value, at.np.ndarray)
+        found = builder.icmp_unsigned("==", self.field(value, at.DTYPE, _WORD), self.known(dtype(name)))
+        found = builder.and_(found, builder.icmp_signed("==", self.field(value, at.AXES, _INT), _INT(axes)))
+        flags = builder.and_(self.field(value, at.FLAGS, _INT), _INT(at.CONTIGUOUS | at.ALIGNED))
+        as_made = (at.CONTIGUOUS if contiguous else 0) | (at.ALIGNED if aligned else 0)
+        self.demand(builder.and_(found, builder.icmp_signed("==", flags, _INT(as_made))))
+        array = self.context.make_array(wanted)(self.context, builder)
+        lengths, steps = [
+            [self.field(self.field(value, place, _POINTER), 8 * axis, _WORD) for axis in range(axes)]
+            for place in (at.SHAPE, at.STRIDES)
+        ]
+        data = builder.bitcast(self.field(value, at.DATA, _POINTER), array.data.type)
+        size = self.context.get_constant(types.intp, dtype(name).itemsize)
+        populate_array(array, data=data, shape=lengths, strides=steps, itemsize=size, meminfo=None)
+        return array._getvalue()
+
+
+def _define_runtime(module: Any) -> None:
+    """The functions of Numba's runtime that loops need: for arrays made there, on Python's allocator, and reshaped.
+
+    A header comes before the numbers: the count of references first, and in the fourth word where the numbers are.
+    """
+    void = ir.VoidType()
+
+    def define(name: str, result: Any, *kinds: Any) -> Any:
+        function = ir.Function(module, ir.FunctionType(result, kinds), name)
+        return ir.IRBuilder(function.append_basic_block()), *function.args
+
+    raw = ir.FunctionType(_POINTER, [_WORD])
+    allocate = cgutils.get_or_insert_function(module, raw, at.PREFIX + "PyMem_RawMalloc")
+    free = cgutils.get_or_insert_function(module, ir.FunctionType(void, [_POINTER]), at.PREFIX + "PyMem_RawFree")
+    for name in ("NRT_MemInfo_alloc_aligned", "NRT_MemInfo_alloc_safe_aligned"):
+        builder, size, align = define(name, _POINTER, _WORD, _INT)
+        align = builder.zext(align, _WORD)
+        block = builder.call(allocate, [builder.add(size, builder.add(align, _WORD(_HEADER)))])
+        word = builder.ptrtoint(block, _WORD)
+        with builder.if_then(builder.icmp_unsigned("==", word, _WORD(0)), likely=False):
+            builder.ret(_POINTER(None))
+        first = builder.add(builder.add(word, _WORD(_HEADER - 1)), align)
+        header = builder.bitcast(block, _WORD.as_pointer())
+        for place, value in ((0, _WORD(1)), (3, builder.sub(first, builder.urem(first, align))), (4, size)):
+            builder.store(value, builder.gep(header, [_WORD(place)]))
+        builder.ret(block)
+    builder, block = define("NRT_MemInfo_call_dtor", void, _POINTER)
+    builder.call(free, [block])
+    builder.ret_void()
+    # Only row-major arrays are reshaped, which every shape suits.
+    words = _WORD.as_pointer()
+    kinds = _WORD, words, words, _WORD, words, words, _WORD, _INT
+    builder, _, _, _, axes, lengths, steps, size, _ = define("numba_attempt_nocopy_reshape", _INT, *kinds)
+    step = cgutils.alloca_once_value(builder, size)
+    with cgutils.for_range(builder, axes) as loop:
+        axis = builder.sub(builder.sub(axes, _WORD(1)), loop.index)
+        builder.store(builder.load(step), builder.gep(steps, [axis]))
+        builder.store(builder.mul(builder.load(step), builder.load(builder.gep(lengths, [axis]))), step)
+    builder.ret(_INT(1))

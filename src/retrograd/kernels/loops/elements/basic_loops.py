@@ -1,0 +1,348 @@
+"""The compiled loops: single precision, over contiguous memory, without Python's lock.
+
+The functions of one number are written so that the compiler makes vector instructions of them: no branch, no call into
+a library; NaN passes through them. Sums over a row run in double precision.
+"""
+# mypy: disable-error-code="no-untyped-def, type-arg"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba.extending import intrinsic
+
+from ...build.object_files import njit
+from ...runtime.thread_protocol import shared
+from .coefficients import ERF_BOUND, ERF_P, ERF_Q
+
+f = np.float32
+i = np.int32
+_P = tuple([f(c) for c in ERF_P])
+_Q = tuple([f(c) for c in ERF_Q])
+_BOUND = f(ERF_BOUND)
+_SQRT_HALF = f(np.sqrt(0.5))
+_NORMAL_PEAK = f(1 / np.sqrt(2 * np.pi))
+_TANH_SCALE = f(np.sqrt(2 / np.pi))
+_TANH_CUBIC = f(np.sqrt(2 / np.pi) * 0.044715)
+_ONE, _HALF = f(1.0), f(0.5)
+
+
+def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compiled as a part of the loops that call it."""
+    found: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(fastmath=set(fastmath), error_model="numpy")
+    return found
+
+
+_loop = _compiled("contract")
+# By LLVM: Numba would copy and type what it inlines itself once for each call, a third of the time that it compiles.
+_inlined = njit(fastmath={"contract"}, error_model="numpy", forceinline=True)
+
+
+# Functions of one number
+
+
+@_inlined
+def _clip(x, low, high):
+    y = low if x < low else x
+    return high if y > high else y
+
+
+@_inlined
+def _exp(x):
+    """2^n e^r with x = n log 2 + r and the polynomial of Cephes' expf, down to the last denormal."""
+    x = _clip(x, f(-105.0), f(89.0))
+    t = x * f(1.44269504088896341) + f(12582912.0)  # rounds to n, which stands in the lowest bits of t
+    n = t - f(12582912.0)
+    r = x - n * f(0.693359375) + n * f(2.12194440e-4)
+    p = f(1.9875691500e-4)
+    p = p * r + f(1.3981999507e-3)
+    p = p * r + f(8.3334519073e-3)
+    p = p * r + f(4.1665795894e-2)
+    p = p * r + f(1.6666665459e-1)
+    p = p * r + f(5.0000001201e-1)
+    p = p * r * r + r + _ONE
+    k = i(np.float32(t).view(np.int32) - 0x4B400000)
+    half = i(k >> 1)  # 2^n in two factors, since it may lie outside the normal numbers
+    low = np.int32(i(half + 127) << 23).view(np.float32)
+    high = np.int32(i(i(k - half) + 127) << 23).view(np.float32)
+    return p * low * high
+
+
+@_inlined
+def _exp_down(x):
+    """e^x of x up to 0: exactly 0 where it would be a denormal number, which slows down all that is made of it."""
+    y = _clip(x, f(-87.3), f(0.0))
+    t = y * f(1.44269504088896341) + f(12582912.0)
+    n = t - f(12582912.0)
+    r = y - n * f(0.693359375) + n * f(2.12194440e-4)
+    p = f(1.9875691500e-4)
+    p = p * r + f(1.3981999507e-3)
+    p = p * r + f(8.3334519073e-3)
+    p = p * r + f(4.1665795894e-2)
+    p = p * r + f(1.6666665459e-1)
+    p = p * r + f(5.0000001201e-1)
+    p = p * r * r + r + _ONE
+    scale = np.int32(i(np.float32(t).view(np.int32) - 0x4B400000 + 127) << 23).view(np.float32)
+    return f(0.0) if x < f(-87.3) else p * scale
+
+
+@_inlined
+def _tanh(x):
+    """Near 0 by the polynomial of Cephes' tanhf, beyond by 1 - 2 / (e^2x + 1)."""
+    z = x * x
+    p = f(-5.70498872745e-3)
+    p = p * z + f(2.06390887954e-2)
+    p = p * z + f(-5.37397155531e-2)
+    p = p * z + f(1.33314422036e-1)
+    p = p * z + f(-3.33332819422e-1)
+    near = x * (p * z + _ONE)
+    far = _ONE - f(2.0) / (_exp(f(2.0) * abs(x)) + _ONE)
+    far = far if x > f(0.0) else -far
+    return near if abs(x) < f(0.625) else far
+
+
+@_inlined
+def _log1p_exp(x):
+    """max(x, 0) + log(1 + t), t = e^-|x|: 2 artanh of t / (2 + t), or where t is large of (1 + t) / 2, and log 2."""
+    t = _exp(-abs(x))
+    far = t > f(0.41421356237309503)
+    s = (t - _ONE if far else t) / (f(3.0) + t if far else f(2.0) + t)
+    z = s * s
+    p = (((f(1 / 9) * z + f(1 / 7)) * z + f(1 / 5)) * z + f(1 / 3)) * z + _ONE
+    return (x if x > f(0.0) else f(0.0)) + (f(2.0) * s * p + (f(0.6931471805599453) if far else f(0.0)))
+
+
+@njit(inline="always")  # by Numba: LLVM's inlining makes a slower loop of it
+def _erf(x):
+    x = _clip(x, -_BOUND, _BOUND)
+    z = x * x
+    p = ((((_P[0] * z + _P[1]) * z + _P[2]) * z + _P[3]) * z + _P[4]) * z + _P[5]
+    q = ((((_Q[0] * z + _Q[1]) * z + _Q[2]) * z + _Q[3]) * z + _Q[4]) * z + _Q[5]
+    return _clip(x * p / q, -_ONE, _ONE)
+
+
+@_inlined
+def _sigmoid(x):
+    return _ONE / (_ONE + _exp(-x))
+
+
+@shared("contract")
+def outer(x, y, out, start, stop):
+    for b in range(start, stop):
+        for row in range(x.shape[1]):
+            for column in range(y.shape[1]):
+                out[b, row, column] = x[b, row] * y[b, column]
+
+
+# Maps of vectors
+
+BY_ELEMENT: dict[str, Callable[..., Any]] = {}  # the functions of one element, by the names of their loops
+
+
+def _map(function):
+    """``out[j] = function(x[j])``."""
+
+    def body(x, out, start, stop):
+        x, out = x[start:stop], out[start:stop]  # the compiler then knows that no index is negative
+        for j in range(x.size):
+            out[j] = function(x[j])
+
+    body.__name__ = function.py_func.__name__.strip("_")
+    BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)
+    return shared("contract")(body)
+
+
+def _map_pairs(function):
+    """``out[j] = function(x[j], y[j])``, y again and again where it is shorter."""
+
+    def body(x, y, out, start, stop):
+        while start < stop:
+            at = start % y.size
+            end = min(stop, start + y.size - at)
+            xs, ys, results = x[start:end], y[at : at + end - start], out[start:end]
+            for j in range(xs.size):
+                results[j] = function(xs[j], ys[j])
+            start = end
+
+    body.__name__ = function.py_func.__name__.strip("_")
+    BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)
+    return shared("contract")(body)
+
+
+exp = _map(_exp)
+tanh = _map(_tanh)
+sigmoid = _map(_sigmoid)
+log1p_exp = _map(_log1p_exp)
+
+
+@_map
+@_inlined
+def relu(x):
+    return f(0.0) if x <= f(0.0) else x
+
+
+@_map
+@_inlined
+def erf(x):
+    return _erf(x)
+
+
+@_map
+@_inlined
+def silu(x):
+    return x / (_ONE + _exp(-x))
+
+
+@_map
+@_inlined
+def gelu(x):
+    return x * (_HALF + _HALF * _erf(x * _SQRT_HALF))
+
+
+@_map
+@_inlined
+def gelu_tanh(x):
+    return x * (_HALF + _HALF * _tanh(x * (_TANH_SCALE + _TANH_CUBIC * (x * x))))
+
+
+# Derivatives: of the cotangent and the input or the result
+
+
+@_map_pairs
+@_inlined
+def tanh_backward(g, y):
+    return g - g * y * y
+
+
+@_map_pairs
+@_inlined
+def sigmoid_backward(g, y):
+    return g * (y * (_ONE - y))
+
+
+@_map_pairs
+@_inlined
+def silu_backward(g, x):
+    s = _sigmoid(x)
+    return g * (s * (_ONE + x * (_ONE - s)))
+
+
+@_map_pairs
+@_inlined
+def gelu_backward(g, x):
+    return g * (_HALF + _HALF * _erf(x * _SQRT_HALF) + x * (_NORMAL_PEAK * _exp_down(-_HALF * (x * x))))
+
+
+@_map_pairs
+@_inlined
+def gelu_tanh_backward(g, x):
+    x = _clip(x, f(-12.0), f(12.0))  # beyond, the slope is 0 or 1, and squares would overflow
+    t = _tanh(x * (_TANH_SCALE + _TANH_CUBIC * (x * x)))
+    slope = _HALF * x * (_ONE - t * t) * (_TANH_SCALE + f(3.0) * _TANH_CUBIC * (x * x))
+    return g * (_HALF + _HALF * t + slope)
+
+
+@_map_pairs
+@_inlined
+def keep_where_not_zero(x, y):
+    return f(0.0) if y == f(0.0) else x
+
+
+# Along rows. Where the order of a sum is free, it too becomes vector instructions.
+
+
+@intrinsic
+def _larger(typing_context, x, y):
+    """The larger one. The choice itself has to say that order and NaN do not matter, to become a vector instruction."""
+
+    def generate(context, builder, signature, arguments):
+        above = builder.fcmp_ordered(">", *arguments, flags=("nnan", "nsz"))
+        return builder.select(above, *arguments, flags=("nnan", "nsz"))
+
+    return x(x, y), generate
+
+
+@_compiled()
+def _largest(row):
+    """The maximum; any number where there is a NaN."""
+    top = row[0]
+    for j in range(row.size):
+        top = _larger(row[j], top)  # type: ignore[call-arg]
+    return top
+
+
+@_compiled("reassoc", "contract")
+def _sum(row):
+    total = 0.0
+    for j in range(row.size):
+        total += row[j]
+    return total
+
+
+@_compiled("reassoc", "contract")
+def _dot(x, y):
+    total = 0.0
+    for j in range(x.size):
+        total += np.float64(x[j]) * y[j]
+    return total
+
+
+@_compiled("reassoc", "contract")
+def _dot_centred(x, x_mean, y, y_mean):
+    total = 0.0
+    for j in range(x.size):
+        total += (x[j] - x_mean) * (y[j] - y_mean)
+    return total
+
+
+@_compiled("reassoc", "contract")
+def _sum_of_squares(row, mean):
+    total = 0.0
+    for j in range(row.size):
+        away = row[j] - mean
+        total += away * away
+    return total
+
+
+@shared("contract")
+def softmax(x, out, start, stop):
+    x, out = x[start:stop], out[start:stop]
+    for row in range(len(x)):
+        top = _largest(x[row])
+        for j in range(x.shape[1]):
+            out[row, j] = _exp_down(x[row, j] - top)
+        total = f(_sum(out[row]))
+        for j in range(x.shape[1]):
+            out[row, j] /= total
+
+
+@shared("contract")
+def softmax_backward(g, y, out, start, stop):
+    g, y, out = g[start:stop], y[start:stop], out[start:stop]
+    for row in range(len(y)):
+        total = f(_dot(g[row], y[row]))
+        for j in range(y.shape[1]):
+            out[row, j] = y[row, j] * (g[row, j] - total)
+
+
+@shared("contract")
+def log_softmax(x, out, start, stop):
+    x, out = x[start:stop], out[start:stop]
+    for row in range(len(x)):
+        top = _largest(x[row])
+        for j in range(x.shape[1]):
+            out[row, j] = _exp_down(x[row, j] - top)
+        log_total = f(np.log(_sum(out[row])))
+        for j in range(x.shape[1]):
+            out[row, j] = x[row, j] - top - log_total
+
+
+@shared("contract")
+def log_softmax_backward(g, y, out, start, stop):
+    g, y, out = g[start:stop], y[start:stop], out[start:stop]
+    for row in range(len(y)):
+        total = f(_sum(g[row]))
+        for j in range(y.shape[1]):
+            out[row, j] = g[row, j] - _exp(y[row, j]) * total

@@ -1,0 +1,197 @@
+"""Elements in one pass where NumPy takes several, or a slow one.
+
+``in_one_pass`` and ``of_pairs`` put a loop in a function's place. The other functions give None where their reference,
+which stands beside the call, is to do the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ... import REPEATED, SEVERAL, USEFUL, WORTH_SHARING, Reference, compiled, loop, suits
+from ...runtime.result_arrays import empty
+from ...runtime.threads import launch
+
+BLOCK = 1 << 14  # elements whose losses are summed by themselves
+SQUARE, ABSOLUTE, QUADRATIC_THEN_LINEAR, LOGITS, SOFT_MARGIN = range(5)  # kinds of losses
+
+
+def _takes(x: Any, *others: Any, least: int = USEFUL, kinds: str = "fd") -> bool:
+    """Whether loops are to be used on arrays of one shape: the first is of numbers, with which the others may agree."""
+    if type(x) is not ndarray or x.size < least or x.dtype.char not in kinds:
+        return False
+    for array in (x, *others):
+        if type(array) is not ndarray or array.shape != x.shape:
+            return False
+        if not array.flags.c_contiguous or not array.flags.aligned or array.dtype not in (x.dtype, np.bool_):
+            return False
+    return compiled() is not None
+
+
+def in_one_pass(
+    name: str, count: int, *constants: float, kinds: str = "fd", module: str = "loops.elements.elementwise_loops"
+) -> Callable[[Reference], Reference]:
+    """Let ``loop(*arrays, (*numbers, *constants), out)`` do what a function of so many arrays and of numbers does.
+
+    A program that is being compiled is made of the function's own steps.
+    """
+
+    def enter(reference: Reference) -> Reference:
+        names = reference.__code__.co_varnames[count : reference.__code__.co_argcount]
+
+        def run_loop(out: Any, arrays: tuple[Any, ...], numbers: Any) -> None:
+            typed = tuple(map(out.dtype.type, (*numbers, *constants)))
+            flat = [array.reshape(-1) for array in arrays]
+            launch(loop(module, name), out.size, WORTH_SHARING, *flat, typed, out.reshape(-1))
+
+        @wraps(reference)
+        def run(*args: Any, **params: Any) -> Any:
+            arrays = args[:count]
+            if not _takes(*arrays, least=SEVERAL, kinds=kinds):
+                return reference(*args, **params)
+            out = empty(args[0].shape, args[0].dtype)
+            run_loop(out, arrays, [params[name] for name in names] if params else args[count:])
+            return out
+
+        def write(out: Any, x: Any, **params: Any) -> None:
+            if _takes(out, x, least=SEVERAL, kinds=kinds) and out.flags.writeable:
+                run_loop(out, (x,), [params[name] for name in names])
+            else:
+                out[...] = reference(x, **params)
+
+        run.write = write  # type: ignore[attr-defined]  # for what is written over its input
+        run.loop, run.reference = name, reference  # type: ignore[attr-defined]
+        return run
+
+    return enter
+
+
+def special(name: str) -> Callable[[Reference], Reference]:
+    """``in_one_pass`` for a special function of one float32 array."""
+    return in_one_pass(name, 1, kinds="f", module="loops.elements.special_loops")
+
+
+def of_pairs(name: str) -> Callable[[Reference], Reference]:
+    """Let ``loop(x, y, out)`` do what a function of two float32 arrays does, or of one and a number.
+
+    One of them may lack axes in front, and is then gone through again and again.
+    """
+
+    def enter(reference: Reference) -> Reference:
+        @wraps(reference)
+        def run(x: Any, y: Any) -> Any:
+            like = y if type(x) is not ndarray or type(y) is ndarray and y.size > x.size else x
+            if type(like) is not ndarray or like.size < REPEATED or not suits(like):
+                return reference(x, y)
+            pair = [_operand(each, like) for each in (x, y)]
+            if pair[0] is None or pair[1] is None or compiled() is None:
+                return reference(x, y)
+            out = empty(like.shape, like.dtype)
+            launch(loop("loops.elements.special_loops", name), out.size, WORTH_SHARING, *pair, out.reshape(-1))
+            return out
+
+        run.loop, run.reference = name, reference  # type: ignore[attr-defined]
+        return run
+
+    return enter
+
+
+def _operand(x: Any, like: Any) -> Any:
+    """One of a pair as a vector: all of it, or what is repeated; None for what loops do not take."""
+    if type(x) is float or type(x) is int or type(x) is ndarray and x.size == 1 and x.dtype is like.dtype:
+        return np.full(min(like.size, BLOCK), x, like.dtype)
+    if not suits(x) or x.shape != like.shape and (x.size < REPEATED or x.shape != like.shape[like.ndim - x.ndim :]):
+        return None
+    return x.reshape(-1)
+
+
+def kept(x: Any, keep: Any, scale: float) -> Any:
+    """``x * scale`` where the mask is true, else 0."""
+    if not _takes(x, keep):
+        return None
+    out = empty(x.shape, x.dtype)
+    flat = [array.reshape(-1) for array in (x, keep)]
+    launch(
+        loop("loops.elements.elementwise_loops", "kept"),
+        x.size,
+        WORTH_SHARING,
+        *flat,
+        x.dtype.type(scale),
+        out.reshape(-1),
+    )
+    return out
+
+
+def chosen(condition: Any, x: Any, y: Any) -> Any:
+    """``np.where``, of two arrays or of one and a number."""
+    wanted = getattr(x, "ndim", 0) > 0
+    array, other = (x, y) if wanted else (y, x)
+    of_arrays = getattr(other, "ndim", 0) > 0
+    if not _takes(array, condition, *((other,) if of_arrays else ())) or condition.dtype != np.bool_:
+        return None
+    if getattr(other, "dtype", array.dtype) != array.dtype:
+        return None
+    out = empty(array.shape, array.dtype)
+    mask, values, results = [each.reshape(-1) for each in (condition, array, out)]
+    if of_arrays:
+        launch(
+            loop("loops.elements.elementwise_loops", "chosen"),
+            out.size,
+            WORTH_SHARING,
+            mask,
+            values,
+            other.reshape(-1),
+            results,
+        )
+    else:
+        number = array.dtype.type(other)
+        launch(
+            loop("loops.elements.elementwise_loops", "chosen_or_number"),
+            out.size,
+            WORTH_SHARING,
+            mask,
+            wanted,
+            values,
+            number,
+            results,
+        )
+    return out
+
+
+def filled(out: Any, condition: Any, number: Any) -> bool:
+    """Write the number over a large array where the condition is true; whether that was done."""
+    if not _takes(out, condition) or condition.dtype != np.bool_ or not out.flags.writeable:
+        return False
+    args = out.reshape(-1), condition.reshape(-1), out.dtype.type(number)
+    launch(loop("loops.elements.elementwise_loops", "filled"), out.size, WORTH_SHARING, *args)
+    return True
+
+
+def loss(kind: int, x: Any, y: Any, reduction: str, bound: float = 0.0, divisor: float = 1.0) -> Any:
+    """The sum or mean of a loss: of ``x - y``, or of scores x and labels y."""
+    if type(x) is not ndarray or x.size < USEFUL or reduction == "none" or not _takes(x, y) or y.dtype != x.dtype:
+        return None
+    number = x.dtype.type
+    out = np.empty(-(-x.size // BLOCK))
+    numbers = kind, number(0.5), number(bound), number(divisor)
+    launch(loop("loops.elements.elementwise_loops", "losses"), len(out), 1, x.reshape(-1), y.reshape(-1), *numbers, out)
+    total = out.sum()
+    return np.asarray(total / x.size if reduction == "mean" else total, x.dtype)
+
+
+def slope(kind: int, g: Any, x: Any, y: Any, bound: float = 0.0, divisor: float = 1.0) -> Any:
+    """``g`` times the derivative of a loss by ``x``."""
+    if type(x) is not ndarray or x.size < USEFUL or not isinstance(g, (ndarray, np.generic)) or g.ndim:
+        return None
+    if not _takes(x, y) or y.dtype != x.dtype:
+        return None
+    out, number = empty(x.shape, x.dtype), x.dtype.type
+    numbers = kind, number(g), number(bound), number(divisor)
+    flat = x.reshape(-1), y.reshape(-1)
+    launch(loop("loops.elements.elementwise_loops", "slopes"), x.size, WORTH_SHARING, *flat, *numbers, out.reshape(-1))
+    return out

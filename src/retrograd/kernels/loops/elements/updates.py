@@ -1,0 +1,75 @@
+"""Many arrays at once by the loops in ``update_loops.py``: optimizers' steps over all parameters of a group, the norm
+of all gradients and their scaling, averages of weights.
+
+The references are the ``_update`` methods of ``retrograd.optim``, and stand beside the other calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+
+from ... import SEVERAL, WORTH_SHARING, compiled, loop
+from ...runtime.threads import launch
+
+BLOCK = 1 << 14  # elements of a row whose squares are summed on their own
+
+
+def takes(rows: Sequence[Sequence[Any]], least: int = SEVERAL) -> bool:
+    """Whether the loops are to be used on these rows of arrays, each of one size, of so many elements altogether."""
+    total, dtype = 0, None
+    for row in rows:
+        for array in row:
+            if type(array) is not np.ndarray or array.dtype.char not in "fd" or not array.flags.carray:
+                return False
+            dtype = dtype or array.dtype
+            if array.dtype is not dtype:
+                return False
+        total += row[0].size
+    return total >= least and compiled() is not None
+
+
+def update(name: str, rows: Sequence[Sequence[Any]], rates: Any, factors: Sequence[float]) -> None:
+    """Run a loop.
+
+    Args:
+        name: the loop's.
+        rows: per parameter its arrays, up to four of one dtype and size, whose memory is written.
+        rates: per parameter the numbers that differ from one to the other, or nothing.
+        factors: the numbers for all.
+    """
+    dtype = rows[0][0].dtype
+    bounds, total = _bounds(*[row[0].size for row in rows])
+    numbers = np.array(rates, dtype).reshape(len(rows), -1), _scalars(dtype, *factors)
+    launch(loop("loops.elements.update_loops", name), total, WORTH_SHARING, _table(rows), bounds, *numbers)
+
+
+def sum_of_squares(arrays: Sequence[Any]) -> float:
+    """Of all elements together, in double precision; the same for any number of threads."""
+    sizes = [array.size for array in arrays]
+    bounds, total = _bounds(*[-(-size // BLOCK) for size in sizes])
+    out = np.empty(total)
+    table = _table([[array] for array in arrays]), bounds, np.array(sizes, np.intp)
+    launch(loop("loops.elements.update_loops", "squares"), len(out), 1, *table, out, arrays[0].dtype.type(0))
+    return float(out.sum())
+
+
+@lru_cache(maxsize=64)
+def _bounds(*sizes: int) -> tuple[Any, int]:
+    """Where each row begins among the elements of all, and their number."""
+    bounds = np.array([0, *accumulate(sizes)], np.intp)
+    return bounds, int(bounds[-1])
+
+
+@lru_cache(maxsize=64)
+def _scalars(dtype: np.dtype[Any], *numbers: float) -> tuple[Any, ...]:
+    return tuple(map(dtype.type, numbers))
+
+
+def _table(rows: Sequence[Sequence[Any]]) -> Any:
+    """The arrays' own addresses, where the loop finds those of their numbers: NumPy takes long to tell them."""
+    return np.array(list(map(id, chain.from_iterable(rows))), np.int64).reshape(len(rows), -1)

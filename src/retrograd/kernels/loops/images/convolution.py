@@ -1,0 +1,159 @@
+"""Convolution, its transpose and its weight's gradient by compiled loops.
+
+The references stand in ops/nn/spatial/convolution_primitives.py. The work is cut into tiles, whose columns stay in a
+core's cache, and where these are few into blocks of channels; by the shapes alone, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ... import loop, multiplies
+from ...runtime.result_arrays import empty
+from ...runtime.threads import launch_products
+from .windows import Window3, in_three_axes
+
+WORTHWHILE = 1 << 18  # multiplications from which the loops gain more than their call costs
+CACHED = 1 << 19  # bytes of columns that stay in a core's cache
+NARROW, PIECES, BLOCK = 128, 8, 64  # columns of a product at least; wished pieces of work; channels in one at least
+FEW = 16  # rows of a product at least
+DEEP = 32  # rows of columns from which a product is as fast as one with more
+LANES = 8  # images whose columns take turns, where so many are in a tile, and lines at most half as long
+PARTIAL = 1 << 21  # numbers in all partial sums of a weight's gradient
+
+
+def takes(x: Any, other: Any, multiplications: int) -> bool:
+    """Whether the loops are to be used on these arrays, for so many multiplications."""
+    return (
+        multiplications >= WORTHWHILE
+        and type(x) is np.ndarray
+        and type(other) is np.ndarray
+        and x.dtype == other.dtype
+        and x.dtype in (np.float32, np.float64)
+        and multiplies()
+    )
+
+
+def _grouped(array: Any, groups: int, window: Any) -> Any:
+    """``(N, groups, C, D, H, W)``."""
+    array = np.ascontiguousarray(array)
+    size = (1,) * (3 - len(window.size)) + array.shape[2:]
+    return array.reshape(array.shape[0], groups, array.shape[1] // groups, *size)
+
+
+def _flat(array: Any, groups: int) -> Any:
+    """``(N, groups, C, columns)``."""
+    array = np.ascontiguousarray(array)
+    return array.reshape(array.shape[0], groups, array.shape[1] // groups, prod(array.shape[2:]))
+
+
+@lru_cache(maxsize=1024)
+def _tile(n: int, window: Window3, channels: int, itemsize: int, in_steps: bool = True) -> tuple[int, int, int, int]:
+    """Images and lines of a tile, how many tiles there are, and in how many steps the kernel goes along H."""
+    kernel, stride, _, _, (planes, height, width) = window
+    lines, count = planes * height, planes * height * width
+    rows = channels * prod(kernel)
+    if count >= NARROW:
+        in_steps = in_steps and stride[1] == planes == 1 and rows // kernel[1] >= DEEP
+        steps = kernel[1] if in_steps else 1
+        wanted = max(NARROW, CACHED // (rows // steps * itemsize))
+        most = -(-lines // -(-count // wanted))
+        return 1, most, n * -(-lines // most), steps
+    wanted = max(NARROW, CACHED // (rows * itemsize))
+    images = max(1, min(wanted // count, max(-(-NARROW // count), n // PIECES)))
+    if images > LANES >= 2 * width:
+        images -= images % LANES
+    return images, lines, -(-n // images), 1
+
+
+def _block(channels: int, pieces: int, least: int = BLOCK) -> int:
+    """How many channels a piece of work has, where there are so many pieces with all of them."""
+    return min(channels, max(least, -(-channels // -(-PIECES // max(pieces, 1)))))
+
+
+def _launch(name: str, items: int, multiplications: int, *args: Any) -> None:
+    launch_products(
+        loop("loops.images.convolution_loops", name), items, max(1, WORTHWHILE * items // multiplications), *args
+    )
+
+
+def _matrices(w: Any, groups: int, steps: int) -> Any:
+    """The weight as matrices ``(groups, steps, O, K)``, one per step of the kernel along H."""
+    shape = groups, len(w) // groups, -1, steps, w.shape[-1] if steps > 1 else 1
+    return np.ascontiguousarray(np.moveaxis(w.reshape(shape), 3, 1)).reshape(groups, steps, shape[1], -1)
+
+
+def _by_planes(window: Window3, channels: int, outs: int, groups: int) -> bool:
+    """Whether the convolution is depthwise, with strides small enough to compute as if they were 1."""
+    return channels == 1 and groups > 1 and outs <= 2 * groups and max(window[1]) <= 2
+
+
+def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
+    """The convolution."""
+    axes = in_three_axes(window)
+    out = empty((len(x), len(w), *window.out), x.dtype)
+    b = np.zeros(len(w), x.dtype) if b is None else np.ascontiguousarray(b)
+    b = b.reshape(groups, -1)
+    if _by_planes(axes, w.shape[1], len(w), groups):
+        kernels = np.ascontiguousarray(w).reshape(groups, -1, *axes[0])
+        planes = len(x) * groups * axes[4][0]
+        args = _grouped(x, groups, window), kernels, b, axes, _flat(out, groups)
+        _launch("forward_by_planes", planes, out.size * w[0].size, *args)
+        return out
+    images, lines, tiles, steps = _tile(len(x), axes, w.shape[1], x.itemsize)
+    all_outs = len(w) // groups
+    outs = _block(all_outs, tiles * groups)
+    arrays = _grouped(x, groups, window), _matrices(w, groups, steps), b
+    items = tiles * groups * -(-all_outs // outs)
+    multiplications = out.size * w[0].size
+    _launch("forward", items, multiplications, *arrays, axes, (images, lines, outs), _flat(out, groups))
+    return out
+
+
+def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
+    """The transpose of the convolution, as a map of its input."""
+    axes = in_three_axes(window)
+    shape = (len(y), groups * w.shape[1], *window.size)
+    out = empty(shape, y.dtype)
+    out[:] = 0 if b is None else b.reshape((-1,) + (1,) * len(window.size))
+    if _by_planes(axes, w.shape[1], len(w), groups):
+        kernels = np.ascontiguousarray(w).reshape(groups, -1, *axes[0])
+        args = _flat(y, groups), kernels, axes, _grouped(out, groups, window)
+        _launch("transposed_by_planes", len(y) * groups, y.size * w[0].size, *args)
+        return out
+    images, lines, _, _ = _tile(len(y), axes, w.shape[1], y.itemsize, in_steps=False)
+    pieces = -(-len(y) // images) * groups
+    channels = _block(w.shape[1], pieces, max(1, FEW // prod(window.kernel)))  # nothing is unrolled for each of them
+    arrays = _flat(y, groups), _matrices(w, groups, 1)
+    items = pieces * -(-w.shape[1] // channels)
+    multiplications = y.size * w[0].size
+    _launch(
+        "transposed", items, multiplications, *arrays, axes, (images, lines, channels), _grouped(out, groups, window)
+    )
+    return out
+
+
+def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
+    """The correlation of x and y, summed over the batch."""
+    axes = in_three_axes(window)
+    channels, outs = x.shape[1] // groups, y.shape[1] // groups
+    if _by_planes(axes, channels, y.shape[1], groups):
+        out = empty((y.shape[1], 1, *window.kernel), x.dtype)
+        args = _grouped(x, groups, window), _flat(y, groups), axes, out.reshape(groups, outs, *axes[0])
+        _launch("weight_by_planes", groups, y.size * out[0].size, *args)
+        return out
+    images, lines, tiles, _ = _tile(len(x), axes, channels, x.itemsize, in_steps=False)
+    rows = channels * prod(window.kernel)
+    parts = max(1, min(tiles, 2 * PIECES, PARTIAL // (groups * outs * rows)))
+    some = _block(channels, parts * groups)
+    room = (-(-outs // 16) | 1) * 16 if outs >= BLOCK else outs  # rows a power of two apart share their cache lines
+    totals = empty((parts, groups, rows, room), x.dtype)[..., :outs]
+    arrays = _grouped(x, groups, window), _flat(y, groups)
+    items = parts * groups * -(-channels // some)
+    _launch("weight", items, y.size * rows, *arrays, axes, (images, lines, some), totals)
+    total = totals[0] if parts == 1 else totals.sum(axis=0)
+    return np.ascontiguousarray(total.swapaxes(1, 2)).reshape(y.shape[1], channels, *window.kernel)

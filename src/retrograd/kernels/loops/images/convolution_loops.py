@@ -1,0 +1,585 @@
+"""The compiled loops of convolution: what windows read, unrolled into columns in cache, and products with these.
+
+Arrays are contiguous: ``x (N, G, C, D, H, W)``, ``w (G, steps, O, K)`` with K numbering channel and element of the
+kernel, and ``y (N, G, O, columns)``, whose columns are lines of W' windows each. ``window`` holds kernel, stride,
+padding, dilation and the number of windows, each for three axes.
+
+A tile is the columns of some lines of some images: of one image, or all lines of each. Which tiles there are does not
+depend on the number of threads, so neither do the sums.
+
+The columns of short lines would be copied in runs of a few numbers. So those of eight images, or of more by eights,
+take turns: each place of a window is a vector, with zeros in the place of images that are missing.
+
+The windows of one image overlap as whole lines where the stride along H is 1. So they need not be unrolled along H:
+with as many ``steps`` as the kernel has rows, each step reads the same columns some lines later.
+"""
+# mypy: disable-error-code="no-untyped-def, call-arg"
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ...build.object_files import njit
+from ...runtime import loop_blas
+from ...runtime.thread_protocol import shared
+from ...tiles.tiles import product
+from .convolution import LANES
+
+_loop = shared("contract")
+_part = njit(error_model="numpy", fastmath={"contract"})
+
+
+def _pointer(context, builder, kind, array, at):
+    return builder.gep(context.make_array(kind)(context, builder, array).data, [at])
+
+
+@intrinsic
+def _copy(typing_context, target, at, source, place, count):
+    """``target[at:][:count] = source[place:][:count]`` for contiguous vectors, unchecked: faster than a short loop."""
+
+    def generate(context, builder, signature, arguments):
+        into, at, given, begin, numbers = arguments
+        size = context.get_abi_sizeof(context.get_value_type(target.dtype))
+        to, of = _pointer(context, builder, target, into, at), _pointer(context, builder, source, given, begin)
+        cgutils.raw_memcpy(builder, to, of, numbers, size)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), generate
+
+
+@intrinsic
+def _add_lanes(typing_context, target, at, source, place):
+    """``target[at:][:LANES] += source[place:][:LANES]`` for contiguous vectors, unchecked, as one vector."""
+
+    def generate(context, builder, signature, arguments):
+        into, at, given, begin = arguments
+        number = context.get_value_type(target.dtype)
+        vector, size = ir.VectorType(number, LANES).as_pointer(), context.get_abi_sizeof(number)
+        to, of = _pointer(context, builder, target, into, at), _pointer(context, builder, source, given, begin)
+        to, of = builder.bitcast(to, vector), builder.bitcast(of, vector)
+        total = builder.fadd(builder.load(to, align=size), builder.load(of, align=size))
+        builder.store(total, to, align=size)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64), generate
+
+
+@_part
+def _shape(window, lines):
+    """Of the padded image that so many lines read in one plane of windows: planes, rows, columns."""
+    (kernel_d, kernel_h, kernel_w), (_, stride_h, stride_w), _, (_, dilation_h, dilation_w), out = window
+    rows = (min(lines, out[1]) - 1) * stride_h + (kernel_h - 1) * dilation_h + 1
+    return kernel_d, rows, (out[2] - 1) * stride_w + (kernel_w - 1) * dilation_w + 1
+
+
+@_part
+def _image(channels, window, lines, lanes, like):
+    """Room for the padded image, or for several by turns."""
+    depth, rows, columns = _shape(window, lines)
+    return np.empty((channels, depth, rows, columns * lanes), like.dtype)
+
+
+@_part
+def _room(columns):
+    """Numbers from row to row of a buffer with so many columns: rows a power of two apart share their cache lines."""
+    return (-(-columns // 16) | 1) * 16
+
+
+@_part
+def _inside(start, count, size):
+    """Which of ``count`` places from ``start`` on lie in ``range(size)``, as a range of their numbers."""
+    first = min(max(-start, 0), count)
+    return first, max(min(size - start, count), first)
+
+
+@_part
+def _pad(x, plane, row, window, image):
+    """The padded image of the windows at a plane and from a row on: zero outside of x."""
+    _, stride, padding, dilation, _ = window
+    left, right = _inside(-padding[2], image.shape[3], x.shape[3])
+    top = row * stride[1] - padding[1]
+    first, last = _inside(top, image.shape[2], x.shape[2])
+    for d in range(image.shape[1]):
+        depth = plane * stride[0] - padding[0] + d * dilation[0]
+        for c in range(len(x)):
+            if depth < 0 or depth >= x.shape[1]:
+                image[c, d] = 0
+                continue
+            image[c, d, :first] = 0
+            image[c, d, last:] = 0
+            for h in range(first, last):
+                target, source = image[c, d, h], x[c, depth, top + h]
+                target[:left] = 0
+                target[right:] = 0
+                _copy(target, left, source, left - padding[2], right - left)
+
+
+@_part
+def _unpad(image, plane, row, window, x):
+    """The transpose of ``_pad``: what lies inside of x is added to it."""
+    _, stride, padding, dilation, _ = window
+    left, right = _inside(-padding[2], image.shape[3], x.shape[3])
+    top = row * stride[1] - padding[1]
+    first, last = _inside(top, image.shape[2], x.shape[2])
+    for d in range(image.shape[1]):
+        depth = plane * stride[0] - padding[0] + d * dilation[0]
+        if 0 <= depth < x.shape[1]:
+            for c in range(len(x)):
+                for h in range(first, last):
+                    target = x[c, depth, top + h, left - padding[2] : right - padding[2]]
+                    source = image[c, d, h, left:right]
+                    for j in range(len(target)):
+                        target[j] += source[j]
+
+
+@_part
+def _unroll(image, window, rows, height, columns, at):
+    """Write the columns of ``rows`` rows of windows from column ``at`` on, of which ``height`` rows are unrolled."""
+    kernel, stride, _, dilation, out = window
+    number = 0
+    for c in range(len(image)):
+        for d in range(kernel[0]):
+            for u in range(height):
+                for v in range(kernel[2]):
+                    for h in range(rows):
+                        source = image[c, d, h * stride[1] + u * dilation[1]]
+                        if stride[2] == 1:
+                            _copy(columns[number], at + h * out[2], source, v * dilation[2], out[2])
+                            continue
+                        target, source = columns[number, at + h * out[2] :], source[v * dilation[2] :]
+                        for j in range(out[2]):
+                            target[j] = source[j * stride[2]]
+                    number += 1
+
+
+@_part
+def _roll(columns, at, window, rows, image):
+    """The transpose of ``_unroll``: columns are added to the places that they are read from."""
+    kernel, stride, _, dilation, out = window
+    number = 0
+    for c in range(len(image)):
+        for d in range(kernel[0]):
+            for u in range(kernel[1]):
+                for v in range(kernel[2]):
+                    for h in range(rows):
+                        target = image[c, d, h * stride[1] + u * dilation[1], v * dilation[2] :]
+                        source = columns[number, at + h * out[2] : at + (h + 1) * out[2]]
+                        if stride[2] == 1:
+                            for j in range(len(source)):
+                                target[j] += source[j]
+                        else:
+                            for j in range(len(source)):
+                                target[j * stride[2]] += source[j]
+                    number += 1
+
+
+@_part
+def _pad_lanes(x, plane, window, image):
+    """``_pad`` of some images, of the windows at a plane; ``image`` has their columns by turns."""
+    _, stride, padding, dilation, _ = window
+    left, right = _inside(-padding[2], image.shape[3] // LANES, x.shape[4])
+    first, last = _inside(-padding[1], image.shape[2], x.shape[3])
+    image[:] = 0
+    for d in range(image.shape[1]):
+        depth = plane * stride[0] - padding[0] + d * dilation[0]
+        if 0 <= depth < x.shape[2]:
+            for c in range(x.shape[1]):
+                for h in range(first, last):
+                    target = image[c, d, h]
+                    for m in range(len(x)):
+                        source = x[m, c, depth, h - padding[1]]
+                        for j in range(left, right):
+                            target[j * LANES + m] = source[j - padding[2]]
+
+
+@_part
+def _unpad_lanes(image, plane, window, x):
+    """The transpose of ``_pad_lanes``: what lies inside of x is added to it."""
+    _, stride, padding, dilation, _ = window
+    left, right = _inside(-padding[2], image.shape[3] // LANES, x.shape[4])
+    first, last = _inside(-padding[1], image.shape[2], x.shape[3])
+    for d in range(image.shape[1]):
+        depth = plane * stride[0] - padding[0] + d * dilation[0]
+        if 0 <= depth < x.shape[2]:
+            for c in range(x.shape[1]):
+                for h in range(first, last):
+                    source = image[c, d, h]
+                    for m in range(len(x)):
+                        target = x[m, c, depth, h - padding[1]]
+                        for j in range(left, right):
+                            target[j - padding[2]] += source[j * LANES + m]
+
+
+@_part
+def _unroll_lanes(image, window, columns, at):
+    """``_unroll`` of the windows of a plane, of what ``_pad_lanes`` has."""
+    kernel, stride, _, dilation, out = window
+    number = 0
+    for c in range(len(image)):
+        for d in range(kernel[0]):
+            for u in range(kernel[1]):
+                for v in range(kernel[2]):
+                    target, to = columns[number], at
+                    for h in range(out[1]):
+                        source, place = image[c, d, h * stride[1] + u * dilation[1]], v * dilation[2] * LANES
+                        for _ in range(out[2]):
+                            _copy(target, to, source, place, LANES)
+                            to += LANES
+                            place += stride[2] * LANES
+                    number += 1
+
+
+@_part
+def _roll_lanes(columns, at, window, image):
+    """The transpose of ``_unroll_lanes``: columns are added to the places that they are read from."""
+    kernel, stride, _, dilation, out = window
+    number = 0
+    for c in range(len(image)):
+        for d in range(kernel[0]):
+            for u in range(kernel[1]):
+                for v in range(kernel[2]):
+                    source, place = columns[number], at
+                    for h in range(out[1]):
+                        target, to = image[c, d, h * stride[1] + u * dilation[1]], v * dilation[2] * LANES
+                        for _ in range(out[2]):
+                            _add_lanes(target, to, source, place)
+                            place += LANES
+                            to += stride[2] * LANES
+                    number += 1
+
+
+@_part
+def _gather_lanes(y, group, images, matrix):
+    """A group of some images at all columns, by turns."""
+    n, end = images
+    for first in range(n, end, LANES):
+        at = (first - n) * y.shape[3]
+        for o in range(len(matrix)):
+            target = matrix[o, at : at + y.shape[3] * LANES]
+            if end - first < LANES:
+                target[:] = 0
+            for m in range(min(LANES, end - first)):
+                source = y[first + m, group, o]
+                for j in range(len(source)):
+                    target[j * LANES + m] = source[j]
+
+
+@_part
+def _scatter_lanes(matrix, y, group, images, outs):
+    """The transpose of ``_gather_lanes``: some channels are written."""
+    n, end = images
+    for first in range(n, end, LANES):
+        at = (first - n) * y.shape[3]
+        for o in range(len(matrix)):
+            source = matrix[o, at : at + y.shape[3] * LANES]
+            for m in range(min(LANES, end - first)):
+                target = y[first + m, group, outs + o]
+                for j in range(len(target)):
+                    target[j] = source[j * LANES + m]
+
+
+@_part
+def _places(images, lanes):
+    """How many images have columns where so many take turns."""
+    return -(-images // lanes) * lanes
+
+
+@_part
+def _reach(window, steps):
+    """The lines between what the first step reads and what the last one does."""
+    return (steps - 1) * window[3][1]
+
+
+@_part
+def _columns_of(x, group, channels, window, steps, images, lines, lanes, image, buffer):
+    """The columns of a tile, and those that the steps reach besides; x's own where each window is one element."""
+    (kernel, stride, padding, _, out), (n, end), (first, last) = window, images, lines
+    begin, stop = channels
+    height, width = out[1], out[2]
+    one = kernel[0] * kernel[1] * kernel[2] * stride[0] * stride[1] * stride[2] == 1
+    if one and max(padding) == 0 and end - n == 1 and out == x.shape[3:]:
+        return x[n, group].reshape(x.shape[2], out[0] * height * width)[begin:stop, first * width : last * width]
+    reach = _reach(window, steps)
+    rows_each = kernel[0] * (kernel[1] // steps) * kernel[2]
+    if lanes > 1:
+        columns = buffer[: (stop - begin) * rows_each, : _places(end - n, lanes) * out[0] * height * width]
+        for m in range(n, end, lanes):
+            for plane in range(out[0]):
+                at = ((m - n) * out[0] + plane * lanes) * height * width
+                _pad_lanes(x[m : min(m + lanes, end), group, begin:stop], plane, window, image[: stop - begin])
+                _unroll_lanes(image[: stop - begin], window, columns, at)
+        return columns
+    columns = buffer[: (stop - begin) * rows_each, : ((end - n) * (last - first) + reach) * width]
+    for m in range(n, end):
+        line = first
+        while line < last:
+            plane, row, at = line // height, line % height, ((m - n) * (last - first) + line - first) * width
+            rows = min(height - row, last - line)
+            part = image[: stop - begin, :, : _shape(window, rows)[1]]
+            _pad(x[m, group, begin:stop], plane, row, window, part)
+            _unroll(part, window, rows + reach, kernel[1] // steps, columns, at)
+            line += rows
+    return columns
+
+
+@_part
+def _side_by_side(y, group, images, columns, lanes, gathered):
+    """A group of one image at some columns, or of some images at all, gathered in a matrix."""
+    (n, end), (first, last) = images, columns
+    count = y.shape[3]
+    if lanes > 1:
+        matrix = gathered[:, : _places(end - n, lanes) * count]
+        _gather_lanes(y, group, images, matrix)
+        return matrix
+    if end - n == 1:
+        return y[n, group, :, first:last]
+    matrix = gathered[:, : (end - n) * count]
+    for m in range(n, end):
+        for o in range(len(matrix)):
+            target, source = matrix[o, (m - n) * count : (m - n + 1) * count], y[m, group, o]
+            _copy(target, 0, source, 0, count)
+    return matrix
+
+
+@_loop
+def forward(x, w, b, window, tile, y, start, stop):
+    """The items ``start`` to ``stop`` of the convolution: a block of channels of a tile of a group."""
+    images, lines, outs = tile
+    groups, steps, all_outs, rows = w.shape
+    width = window[4][2]
+    count = y.shape[3]
+    all_lines = count // width
+    line_tiles, blocks = -(-all_lines // lines), -(-all_outs // outs)
+    lanes = LANES if images >= LANES >= 2 * width else 1
+    image = _image(x.shape[2], window, lines, lanes, x)
+    buffer = np.empty((rows, _room((_places(images, lanes) * lines + _reach(window, steps)) * width)), x.dtype)
+    result = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
+    filled, columns = -1, buffer[:, :]
+    for item in range(start, stop):
+        block, rest = item % blocks, item // blocks
+        group, number = rest % groups, rest // groups
+        n, first = number // line_tiles * images, number % line_tiles * lines
+        end, last = min(n + images, len(x)), min(first + lines, all_lines)
+        if rest != filled:
+            columns = _columns_of(
+                x, group, (0, x.shape[2]), window, steps, (n, end), (first, last), lanes, image, buffer
+            )
+            filled = rest
+        first_out, last_out = block * outs, min((block + 1) * outs, all_outs)
+        if end - n == lanes == 1:
+            target = y[n, group, first_out:last_out, first * width : last * width]
+        else:
+            target = result[: last_out - first_out, : _places(end - n, lanes) * count]
+        for o in range(len(target)):
+            target[o] = b[group, first_out + o]
+        for step in range(steps):
+            at = step * window[3][1] * width
+            product(w[group, step, first_out:last_out], columns[:, at : at + target.shape[1]], target, True)
+        if lanes > 1:
+            _scatter_lanes(target, y, group, (n, end), first_out)
+        elif end - n > 1:
+            for m in range(n, end):
+                for o in range(len(target)):
+                    source, line = target[o, (m - n) * count : (m - n + 1) * count], y[m, group, first_out + o]
+                    _copy(line, 0, source, 0, count)
+
+
+@_loop
+def transposed(y, w, window, tile, x, start, stop):
+    """Add to x the items ``start`` to ``stop`` of the transpose: a block of channels of a group of some images."""
+    images, lines, channels = tile
+    all_channels, height, width = x.shape[2], window[4][1], window[4][2]
+    all_lines = y.shape[3] // width
+    size = w.shape[3] // all_channels
+    blocks = -(-all_channels // channels)
+    lanes = LANES if images >= LANES >= 2 * width else 1
+    image = _image(channels, window, lines, lanes, y)
+    buffer = np.empty((channels * size, _room(_places(images, lanes) * lines * width)), y.dtype)
+    gathered = np.empty((w.shape[2], buffer.shape[1] if images > 1 else 0), y.dtype)
+    for item in range(start, stop):
+        block, rest = item % blocks, item // blocks
+        group, n = rest % len(w), rest // len(w) * images
+        end = min(n + images, len(x))
+        first_channel, last_channel = block * channels, min((block + 1) * channels, all_channels)
+        matrix = w[group, 0, :, first_channel * size : last_channel * size]
+        for first in range(0, all_lines, lines):
+            last = min(first + lines, all_lines)
+            columns = buffer[: matrix.shape[1], : _places(end - n, lanes) * (last - first) * width]
+            g = _side_by_side(y, group, (n, end), (first * width, last * width), lanes, gathered)
+            product(matrix.T, g, columns, False)
+            if lanes > 1:
+                for m in range(n, end, lanes):
+                    for plane in range(window[4][0]):
+                        part = image[: last_channel - first_channel]
+                        part[:] = 0
+                        _roll_lanes(columns, ((m - n) * window[4][0] + plane * lanes) * height * width, window, part)
+                        some = x[m : min(m + lanes, end), group, first_channel:last_channel]
+                        _unpad_lanes(part, plane, window, some)
+                continue
+            for m in range(n, end):
+                line = first
+                while line < last:
+                    plane, row, at = line // height, line % height, ((m - n) * (last - first) + line - first) * width
+                    rows = min(height - row, last - line)
+                    part = image[: last_channel - first_channel, :, : _shape(window, rows)[1]]
+                    part[:] = 0
+                    _roll(columns, at, window, rows, part)
+                    _unpad(part, plane, row, window, x[m, group, first_channel:last_channel])
+                    line += rows
+
+
+@_loop
+def weight(x, y, window, tile, totals, start, stop):
+    """Fill the items of ``totals (P, G, K, O)``: a block of x's channels, summed over a part of the tiles.
+
+    Transposed, since BLAS is faster at tall products, and by BLAS, since no factor's rows lie as tiles read them.
+    """
+    images, lines, channels = tile
+    parts, groups, rows, outs = totals.shape
+    width, all_channels = window[4][2], x.shape[2]
+    size = rows // all_channels
+    all_lines = y.shape[3] // width
+    line_tiles, blocks = -(-all_lines // lines), -(-all_channels // channels)
+    tiles = -(-len(x) // images) * line_tiles
+    lanes = LANES if images >= LANES >= 2 * width else 1
+    image = _image(channels, window, lines, lanes, x)
+    buffer = np.empty((channels * size, _room(_places(images, lanes) * lines * width)), x.dtype)
+    gathered = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
+    for item in range(start, stop):
+        block, rest = item % blocks, item // blocks
+        group, part = rest % groups, rest // groups
+        some = block * channels, min((block + 1) * channels, all_channels)
+        total = totals[part, group, some[0] * size : some[1] * size]
+        total[:] = 0
+        for number in range(part * tiles // parts, (part + 1) * tiles // parts):
+            n, first = number // line_tiles * images, number % line_tiles * lines
+            end, last = min(n + images, len(x)), min(first + lines, all_lines)
+            columns = _columns_of(x, group, some, window, 1, (n, end), (first, last), lanes, image, buffer)
+            g = _side_by_side(y, group, (n, end), (first * width, last * width), lanes, gathered)
+            loop_blas.product(columns, g.T, total, 1)
+
+
+# One channel for each group, without columns: sums of multiples of the whole padded image, each moved by some places.
+
+
+@_loop
+def forward_by_planes(x, w, b, window, y, start, stop):
+    """The planes ``start`` to ``stop`` of windows of all images and groups; ``w (G, O, kD, kH, kW)``.
+
+    Windows are computed as if the strides were 1, and also those that would go over the end of a line.
+    """
+    kernel, stride, _, dilation, out = window
+    depth, rows, width = _shape(window, out[1])
+    padded = np.zeros(depth * rows * width + kernel[2] * dilation[2], x.dtype)
+    image = padded[: depth * rows * width].reshape((1, depth, rows, width))
+    sums = np.empty((rows - (kernel[1] - 1) * dilation[1]) * width, x.dtype)
+    for item in range(start, stop):
+        plane, rest = item % out[0], item // out[0]
+        group, n = rest % len(w), rest // len(w)
+        _pad(x[n, group], plane, 0, window, image)
+        for o in range(w.shape[1]):
+            sums[:] = b[group, o]
+            for d in range(kernel[0]):
+                for u in range(kernel[1]):
+                    moved = padded[(d * rows + u * dilation[1]) * width :]
+                    _add_moved(sums, moved, w[group, o, d, u], dilation[2])
+            for h in range(out[1]):
+                at = (plane * out[1] + h) * out[2]
+                if stride[2] == 1:
+                    _copy(y[n, group, o], at, sums, h * stride[1] * width, out[2])
+                    continue
+                target, source = y[n, group, o, at : at + out[2]], sums[h * stride[1] * width :]
+                for j in range(len(target)):
+                    target[j] = source[j * stride[2]]
+
+
+@_part
+def _add_moved(sums, image, factors, apart):
+    """``sums[j] += sum_v factors[v] image[j + v * apart]``."""
+    v = 0
+    while v < len(factors):
+        x, a = image[v * apart :], factors[v]
+        if v + 3 <= len(factors):
+            y, z, b, c = x[apart:], x[2 * apart :], factors[v + 1], factors[v + 2]
+            for j in range(len(sums)):
+                sums[j] += a * x[j] + b * y[j] + c * z[j]
+            v += 3
+        else:
+            for j in range(len(sums)):
+                sums[j] += a * x[j]
+            v += 1
+
+
+@_part
+def _spread(y, window, width, spread):
+    """The windows of one plane at the places where ``forward_by_planes`` has their sums; zero elsewhere."""
+    stride, out = window[1], window[4]
+    spread[:] = 0
+    for h in range(out[1]):
+        source = y[h * out[2] : (h + 1) * out[2]]
+        target = spread[h * stride[1] * width :]
+        if stride[2] == 1:
+            _copy(target, 0, source, 0, out[2])
+            continue
+        for j in range(len(source)):
+            target[j * stride[2]] = source[j]
+
+
+@_loop
+def transposed_by_planes(y, w, window, x, start, stop):
+    """Add to x the images and groups ``start`` to ``stop`` of the transpose of ``forward_by_planes``."""
+    kernel, _, _, dilation, out = window
+    depth, rows, width = _shape(window, out[1])
+    padded = np.zeros(depth * rows * width + kernel[2] * dilation[2], y.dtype)
+    image = padded[: depth * rows * width].reshape((1, depth, rows, width))
+    spread = np.empty((rows - (kernel[1] - 1) * dilation[1]) * width, y.dtype)
+    for item in range(start, stop):
+        group, n = item % len(w), item // len(w)
+        for plane in range(out[0]):
+            padded[:] = 0
+            for o in range(w.shape[1]):
+                at = plane * out[1] * out[2]
+                _spread(y[n, group, o, at : at + out[1] * out[2]], window, width, spread)
+                for d in range(kernel[0]):
+                    for u in range(kernel[1]):
+                        for v in range(kernel[2]):
+                            first = (d * rows + u * dilation[1]) * width + v * dilation[2]
+                            target, factor = padded[first : first + len(spread)], w[group, o, d, u, v]
+                            for j in range(len(target)):
+                                target[j] += factor * spread[j]
+            _unpad(image, plane, 0, window, x[n, group])
+
+
+@_loop
+def weight_by_planes(x, y, window, totals, start, stop):
+    """Fill the groups ``start`` to ``stop`` of ``totals (G, O, kD, kH, kW)``."""
+    kernel, _, _, dilation, out = window
+    depth, rows, width = _shape(window, out[1])
+    padded = np.zeros(depth * rows * width + kernel[2] * dilation[2], x.dtype)
+    image = padded[: depth * rows * width].reshape((1, depth, rows, width))
+    spread = np.empty((rows - (kernel[1] - 1) * dilation[1]) * width, x.dtype)
+    for group in range(start, stop):
+        totals[group] = 0
+        for n in range(len(x)):
+            for plane in range(out[0]):
+                _pad(x[n, group], plane, 0, window, image)
+                for o in range(totals.shape[1]):
+                    at = plane * out[1] * out[2]
+                    _spread(y[n, group, o, at : at + out[1] * out[2]], window, width, spread)
+                    for d in range(kernel[0]):
+                        for u in range(kernel[1]):
+                            for v in range(kernel[2]):
+                                first = (d * rows + u * dilation[1]) * width + v * dilation[2]
+                                totals[group, o, d, u, v] += _dot(padded[first : first + len(spread)], spread)
+
+
+@njit(fastmath={"reassoc", "contract"}, error_model="numpy")
+def _dot(x, y):
+    total = x.dtype.type(0)
+    for j in range(len(x)):
+        total += x[j] * y[j]
+    return total

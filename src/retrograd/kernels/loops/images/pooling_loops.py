@@ -1,0 +1,211 @@
+"""The compiled loops of pooling, over contiguous ``(planes, D, H, W)``, row by row of the windows.
+
+``window`` holds kernel, stride, padding, dilation and the number of windows, each for three axes. A window's winner is
+the number of its element in the kernel.
+"""
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...build.object_files import njit
+from ...runtime.thread_protocol import shared
+
+_loop = shared("contract")
+_part = njit(error_model="numpy")
+_inlined = njit(inline="always", error_model="numpy")
+
+
+@_inlined
+def _inside(start, stride, count, size):
+    """For which of ``count`` windows ``start + number * stride`` lies in ``range(size)``, as a range of numbers."""
+    first = max(0, -(start // stride))
+    return first, max(first, min(count, (size - 1 - start) // stride + 1))
+
+
+@_inlined
+def _better(new, number, best, won):
+    """The larger of two, and its number: the old one of equals; the last NaN."""
+    better = (new > best) | (new != new) | (won < 0)
+    return new if better else best, number if better else won
+
+
+@_loop
+def max_at(x, corner, offsets, index, start, stop):
+    """Of ``x (planes, L)``: the place of the maximum at ``offsets`` from each corner, the first one or the last NaN."""
+    for p in range(start, stop):
+        for window in range(corner.shape[1]):
+            at = corner[p, window]
+            won = at + offsets[0]
+            best = x[p, won]
+            for k in range(1, len(offsets)):
+                new = x[p, at + offsets[k]]
+                if not new <= best and (new > best or new != new):  # seldom more than the first question
+                    best, won = new, at + offsets[k]
+            index[p, window] = won
+
+
+@_loop
+def max_among(x, places, index, start, stop):
+    """Of ``x (planes, L)``: the place of each window's maximum among its places, the first one or the last NaN."""
+    for p in range(start, stop):
+        plane = x[p]
+        for window in range(len(places)):
+            reads = places[window]
+            best, won = plane[reads[0]], 0
+            for k in range(1, len(reads)):
+                new = plane[np.uint64(reads[k])]
+                if not new <= best and (new > best or new != new):
+                    best, won = new, k
+            index[p, window] = reads[won]
+
+
+@_inlined
+def _larger(new, number, best, won):
+    """The larger of two, and its number: the first one of equals; the last NaN."""
+    better = (new > best) | (new != new)
+    return new if better else best, number if better else won
+
+
+@_inlined
+def _in_pairs(window, shape):
+    """Whether the windows are of 2 x 2 side by side, and all of them inside."""
+    kernel, stride, padding, dilation, count = window
+    side_by_side = kernel == (1, 2, 2) and stride == (1, 2, 2) and max(padding) == 0 and max(dilation) == 1
+    return side_by_side and 2 * count[1] <= shape[2] and 2 * count[2] <= shape[3]
+
+
+# Rows of images are short, so that vector instructions along them gain nothing: these two go element by element.
+
+
+@_part
+def _max_pool_in_pairs(x, out, winners):
+    for row in range(len(out)):
+        top, bottom, best, won = x[2 * row], x[2 * row + 1], out[row], winners[row]
+        for j in range(len(best)):
+            one, first = _larger(top[2 * j + 1], np.int32(1), top[2 * j], np.int32(0))
+            two, second = _larger(bottom[2 * j + 1], np.int32(3), bottom[2 * j], np.int32(2))
+            best[j], won[j] = _larger(two, second, one, first)
+
+
+@_part
+def _max_pool_backward_in_pairs(g, winners, dx):
+    dx[:] = 0
+    for row in range(len(g)):
+        new, chosen = g[row], winners[row]
+        for j in range(len(new)):
+            dx[2 * row + (chosen[j] >> 1), 2 * j + (chosen[j] & 1)] = new[j]
+
+
+@_loop
+def max_pool(x, out, winners, window, start, stop):
+    kernel, stride, padding, dilation, count = window
+    if _in_pairs(window, x.shape):
+        for p in range(start, stop):
+            for plane in range(count[0]):
+                _max_pool_in_pairs(x[p, plane], out[p, plane], winners[p, plane])
+        return
+    won = np.empty(count[2], np.int32)
+    for p in range(start, stop):
+        for plane in range(count[0]):
+            for row in range(count[1]):
+                best = out[p, plane, row]
+                best[:] = -np.inf
+                won[:] = -1
+                for u in range(kernel[0]):
+                    d = plane * stride[0] - padding[0] + u * dilation[0]
+                    for v in range(kernel[1]):
+                        h = row * stride[1] - padding[1] + v * dilation[1]
+                        if d < 0 or d >= x.shape[1] or h < 0 or h >= x.shape[2]:
+                            continue
+                        number = np.int32((u * kernel[1] + v) * kernel[2])
+                        for w in range(kernel[2]):
+                            at = w * dilation[2] - padding[2]
+                            first, last = _inside(at, stride[2], count[2], x.shape[3])
+                            source = x[p, d, h, at + first * stride[2] :]
+                            some, numbers = best[first:last], won[first:last]
+                            for j in range(len(some)):
+                                new = source[stride[2] * j]
+                                some[j], numbers[j] = _better(new, np.int32(number + w), some[j], numbers[j])
+                line = winners[p, plane, row]
+                for j in range(len(line)):
+                    line[j] = max(won[j], 0)
+
+
+@_loop
+def max_pool_backward(g, winners, dx, window, start, stop):
+    kernel, stride, padding, dilation, count = window
+    if _in_pairs(window, dx.shape):
+        for p in range(start, stop):
+            for plane in range(count[0]):
+                _max_pool_backward_in_pairs(g[p, plane], winners[p, plane], dx[p, plane])
+        return
+    size = kernel[0] * kernel[1] * kernel[2]
+    offsets = np.empty((3, size), np.int64)
+    for number in range(size):
+        offsets[0, number] = number // (kernel[1] * kernel[2]) * dilation[0] - padding[0]
+        offsets[1, number] = number // kernel[2] % kernel[1] * dilation[1] - padding[1]
+        offsets[2, number] = number % kernel[2] * dilation[2] - padding[2]
+    for p in range(start, stop):
+        dx[p] = 0
+        for plane in range(count[0]):
+            for row in range(count[1]):
+                for column in range(count[2]):
+                    number = winners[p, plane, row, column]
+                    d = plane * stride[0] + offsets[0, number]
+                    h = row * stride[1] + offsets[1, number]
+                    w = column * stride[2] + offsets[2, number]
+                    # A window may lie between all elements.
+                    if 0 <= d < dx.shape[1] and 0 <= h < dx.shape[2] and 0 <= w < dx.shape[3]:
+                        dx[p, d, h, w] += g[p, plane, row, column]
+
+
+@_loop
+def average_pool(x, out, window, divisor, start, stop):
+    """``divisor`` holds that of each window, ``(D', H', W')``."""
+    kernel, stride, padding, dilation, count = window
+    for p in range(start, stop):
+        for plane in range(count[0]):
+            for row in range(count[1]):
+                total = out[p, plane, row]
+                total[:] = 0
+                for u in range(kernel[0]):
+                    d = plane * stride[0] - padding[0] + u * dilation[0]
+                    for v in range(kernel[1]):
+                        h = row * stride[1] - padding[1] + v * dilation[1]
+                        if d < 0 or d >= x.shape[1] or h < 0 or h >= x.shape[2]:
+                            continue
+                        for w in range(kernel[2]):
+                            at = w * dilation[2] - padding[2]
+                            first, last = _inside(at, stride[2], count[2], x.shape[3])
+                            source, some = x[p, d, h, at + first * stride[2] :], total[first:last]
+                            for j in range(len(some)):
+                                some[j] += source[stride[2] * j]
+                line = divisor[plane, row]
+                for j in range(len(total)):
+                    total[j] /= line[j]
+
+
+@_loop
+def average_pool_backward(g, dx, window, divisor, start, stop):
+    kernel, stride, padding, dilation, count = window
+    part = np.empty(count[2], g.dtype)
+    for p in range(start, stop):
+        dx[p] = 0
+        for plane in range(count[0]):
+            for row in range(count[1]):
+                for j in range(len(part)):
+                    part[j] = g[p, plane, row, j] / divisor[plane, row, j]
+                for u in range(kernel[0]):
+                    d = plane * stride[0] - padding[0] + u * dilation[0]
+                    for v in range(kernel[1]):
+                        h = row * stride[1] - padding[1] + v * dilation[1]
+                        if d < 0 or d >= dx.shape[1] or h < 0 or h >= dx.shape[2]:
+                            continue
+                        for w in range(kernel[2]):
+                            at = w * dilation[2] - padding[2]
+                            first, last = _inside(at, stride[2], count[2], dx.shape[3])
+                            target, some = dx[p, d, h, at + first * stride[2] :], part[first:last]
+                            for j in range(len(some)):
+                                target[stride[2] * j] += some[j]

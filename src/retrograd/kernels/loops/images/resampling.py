@@ -1,0 +1,52 @@
+"""Linear maps along the last axes by a compiled loop. The reference stands in ops/nn/spatial/resampling.py."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ... import SEVERAL, WORTH_SHARING, compiled, loop
+from ...runtime.threads import launch
+
+SPATIAL = 3  # axes at most
+
+
+def takes(x: Any, maps: tuple[Any, ...]) -> bool:
+    """Whether the loop is to be used on this array."""
+    return (
+        type(x) is np.ndarray
+        and x.dtype.char in "fd"
+        and x.size >= SEVERAL
+        and len(maps) <= SPATIAL
+        and compiled() is not None
+    )
+
+
+def resample(x: Any, maps: tuple[Any, ...]) -> Any:
+    """The maps applied along the last axes of x, None leaving its axis as it is."""
+    before, size = x.shape[: x.ndim - len(maps)], x.shape[x.ndim - len(maps) :]
+    tables, shape, steps = _tables(maps, size, x.dtype)
+    planes = prod(before)
+    ones = (1,) * (SPATIAL - len(maps))
+    out = np.empty((*before, *shape), x.dtype)
+    x = np.ascontiguousarray(x).reshape(planes, *ones, *size)
+    least = max(1, WORTH_SHARING // steps)
+    launch(
+        loop("loops.images.resampling_loops", "resample"), planes, least, x, *tables, out.reshape(planes, *ones, *shape)
+    )
+    return out
+
+
+@lru_cache(maxsize=256)
+def _tables(maps: tuple[Any, ...], size: tuple[int, ...], dtype: Any) -> tuple[list[Any], tuple[int, ...], int]:
+    """Per axis index and weight, the spatial size of the result, and how many steps a plane takes."""
+    tables, shape = [], []
+    for linear, length in zip((None,) * (SPATIAL - len(maps)) + maps, (1,) * (SPATIAL - len(maps)) + size):
+        index, weight = (np.arange(length)[None], None) if linear is None else linear.terms
+        weight = np.empty((0, index.shape[1])) if weight is None else weight
+        tables += [np.ascontiguousarray(index, np.int32), np.ascontiguousarray(weight, dtype)]
+        shape.append(index.shape[1])
+    return tables, tuple(shape[SPATIAL - len(maps) :]), max(prod(shape), prod(size)) * len(tables[4])

@@ -1,0 +1,78 @@
+"""Sampling at the points of a grid, its transpose, and its slope by the points, by compiled loops.
+
+The references stand in ops/nn/spatial/sampling.py.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ... import SEVERAL, WORTH_SHARING, compiled, loop
+from ...runtime.threads import launch
+
+POINTS = 256  # in a block of the loops
+PIECES = 16  # of work that there are at least for the transpose, where there are as many channels
+MODES = {"nearest": 0, "bilinear": 1, "bicubic": 2}
+PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+def takes(x: Any, grid: Any, elements: int) -> bool:
+    """Whether the loops are to be used on these arrays, for so many elements of the result."""
+    return (
+        type(x) is np.ndarray
+        and x.dtype.char in "fd"
+        and elements >= SEVERAL
+        and type(grid) is np.ndarray
+        and grid.dtype == x.dtype
+        and compiled() is not None
+    )
+
+
+def _planes(array: Any) -> Any:
+    """``(N, C, L)``."""
+    shape = array.shape
+    return np.ascontiguousarray(array).reshape(shape[0], shape[1], prod(shape[2:]))
+
+
+def _points(grid: Any) -> Any:
+    """``(N, P, axes)``."""
+    shape = grid.shape
+    return np.ascontiguousarray(grid).reshape(shape[0], prod(shape[1:-1]), shape[-1])
+
+
+def _run(name: str, items: int, work: int, arrays: tuple[Any, ...], way: Any, *more: Any) -> None:
+    """A loop over items that take so many steps each."""
+    how = way.size, MODES[way.mode], PADDINGS[way.padding], way.align
+    launch(loop("loops.images.sampling_loops", name), items, max(1, WORTH_SHARING // work), *arrays, *how, *more)
+
+
+def sample(x: Any, grid: Any, way: Any) -> Any:
+    """The input at the points."""
+    out = np.empty((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
+    points = _points(grid)
+    items = len(x) * -(-points.shape[1] // POINTS)
+    _run("sample", items, POINTS * x.shape[1], (_planes(x), points), way, _planes(out))
+    return out
+
+
+def transpose(y: Any, grid: Any, way: Any) -> Any:
+    """What each point has read given back: the gradient of the input."""
+    n, channels = y.shape[:2]
+    out = np.empty((n, channels, *way.size), y.dtype)
+    some = -(-channels // -(-PIECES // n))
+    planes = _planes(y)
+    items = n * -(-channels // some)
+    _run("sample_transpose", items, some * planes.shape[2], (planes, _points(grid)), way, some, _planes(out))
+    return out
+
+
+def slope(y: Any, x: Any, grid: Any, way: Any) -> Any:
+    """The gradient of the grid, for the cotangent y of the result."""
+    out = np.empty(grid.shape, x.dtype)
+    points = _points(grid)
+    items = len(x) * -(-points.shape[1] // POINTS)
+    _run("sample_slope", items, POINTS * x.shape[1], (_planes(y), _planes(x), points), way, _points(out))
+    return out

@@ -1,0 +1,225 @@
+"""The compiled loops of sampling at the points of a grid.
+
+``x (N, C, L)`` has its two or three spatial axes flattened, ``grid (N, P, axes)`` holds the points and ``y (N, C, P)``
+what was read there. ``size``, ``mode``, ``padding`` and ``align`` say how. Points are taken a block at a time: their
+places and weights are found once, for all channels. A place of -1 lies outside, and holds 0.
+"""
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...build.object_files import njit
+from ...runtime.thread_protocol import shared
+
+BLOCK = 256  # points, whose places and weights stay in a core's cache
+NEAREST, BILINEAR, BICUBIC = range(3)
+ZEROS, BORDER, REFLECTION = range(3)
+
+_loop = shared("contract")
+_part = njit(error_model="numpy", fastmath={"contract"})
+
+
+@_part
+def _brought_inside(x, length, axes, padding, align):
+    """The coordinate by the padding mode, and how it moves with the given one: 1, -1, or 0 where it was clipped."""
+    one = type(x)(1)
+    turned = one
+    if padding == REFLECTION:
+        low = type(x)(0 if align else -0.5)
+        span = type(x)(max(length - 1, 1) if align else length)
+        away = abs(x - low)
+        turns = np.floor(away / span)
+        odd = turns - 2 * np.floor(turns / 2) == 1
+        turned = -one if odd != (x < low) else one
+        away -= turns * span
+        x = (span - away if odd else away) + low
+    last = type(x)(length - 1)
+    if not (x > 0 and x < last):
+        turned = type(x)(0)
+        x = last if x >= last or x != x and axes == 3 else type(x)(0)
+    return x, turned
+
+
+@_part
+def _place(x, length):
+    inside = x >= 0 and x < length
+    return np.int32(x if inside else -1)
+
+
+@_part
+def _along(where, length, axes, mode, padding, align, place, weight, slope):
+    """Along one axis, per term and point: the place read, its weight, and how that changes with the point."""
+    kind = weight.dtype.type
+    one, half, whole_scale = kind(1), kind(0.5), kind(length - 1 if align else length) * kind(0.5)
+    for p in range(len(where)):
+        x = (where[p] + one) * whole_scale
+        scale = whole_scale
+        if not align:
+            x -= half
+        if padding != ZEROS and mode != BICUBIC:
+            x, turned = _brought_inside(x, length, axes, padding, align)
+            scale *= turned
+        if mode == NEAREST:
+            place[0, p] = _place(np.rint(x), length)
+            weight[0, p] = one
+            continue
+        low = np.floor(x)
+        t = x - low
+        if mode == BILINEAR:
+            place[0, p], place[1, p] = _place(low, length), _place(low + one, length)
+            weight[0, p], weight[1, p] = one - t, t
+            slope[0, p], slope[1, p] = -scale, scale
+            continue
+        a, three = kind(-0.75), kind(3)
+        for k in range(4):
+            at = low + kind(k - 1)
+            if padding != ZEROS:
+                at = np.rint(_brought_inside(at, length, axes, padding, align)[0])
+            place[k, p] = _place(at, length)
+            d = abs(t - kind(k - 1))  # the cubic kernel at this distance, and its slope by t
+            if k == 1 or k == 2:
+                weight[k, p] = ((a + kind(2)) * d - (a + three)) * d * d + one
+                rise = (three * (a + kind(2)) * d - kind(2) * (a + three)) * d
+            else:
+                weight[k, p] = (((d - kind(5)) * d + kind(8)) * d - kind(4)) * a
+                rise = ((three * d - kind(10)) * d + kind(8)) * a
+            slope[k, p] = rise * scale if k < 2 else -rise * scale
+
+
+@_part
+def _terms(points, size, mode, padding, align, place, weight, slope):
+    """``_along`` for all axes; in three, what lies outside has no weight, were it NaN."""
+    axes = len(size)
+    for axis in range(axes):
+        where = points[:, axes - 1 - axis]
+        _along(where, size[axis], axes, mode, padding, align, place[axis], weight[axis], slope[axis])
+        if axes == 3:
+            for k in range(place.shape[1]):
+                for p in range(len(where)):
+                    if place[axis, k, p] < 0:
+                        weight[axis, k, p] = 0
+
+
+@_part
+def _buffers(axes, each, x):
+    """For the terms along each axis, places with weights and slopes; and for their products."""
+    shape, every = (axes, each, BLOCK), (each**axes, BLOCK)
+    along = np.empty(shape, np.int32), np.empty(shape, x.dtype), np.empty(shape, x.dtype)
+    return *along, np.empty(every, np.int32), np.empty(every, x.dtype)
+
+
+@_part
+def _multiplied(count, size, place, weight, index, product):
+    """The terms of all axes multiplied out, for so many points."""
+    axes, each, _ = place.shape
+    for t in range(each**axes):
+        rest, stride = t, 1
+        for axis in range(axes - 1, -1, -1):
+            k = rest % each
+            rest //= each
+            places, weights = place[axis, k], weight[axis, k]
+            if axis == axes - 1:
+                for p in range(count):
+                    index[t, p] = places[p]
+                    product[t, p] = weights[p]
+            else:
+                for p in range(count):
+                    outside = index[t, p] < 0 or places[p] < 0
+                    index[t, p] = -1 if outside else index[t, p] + places[p] * stride
+                    product[t, p] *= weights[p]
+            stride *= size[axis]
+
+
+@_part
+def _read(plane, at):
+    value = plane[max(at, 0)]
+    return value if at >= 0 else type(value)(0)
+
+
+@_loop
+def sample(x, grid, size, mode, padding, align, y, start, stop):
+    """The items ``start`` to ``stop`` of y: a block of points of an image."""
+    axes, each = len(size), 4 if mode == BICUBIC else mode + 1
+    blocks = -(-grid.shape[1] // BLOCK)
+    place, weight, slope, index, product = _buffers(axes, each, x)
+    for item in range(start, stop):
+        n, first = item // blocks, item % blocks * BLOCK
+        points = grid[n, first : first + BLOCK]
+        count = len(points)
+        _terms(points, size, mode, padding, align, place, weight, slope)
+        _multiplied(count, size, place, weight, index, product)
+        for c in range(x.shape[1]):
+            plane, line = x[n, c], y[n, c, first : first + count]
+            if mode == NEAREST:
+                for p in range(count):
+                    line[p] = _read(plane, index[0, p])
+                continue
+            for t in range(0, len(index), 4):
+                i, j, k, l = index[t], index[t + 1], index[t + 2], index[t + 3]
+                a, b, c_, d = product[t], product[t + 1], product[t + 2], product[t + 3]
+                if t == 0:
+                    line[:] = 0
+                for p in range(count):
+                    line[p] += (
+                        _read(plane, i[p]) * a[p]
+                        + _read(plane, j[p]) * b[p]
+                        + _read(plane, k[p]) * c_[p]
+                        + _read(plane, l[p]) * d[p]
+                    )
+
+
+@_loop
+def sample_transpose(y, grid, size, mode, padding, align, channels, x, start, stop):
+    """The items ``start`` to ``stop`` of x: some channels of an image, to which each point adds what it has read."""
+    axes, each = len(size), 4 if mode == BICUBIC else mode + 1
+    blocks = -(-y.shape[1] // channels)
+    place, weight, slope, index, product = _buffers(axes, each, y)
+    for item in range(start, stop):
+        n, begin = item // blocks, item % blocks * channels
+        end = min(begin + channels, y.shape[1])
+        x[n, begin:end] = 0
+        for first in range(0, grid.shape[1], BLOCK):
+            points = grid[n, first : first + BLOCK]
+            count = len(points)
+            _terms(points, size, mode, padding, align, place, weight, slope)
+            _multiplied(count, size, place, weight, index, product)
+            for c in range(begin, end):
+                plane, line = x[n, c], y[n, c, first : first + count]
+                for p in range(count):
+                    for t in range(len(index)):
+                        at = index[t, p]
+                        if at >= 0:
+                            plane[at] += product[t, p] * line[p]
+
+
+@_loop
+def sample_slope(y, x, grid, size, mode, padding, align, out, start, stop):
+    """The items ``start`` to ``stop`` of ``out (N, P, axes)``: how ``<y, what is read>`` changes with some points."""
+    axes, each = len(size), 4 if mode == BICUBIC else mode + 1
+    blocks = -(-grid.shape[1] // BLOCK)
+    place, weight, slope, index, product = _buffers(axes, each, x)
+    worth, mixed = np.empty_like(product), np.empty_like(weight)
+    for item in range(start, stop):
+        n, first = item // blocks, item % blocks * BLOCK
+        points = grid[n, first : first + BLOCK]
+        count = len(points)
+        _terms(points, size, mode, padding, align, place, weight, slope)
+        _multiplied(count, size, place, weight, index, product)
+        worth[:] = 0
+        for c in range(x.shape[1]):
+            plane, line = x[n, c], y[n, c, first : first + count]
+            for t in range(len(index)):
+                places, total = index[t], worth[t]
+                for p in range(count):
+                    total[p] += _read(plane, places[p]) * line[p]
+        for axis in range(axes):
+            mixed[:] = weight
+            mixed[axis] = slope[axis]
+            _multiplied(count, size, place, mixed, index, product)
+            for p in range(count):
+                total_slope = x.dtype.type(0)
+                for t in range(len(index)):
+                    total_slope += worth[t, p] * product[t, p]
+                out[n, first + p, axes - 1 - axis] = total_slope

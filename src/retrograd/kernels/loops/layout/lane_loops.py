@@ -1,0 +1,67 @@
+"""The compiled loops along lanes: parts of ``range(before * after)`` of arrays (before, length, after)."""
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+from ...build.object_files import njit
+from ...runtime.thread_protocol import shared
+
+
+@njit
+def _take(x, index, out):
+    for j in range(index.size):
+        out[j] = x[index[j]]
+
+
+@shared()
+def take(x, index, out, start, stop):
+    after = x.shape[2]
+    if after == 1:
+        for b in range(start, stop):
+            _take(x[b, :, 0], index[b, :, 0], out[b, :, 0])
+        return
+    for b in range(start // after, (stop - 1) // after + 1):
+        low, high = max(0, start - b * after), min(after, stop - b * after)
+        for j in range(index.shape[1]):
+            for k in range(low, high):
+                out[b, j, k] = x[b, index[b, j, k], k]
+
+
+@njit
+def _put(out, index, values):
+    for j in range(index.size):
+        out[index[j]] = values[j]
+
+
+@shared()
+def put(out, index, values, start, stop):
+    after = out.shape[2]
+    if after == 1:
+        for b in range(start, stop):
+            _put(out[b, :, 0], index[b, :, 0], values[b, :, 0])
+        return
+    for b in range(start // after, (stop - 1) // after + 1):
+        low, high = max(0, start - b * after), min(after, stop - b * after)
+        for j in range(index.shape[1]):
+            for k in range(low, high):
+                out[b, index[b, j, k], k] = values[b, j, k]
+
+
+@njit
+def _add(out, index, values):
+    for j in range(index.size):
+        out[index[j]] += values[j]
+
+
+@shared()
+def add(out, index, values, start, stop):
+    after = out.shape[2]
+    if after == 1:
+        for b in range(start, stop):
+            _add(out[b, :, 0], index[b, :, 0], values[b, :, 0])
+        return
+    for b in range(start // after, (stop - 1) // after + 1):
+        low, high = max(0, start - b * after), min(after, stop - b * after)
+        for j in range(index.shape[1]):
+            for k in range(low, high):
+                out[b, index[b, j, k], k] += values[b, j, k]

@@ -1,0 +1,41 @@
+"""The compiled loops over pairs of rows."""
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...build.object_files import njit
+from ...runtime.thread_protocol import shared
+
+
+@njit(inline="always")
+def _before(i, n):
+    """How many pairs begin with a row before the i-th."""
+    return i * (2 * n - i - 1) // 2
+
+
+@shared("reassoc", "contract")
+def pdist(x, out, start, stop):
+    n = len(x)
+    for i in range(start, stop):
+        at = _before(i, n) - i - 1
+        for j in range(i + 1, n):
+            total = x.dtype.type(0)
+            for k in range(x.shape[1]):
+                d = x[i, k] - x[j, k]
+                total += d * d
+            out[at + j] = np.sqrt(total)
+
+
+@shared("contract", noalias=True)
+def pdist_backward(w, x, out, start, stop):
+    n = len(x)
+    for i in range(start, stop):
+        out[i] = 0
+        for j in range(n):
+            if j != i:
+                first, second = min(i, j), max(i, j)
+                share = w[_before(first, n) + second - first - 1]
+                for k in range(x.shape[1]):
+                    out[i, k] += share * (x[i, k] - x[j, k])

@@ -1,0 +1,105 @@
+"""The compiled loops of ``products.py``: products of matrices in parts, by calls of BLAS or by tiles of registers."""
+# mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg"
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...build.object_files import njit
+from ...runtime.loop_blas import AS_IT_IS, TRANSPOSED, gemm
+from ...runtime.thread_protocol import add, shared
+from ...tiles.packed_products import multiply_large, packed_product_at, panels_of
+from ...tiles.tiles import product_at
+from .products import PACKED, SINGLY, STRAIGHT, TILES, WIDE, by_rows
+
+_by_rows = njit(by_rows)
+
+
+@njit
+def _part(x, x_turned, y, y_turned, out, how, first, last, times):
+    """The rows from ``first`` to ``last`` of the result, or its columns, where it is wide, on ``times * out``."""
+    m, n = out.shape
+    k = x.shape[0] if x_turned else x.shape[1]
+    x_at, y_at, out_at = np.int64(x.ctypes.data), np.int64(y.ctypes.data), np.int64(out.ctypes.data)
+    size = out.itemsize
+    if _by_rows(m, n, how):
+        m = last - first
+        x_at += first * size * (1 if x_turned else k)
+        out_at += first * size * n
+    else:
+        n = last - first
+        y_at += first * size * (k if y_turned else 1)
+        out_at += first * size
+    if how == STRAIGHT:
+        down, along = (size, x.strides[0]) if x_turned else (x.strides[0], size)
+        product_at(m, k, n, x_at, down, along, y_at, y.strides[0], out_at, out.strides[0], times)
+        return
+    if how == PACKED:
+        x_step, y_step, step = x.strides[0], y.strides[0], out.strides[0]
+        packed_product_at(
+            m, k, n, x_at, x_step, np.int64(x_turned), y_at, y_step, np.int64(y_turned), out_at, step, times
+        )
+        return
+    x_way = TRANSPOSED if x_turned else AS_IT_IS
+    y_way = TRANSPOSED if y_turned else AS_IT_IS
+    gemm(x_way, y_way, m, n, k, x_at, x.shape[1], y_at, y.shape[1], times, out_at, out.shape[1])
+
+
+@njit
+def parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, times, over, given):
+    """Parts of ``x @ y + times * out``; ``over(given, out, top, bottom, low, high)`` is called for what is ready."""
+    m, n = out.shape
+    if how == TILES:
+        lanes = WIDE // out.itemsize
+        vectors, ranges = -(-n // lanes), len(taken)
+        for number in range(start, stop):
+            own = number % ranges
+            rest = np.int64(taken.ctypes.data) + 8 * own
+            block = add(rest, 1)
+            if block < len(cuts) - 1:
+                low, high = own * vectors // ranges * lanes, min(n, (own + 1) * vectors // ranges * lanes)
+                panels = panels_of(y, y_turned, low, high)
+                while block < len(cuts) - 1:
+                    first, last = cuts[block], cuts[block + 1]
+                    multiply_large(x, x_turned, panels, out, first, last, low, high, times)
+                    over(given, out, first, last, low, high)
+                    block = add(rest, 1)
+        return
+    tall = _by_rows(m, n, how)
+    last = min(m if tall else n, stop * block)
+    step = block if how == SINGLY else last - start * block
+    for first in range(start * block, last, step):
+        end = min(last, first + step)
+        _part(x, x_turned, y, y_turned, out, how, first, end, times)
+        if tall:
+            over(given, out, first, end, 0, n)
+        else:
+            over(given, out, 0, m, first, end)
+
+
+@njit
+def _nothing(given, out, top, bottom, low, high):
+    pass
+
+
+@shared()
+def product(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop):
+    """``out = x @ y``, of which each may be given turned: some parts of it."""
+    parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, out.dtype.type(0), _nothing, ())
+
+
+@shared()
+def add_product(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop):
+    """``out += x @ y``, in the parts of ``product``."""
+    parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, out.dtype.type(1), _nothing, ())
+
+
+@shared()
+def stack(m, n, k, x, x_apart, x_turned, x_width, y, y_apart, y_turned, y_width, out, start, stop):
+    """``out[b] = x[b] @ y[b]`` of matrices at addresses, so many bytes apart."""
+    x_way = TRANSPOSED if x_turned else AS_IT_IS
+    y_way = TRANSPOSED if y_turned else AS_IT_IS
+    at, apart = np.int64(out.ctypes.data), out.itemsize * m * n
+    zero = out.dtype.type(0)
+    for b in range(start, stop):
+        gemm(x_way, y_way, m, n, k, x + b * x_apart, x_width, y + b * y_apart, y_width, zero, at + b * apart, n)

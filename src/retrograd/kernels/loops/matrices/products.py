@@ -1,0 +1,225 @@
+"""Products of two matrices shared among the threads of the pool, where NumPy has the BLAS that its wheels bring.
+
+Elsewhere, and for small matrices, they are NumPy's.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ....core.arrays.blas import SEVERAL, beside_pool, openblas
+from ....core.arrays.layout import broadcast_shapes, place_of
+from ....core.arrays.summation import LARGE
+from ... import loop, multiplies, share
+from ...build.object_layout import Kind, kind_of_array
+from ...runtime.cores import count
+from ...runtime.result_arrays import empty
+from ...runtime.threads import PARTS, launch_products
+from ...tiles.vector_width import width as vector
+
+USEFUL = 1 << 18  # multiplications from which sharing gains
+BLOCK = 48  # rows of the result, or columns: a multiple of what BLAS's inner loops take at once
+SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
+THIN, SKINNY = 32, 128  # rows or columns of the result up to which packing the matrices does not pay, or may not
+LIGHT = 10_000  # multiplications for each element along the other axis up to which it does not for skinny results
+TILED = 1 << 23  # multiplications from which tiles of registers are used
+NARROW = 64  # rows, columns or inner length below which it is not
+SHALLOW = 128  # inner length up to which smaller products need no packing
+TALL = 64  # rows from which those are shared then, though there be more columns: as updates share a weight's
+WIDE = 64  # bytes of the registers with which tiles are faster than BLAS, of which there are 32 then
+ALONE = 1 << 19  # elements that a thread packs at once
+ROWS, COLUMNS = 8, 48  # of the result, of which a thread is given a multiple
+FINEST = 1 << 19  # multiplications that a thread should at least be given
+WHOLE, SINGLY = 0, 1  # how a part is multiplied by BLAS: in one call, or one for each block
+TILES, STRAIGHT, PACKED = 2, 3, 4  # and by tiles of registers: of what is packed, or of the factors as they lie
+_NONE = np.zeros(1, np.int64)  # in the place of what tiles alone need
+
+
+@cache
+def _shares() -> bool:
+    """Whether products are shared here: where BLAS can be left to work with one thread, and loops can call it."""
+    return openblas() is not None and multiplies()
+
+
+def dot(x: Any, y: Any) -> Any:
+    """``x @ y`` of two matrices, of NumPy or CuPy."""
+    if type(x) is not ndarray or (work := x.size * y.shape[1]) < SEVERAL:
+        return x.dot(y)
+    if work < USEFUL:
+        return beside_pool(x.dot, y) if len(x) == 1 or y.shape[1] == 1 else x.dot(y)
+    return _shared_dot(x, y)
+
+
+def stack(x: Any, y: Any) -> Any:
+    """``x @ y`` of stacks of matrices, of NumPy or CuPy, broadcast."""
+    if type(x) is type(y) is ndarray and y.ndim and (work := x.size * y.shape[-1]) >= SEVERAL:
+        if work >= USEFUL and x.ndim > 1 < y.ndim:
+            return _shared_stack(x, y)
+        return beside_pool(np.matmul, x, y)
+    return np.matmul(x, y)
+
+
+def _shared_stack(x: Any, y: Any) -> Any:
+    kind = x.dtype.char
+    if kind not in "fd" or y.dtype.char != kind or not _shares() or x.shape[-1] != y.shape[-2]:
+        return beside_pool(np.matmul, x, y)
+    lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    x_form, y_form = _form(x, lead), _form(y, lead)
+    (m, k), n = x.shape[-2:], y.shape[-1]
+    if x_form is None or y_form is None or min(m, n, k) == 1:
+        return beside_pool(np.matmul, x, y)
+    out = empty((*lead, m, n), x.dtype)
+    given = m, n, k, place_of(x), *x_form, place_of(y), *y_form, out
+    launch_products(loop("loops.matrices.product_loops", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
+    return out
+
+
+def _form(x: Any, lead: tuple[int, ...]) -> tuple[int, bool, int] | None:
+    """How far the matrices of a stack lie apart, whether they are turned, and their width; None where BLAS cannot say.
+
+    A stack of one matrix is that matrix, again and again.
+    """
+    (rows, columns), (down, along), size = x.shape[-2:], x.strides[-2:], x.itemsize
+    turned = along != size
+    if turned:
+        rows, columns, down, along = columns, rows, along, down
+    if along != size or down % size or down < size * columns or not x.flags.aligned:
+        return None
+    count = prod(x.shape[:-2])
+    if count == 1:
+        return 0, turned, down // size
+    apart = [(length, stride) for length, stride in zip(x.shape[:-2], x.strides, strict=False) if length > 1]
+    even = all(outer == length * inner for (_, outer), (length, inner) in pairwise(apart))
+    return (apart[-1][1], turned, down // size) if even and count == prod(lead) else None
+
+
+def _shared_dot(x: Any, y: Any) -> Any:
+    given = prepared(x, y)
+    if given is None:
+        return beside_pool(x.dot, y)
+    blocks, least, args = given
+    launch_products(loop("loops.matrices.product_loops", "product"), blocks, least, *args)
+    return args[4]
+
+
+def add_dot(out: Any, x: Any, y: Any) -> None:
+    """``out += x @ y`` of a row-major matrix, without the product in memory of its own."""
+    given = prepared(x, y, out)
+    if given is None:
+        np.add(out, beside_pool(x.dot, y), out=out)
+    else:
+        blocks, least, args = given
+        launch_products(loop("loops.matrices.product_loops", "add_product"), blocks, least, *args)
+
+
+def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]] | None:
+    """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
+    loop ``product_loops.product`` takes, the array of the result in the fifth place; None where the product is NumPy's:
+    also where the shapes do not fit, which is an error of NumPy's.
+
+    OpenBLAS packs both factors in each call. Here each thread packs some columns of one, and reads the other as it
+    lies, or gathers it where it is given turned.
+    """
+    kind = x.dtype.char
+    if kind not in "fd" or y.dtype.char != kind or x.shape[1] != len(y) or not _shares():
+        return None
+    x_turned, y_turned = not x.flags.c_contiguous, not y.flags.c_contiguous
+    rows, columns = x.T if x_turned else x, y.T if y_turned else y
+    if x_turned and not rows.flags.c_contiguous or y_turned and not columns.flags.c_contiguous:
+        return None
+    (m, k), n = x.shape, y.shape[1]
+    if out is None:
+        out = empty((m, n), x.dtype)
+    if m * n >= LARGE:
+        share()
+    blocks, least, block, how, ranges, cuts = _plan(m, k, n, x_turned, y_turned, kind, count())
+    taken = np.zeros(ranges, np.int64) if ranges else _NONE
+    return blocks, least, (rows, x_turned, columns, y_turned, out, block, how, taken, cuts)
+
+
+@lru_cache(1024)
+def _plan(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str, threads: int) -> tuple[Any, ...]:
+    """In how many blocks a product is worked off, how many a thread should at least be given, how long they are, and
+    how they are multiplied; for tiles of what is packed into how many ranges of columns it is cut, and its blocks.
+    """
+    if m * n * k > TILED and min(m, n, k) >= NARROW and vector() == WIDE:
+        ranges, cuts = _shared_out(m, k, n, threads)
+        return ranges * threads, 1, 0, TILES, ranges, cuts
+    blocks, least, block, each, how = smaller(m, k, n, x_turned, y_turned, kind)
+    return blocks, max(least, -(-blocks // (each * threads))), block, how, 0, _NONE
+
+
+def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -> tuple[int, int, int, int, int]:
+    """How a product that is not large is worked off: in how many blocks, how many a thread should at least be given,
+    how long they are, in how many parts each thread is given its share, and how the parts are multiplied.
+    """
+    shortest, longest = sorted((m, n))
+    if vector() == WIDE and k <= SHALLOW and shortest >= ROWS and not y_turned:
+        length, other, block = (m, n, ROWS) if by_rows(m, n, STRAIGHT) else (n, m, COLUMNS)
+        return -(-length // block), -(-FINEST // (4 * block * k * other)), block, 1, STRAIGHT
+    packing_is_dear = x_turned or kind == "d" and not y_turned
+    if vector() == WIDE and shortest >= (NARROW if packing_is_dear else THIN):
+        block = ROWS if m >= n or y_turned else COLUMNS
+        return -(-longest // block), 1, block, 1, PACKED  # each part packs
+    block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" else 0
+    if block:
+        return -(-longest // block), 1, block, 2, SINGLY
+    return -(-longest // BLOCK), part_of(longest, shortest * k), BLOCK, PARTS, WHOLE
+
+
+def by_rows(m: int, n: int, how: int) -> bool:
+    """Whether a smaller product is cut into rows of the result, not columns."""
+    return m >= n or how == STRAIGHT and m >= TALL
+
+
+def prepared_kinds(dtype: Any) -> tuple[Kind, ...]:
+    """The kinds of the arguments that ``prepared`` makes of matrices of a dtype."""
+    matrix, numbers = kind_of_array(dtype, 2), kind_of_array(np.dtype(np.int64), 1)
+    return matrix, "bool", matrix, "bool", matrix, "int", "int", numbers, numbers
+
+
+def _shared_out(m: int, k: int, n: int, threads: int) -> tuple[int, Any]:
+    """Into how many ranges of columns the result is cut; where the blocks of rows begin that threads take, and the end.
+
+    A thread packs a range's columns of one factor, and reads its rows of the other: as many threads share a range as
+    makes this the least. A block is a fair share of half of the rows that are left, so that all threads end at once.
+    """
+    divisors = [groups for groups in range(1, threads + 1) if threads % groups == 0]
+    groups = min(divisors, key=lambda groups: n * (threads // groups) + m * groups)
+    ranges = groups * -(-k * n // (groups * ALONE))
+    least, cuts = -(-FINEST * ranges // (k * n)), [0]
+    while cuts[-1] < m:
+        share = max(least, (m - cuts[-1]) * groups // (2 * threads))
+        cuts.append(min(m, cuts[-1] + -(-share // ROWS) * ROWS))
+    return ranges, np.array(cuts, np.int64)
+
+
+def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
+    """How much of the result to ask for at once, so that OpenBLAS does not pack the matrices.
+
+    0 where packing pays: for large results, and for products of short rows with rows.
+    """
+    packs = shortest > SKINNY or shortest > THIN and shortest * k > LIGHT
+    if packs or rows_by_rows and k < 256:
+        return 0
+    return (SMALL // 4 if rows_by_rows else SMALL) // (shortest * k) // 8 * 8
+
+
+def part_of(longest: int, each: int) -> int:
+    """Blocks for a thread, of which each row or column takes so many multiplications: one part each, equally large.
+
+    A part that OpenBLAS would not pack is rounded in another way, so then there are fewer.
+    """
+    blocks = -(-longest // BLOCK)
+    for threads in range(count(), 1, -1):
+        part = -(-blocks // threads)
+        last = longest % (part * BLOCK) or part * BLOCK
+        if last * each > SMALL:
+            return part
+    return blocks

@@ -1,0 +1,59 @@
+"""Triangular systems by the BLAS that NumPy's wheels bring, where NumPy itself would factorize the matrix first."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ....core.arrays.blas import beside_pool, openblas
+from ....core.arrays.layout import broadcast_shapes, place_of
+
+LEAST = 8  # rows from which a call for each matrix gains; below, NumPy solves all in one
+ROW_MAJOR, LEFT = 101, 141  # CBLAS's numbers
+UPPER, LOWER, AS_IS, TURNED, READ, UNIT = 121, 122, 111, 112, 131, 132
+_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
+_REAL = {"f": ctypes.c_float, "d": ctypes.c_double}
+
+
+@cache
+def _function(kind: str) -> Any:
+    """``cblas_?trsm`` for a dtype, or None."""
+    function = getattr(openblas(), f"scipy_cblas_{_LETTERS[kind]}trsm64_", None)
+    if function is not None:
+        number, place = ctypes.c_int64, ctypes.c_void_p
+        factor = _REAL.get(kind, place)  # complex ones are given by their address
+        function.argtypes = [*[ctypes.c_int] * 5, number, number, factor, place, number, place, number]
+        function.restype = None
+    return function
+
+
+def solve(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    """X with ``A @ X = B`` for stacks of matrices, broadcast, of which the other triangle is not read, nor with
+    ``unit`` the diagonal; None for arrays that NumPy is to solve.
+    """
+    if type(a) is not np.ndarray or type(b) is not np.ndarray or a.dtype != b.dtype or a.dtype.char not in _LETTERS:
+        return None
+    n, columns = b.shape[-2:]
+    kind = a.dtype.char
+    trsm = _function(kind)
+    if n < LEAST or trsm is None:
+        return None
+    lead = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.array(np.broadcast_to(b, (*lead, n, columns)), order="C")
+    if not out.size:
+        return out
+    one: Any = 1.0 if kind in _REAL else np.ones(1, a.dtype).ctypes.data_as(ctypes.c_void_p)
+    matrices = np.broadcast_to(a, (*lead, n, n))
+    for place in np.ndindex(lead):
+        matrix = matrices[place]
+        turned = matrix.flags.f_contiguous
+        if not turned:
+            matrix = np.ascontiguousarray(matrix)
+        half = UPPER if upper != turned else LOWER
+        way, diagonal = TURNED if turned else AS_IS, UNIT if unit else READ
+        places = place_of(matrix), n, place_of(out[place]), columns
+        beside_pool(trsm, ROW_MAJOR, LEFT, half, way, diagonal, n, columns, one, *places)
+    return out

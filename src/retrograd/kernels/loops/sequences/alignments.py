@@ -1,0 +1,45 @@
+"""Connectionist temporal classification by compiled loops. The references stand in ops/nn/losses/ctc.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import compiled, loop, suits
+from ...runtime.threads import launch
+
+WORTHWHILE = 1 << 7  # steps times places from which the loops gain more than their call costs
+SHARED = 1 << 12  # of which a thread is given at least so many
+
+
+def takes(log_probs: Any, labels: Any) -> bool:
+    """Whether the loops are to be used: for float32 in NumPy's memory, and enough steps and places."""
+    return suits(log_probs) and log_probs.shape[0] * labels.size >= WORTHWHILE and compiled() is not None
+
+
+def _barred(skips: Any) -> Any:
+    return np.where(skips, np.float32(0), np.float32(-np.inf))
+
+
+def _least(log_probs: Any, labels: Any) -> int:
+    """How many sequences a thread should at least be given."""
+    return max(1, SHARED // (log_probs.shape[0] * labels.shape[1]))
+
+
+def forward(log_probs: Any, labels: Any, skips: Any, steps: Any, lengths: Any) -> tuple[Any, Any]:
+    """The losses ``(N,)``, and the logarithms of what reaches each place ``(T, N, S')``, as far as sequences last."""
+    reached = np.empty((log_probs.shape[0], *labels.shape), np.float32)
+    loss = np.empty(len(labels), np.float32)
+    args = log_probs, labels, _barred(skips), steps, lengths, reached, loss
+    launch(loop("loops.sequences.alignment_loops", "ctc_forward"), len(labels), _least(log_probs, labels), *args)
+    return loss, reached
+
+
+def backward(g: Any, log_probs: Any, loss: Any, reached: Any, labels: Any, skips: Any, steps: Any, lengths: Any) -> Any:
+    """The gradient of the log-probabilities."""
+    dx = np.zeros_like(log_probs)
+    g = np.ascontiguousarray(g, np.float32)
+    args = g, log_probs, loss, reached, labels, _barred(skips), steps, lengths, dx
+    launch(loop("loops.sequences.alignment_loops", "ctc_backward"), len(labels), _least(log_probs, labels), *args)
+    return dx

@@ -1,0 +1,160 @@
+"""Attention by compiled loops, which read heads where they lie in memory.
+
+The references, of the same signatures, stand in ops/nn/attention/scaled_dot_product.py.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ... import USEFUL, loop, multiplies
+from ...runtime.threads import launch_products
+
+NO_MASK, CHOOSING, ADDED = 0, 1, 2  # what a mask does: nothing, choose (bool), be added
+
+MANY = 1 << 5  # scores from which the loops gain more than their call costs
+
+
+def takes(q: Any, k: Any, v: Any, mask: Any) -> bool:
+    """Whether the loops are to be used: for enough scores, of float32 or float64 in NumPy's memory."""
+    return (
+        type(q) is type(k) is type(v) is np.ndarray
+        and (mask is None or type(mask) is np.ndarray)
+        and q.dtype.char in "fd"
+        and q.size * k.shape[-2] >= MANY * q.shape[-1] > 0
+        and multiplies()
+    )
+
+
+def forward(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    out: Any,
+    top: Any,
+    total: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+) -> None:
+    """Fill the output, and of each row of scores the maximum and the sum of exponentials."""
+    q, k, v = _by_rows(q), _by_rows(k), _by_rows(v)
+    mask, keep = _over_columns(mask, k), _over_columns(keep, k)
+    _run("attention", (q, k, v, mask, keep, out, top, total), out.shape[:-2], scale, causal, dropout_p)
+
+
+def backward(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    out: Any,
+    top: Any,
+    total: Any,
+    dq: Any,
+    dk: Any,
+    dv: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+) -> None:
+    """Fill the gradients of q, k and v, which have all leading axes."""
+    q, k, v, out, dout = map(_by_rows, (q, k, v, out, dout))
+    top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
+    mask, keep = _over_columns(mask, k), _over_columns(keep, k)
+    arrays = q, k, v, mask, keep, out, top, total, dout, dq, dk, dv
+    _run("attention_backward", arrays, dq.shape[:-2], scale, causal, dropout_p)
+
+
+def second(
+    g: tuple[Any, Any, Any],
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    top: Any,
+    total: Any,
+    by_dout: Any,
+    by_q: Any,
+    by_k: Any,
+    by_v: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+) -> None:
+    """Fill what the rule of ``backward`` makes of the cotangents of dq, dk and dv; all have all leading axes."""
+    q, k, v, dout, gq, gk, gv = map(_by_rows, (q, k, v, dout, *g))
+    top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
+    mask, keep = _over_columns(mask, k), _over_columns(keep, k)
+    arrays = q, k, v, mask, keep, dout, top, total, gq, gk, gv, by_q, by_k, by_v, by_dout
+    _run("attention_second", arrays, by_q.shape[:-2], scale, causal, dropout_p)
+
+
+def _by_rows(x: Any) -> Any:
+    """The array itself where BLAS can read its matrices, else a copy."""
+    step, along = x.strides[-2:]
+    size = x.itemsize
+    fits = along == size and step >= size * x.shape[-1] and not step % size and x.flags.aligned
+    return x if fits else np.ascontiguousarray(x)
+
+
+def _over_columns(mask: Any, k: Any) -> Any:
+    """A mask with all columns, one beside the other."""
+    if mask is None:
+        return None
+    columns = k.shape[-2]
+    if mask.shape[-1] != columns:
+        mask = np.broadcast_to(mask, (*mask.shape[:-1], columns))
+    return mask if mask.strides[-1] == mask.itemsize and mask.flags.aligned else np.ascontiguousarray(mask)
+
+
+def _run(
+    name: str, arrays: tuple[Any, ...], lead: tuple[int, ...], scale: float, causal: bool, dropout_p: float
+) -> None:
+    """Launch a loop on all problems.
+
+    It gets the arrays' own addresses, where it finds those of their numbers (any for None), and how these lie.
+    """
+    q, mask = arrays[0], arrays[3]
+    kind = NO_MASK if mask is None else CHOOSING if mask.dtype == np.bool_ else ADDED
+    axes = tuple([None if x is None else (x.shape, x.strides) for x in arrays])
+    offsets, form = _layout(lead, axes, kind, q.itemsize)
+    addresses = tuple([id(q if x is None else x) for x in arrays])
+    least = max(1, USEFUL // (form[0] * form[1]))
+    number = q.dtype.type
+    work = loop("loops.sequences.attention_loops", name)
+    launch_products(work, len(offsets), least, addresses, offsets, form, causal, number(scale), number(1 - dropout_p))
+
+
+Axes = tuple[tuple[int, ...], tuple[int, ...]]  # of an array: the lengths, and how many bytes neighbours lie apart
+
+
+@lru_cache(16)
+def _layout(
+    lead: tuple[int, ...], axes: tuple[Axes | None, ...], kind: int, itemsize: int
+) -> tuple[Any, tuple[int, ...]]:
+    """Per problem how far its matrices lie from the arrays' first, and the form of all problems."""
+    steps = [[0] * len(lead) if own is None else _steps_of(*own, len(lead)) for own in axes]
+    places = np.indices(lead, np.int64).reshape(len(lead), prod(lead)).T
+    offsets = np.ascontiguousarray(places @ np.array(steps, np.int64).T)
+    (q, _), (k, _), (v, _), mask, keep = [own or ((), ()) for own in axes[:5]]
+    lengths = q[-2], k[-2], q[-1], v[-1]
+    masks = kind, 0 if kind == NO_MASK or mask[0][-2] == 1 else mask[1][-2], keep[1][-2] if keep[1] else 0
+    rows = [own[1][-2] // itemsize for own in (*axes[:3], *axes[5:6], *axes[8:]) if own is not None]
+    return offsets, (*lengths, *rows[:4], *masks, *rows[4:])
+
+
+def _steps_of(lengths: tuple[int, ...], strides: tuple[int, ...], axes: int) -> list[int]:
+    """How far neighbours along each leading axis lie apart: 0 where there is one for all."""
+    own = [step if length > 1 else 0 for length, step in zip(lengths[:-2], strides[:-2], strict=True)]
+    return [0] * (axes - len(own)) + own

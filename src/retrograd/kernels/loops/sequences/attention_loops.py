@@ -1,0 +1,242 @@
+"""The compiled loops of attention: one problem (an example's head) after the other, in blocks of rows of its scores.
+
+The mathematics and its notation are those of ops/nn/attention/scaled_dot_product.py.
+"""
+# mypy: disable-error-code="no-untyped-def, call-arg"
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...build.object_layout import DATA
+from ...runtime.loop_blas import product
+from ...runtime.thread_protocol import load, shared
+from ...tiles.packed_products import multiply, packed
+from ..elements.basic_loops import _dot, _largest, _loop, _sum
+from ..elements.scalar_functions import exp
+from .attention import ADDED, CHOOSING
+from .common import copy, matrix_at
+
+BLOCK = 64  # rows of scores that are in memory at a time
+_APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
+
+
+@_loop
+def _transposed(x, rows, width, scale):
+    """``scale * x.T``, so that products read it along its rows."""
+    out = np.empty((width, rows + _APART), x.dtype)
+    for low in range(0, rows, 8):
+        for e in range(width):
+            for j in range(low, min(low + 8, rows)):
+                out[e, j] = x[j, e] * scale
+    return out
+
+
+@_loop
+def _mask(row, kind, address, i, step, columns, number):
+    """A row of scores under row i of the mask."""
+    if kind == CHOOSING:
+        allowed = matrix_at(address + i * step, 1, columns, np.uint8(0))[0]
+        for j in range(columns):
+            row[j] = row[j] if allowed[j] else type(number)(-np.inf)
+    elif kind == ADDED:
+        added = matrix_at(address + i * step, 1, columns, number)[0]
+        for j in range(columns):
+            row[j] += added[j]
+
+
+@_loop
+def _find(arrays, offsets, at):
+    """The addresses of a problem's numbers."""
+    for j in range(len(arrays)):
+        at[j] = load(arrays[j] + DATA) + offsets[j]
+
+
+@shared("contract")
+def attention(arrays, offsets, form, causal, scale, kept, start, stop):
+    """The problems from ``start`` to ``stop``.
+
+    ``arrays`` has the addresses of the arrays q, k, v, mask, keep, out, top and total, ``offsets`` for each problem how
+    far its numbers lie from the arrays' first; ``form`` the lengths L, S, E and Ev, the distances of the rows of q, k,
+    v and out, the kind of mask and, in bytes, the distances of its rows and of those of keep (0: none). ``kept`` is the
+    share of the weights that dropout keeps.
+    """
+    rows, columns, width, width_v, q_step, k_step, v_step, out_step, kind, mask_step, keep_step = form
+    one = type(scale)(1)
+    scores = np.empty((BLOCK, columns + 2 * _APART), type(scale))
+    sums = np.empty((BLOCK, width_v + 2 * _APART), type(scale))
+    at = np.empty(len(arrays), np.int64)
+    for n in range(start, stop):
+        _find(arrays, offsets[n], at)
+        q, k = matrix_at(at[0], rows, q_step, scale), matrix_at(at[1], columns, k_step, scale)
+        v, out = matrix_at(at[2], columns, v_step, scale), matrix_at(at[5], rows, out_step, scale)
+        tops, totals = matrix_at(at[6], 1, rows, scale)[0], matrix_at(at[7], 1, rows, scale)[0]
+        keys, values = packed(k, True, width, columns, scale), packed(v, False, columns, width_v, one)
+        for low in range(0, rows, BLOCK):
+            high = min(low + BLOCK, rows)
+            seen = min(high, columns) if causal else columns
+            multiply(q[low:high, :width], keys, width, seen, scores, False)
+            for i in range(low, high):
+                allowed = min(i + 1, seen) if causal else seen
+                row = scores[i - low]
+                _mask(row, kind, at[3], i, mask_step, allowed, scale)
+                top = _largest(row[:allowed])
+                top = type(scale)(0) if top == -np.inf else top
+                for j in range(allowed):
+                    row[j] = exp(row[j] - top)
+                row[allowed:seen] = 0
+                total = type(scale)(_sum(row[:allowed]))
+                total = one if total == 0 else total
+                tops[i], totals[i] = top, total
+                if keep_step:
+                    chosen = matrix_at(at[4] + i * keep_step, 1, seen, np.uint8(0))[0]
+                    for j in range(seen):
+                        row[j] = row[j] if chosen[j] else type(scale)(0)
+            multiply(scores[: high - low, :seen], values, columns, width_v, sums, False)
+            for i in range(low, high):
+                share, line, row = one / (totals[i] * kept), sums[i - low], out[i]
+                for e in range(width_v):
+                    row[e] = line[e] * share
+
+
+@shared("contract")
+def attention_backward(arrays, offsets, form, causal, scale, kept, start, stop):
+    """As ``attention``; ``arrays`` goes on with dout, dq, dk, dv, ``form`` with their rows' steps."""
+    rows, columns, width, width_v, q_step, k_step, v_step, out_step, kind, mask_step, keep_step = form[:11]
+    dout_step, dq_step, dk_step, dv_step = form[11:]
+    one = type(scale)(1)
+    probabilities = np.empty((BLOCK, columns + 2 * _APART), type(scale))
+    slopes = np.empty((BLOCK, columns + 2 * _APART), type(scale))
+    shares = np.empty((BLOCK, width_v + _APART), type(scale))
+    by_q = np.empty((BLOCK, width + 2 * _APART), type(scale))
+    by_k = np.empty((columns, width + 2 * _APART), type(scale))
+    by_v = np.empty((columns, width_v + 2 * _APART), type(scale))
+    at = np.empty(len(arrays), np.int64)
+    for n in range(start, stop):
+        _find(arrays, offsets[n], at)
+        q, k = matrix_at(at[0], rows, q_step, scale), matrix_at(at[1], columns, k_step, scale)
+        v, out = matrix_at(at[2], columns, v_step, scale), matrix_at(at[5], rows, out_step, scale)
+        tops, totals = matrix_at(at[6], 1, rows, scale)[0], matrix_at(at[7], 1, rows, scale)[0]
+        dout, dq = matrix_at(at[8], rows, dout_step, scale), matrix_at(at[9], rows, dq_step, scale)
+        dk, dv = matrix_at(at[10], columns, dk_step, scale), matrix_at(at[11], columns, dv_step, scale)
+        keys, values = packed(k, True, width, columns, scale), packed(v, True, width_v, columns, one)
+        across = packed(k, False, columns, width, one)
+        by_k[:] = 0
+        by_v[:] = 0
+        for low in range(0, rows, BLOCK):
+            high = min(low + BLOCK, rows)
+            seen = min(high, columns) if causal else columns
+            p, ds = probabilities[: high - low, :seen], slopes[: high - low, :seen]
+            for i in range(low, high):
+                share = one / totals[i]
+                for e in range(width_v):
+                    shares[i - low, e] = dout[i, e] * share
+            multiply(q[low:high, :width], keys, width, seen, probabilities, False)
+            multiply(shares[: high - low, :width_v], values, width_v, seen, slopes, False)
+            for i in range(low, high):
+                allowed = min(i + 1, seen) if causal else seen
+                row, slope, top = probabilities[i - low], slopes[i - low], tops[i]
+                inner = type(scale)(_dot(shares[i - low, :width_v], out[i, :width_v]))
+                _mask(row, kind, at[3], i, mask_step, allowed, scale)
+                if keep_step:
+                    chosen = matrix_at(at[4] + i * keep_step, 1, seen, np.uint8(0))[0]
+                    larger = one / kept
+                    for j in range(allowed):
+                        weight, factor = exp(row[j] - top), larger if chosen[j] else type(scale)(0)
+                        slope[j] = (slope[j] * factor - inner) * weight * scale
+                        row[j] = weight * factor
+                else:
+                    for j in range(allowed):
+                        row[j] = exp(row[j] - top)
+                        slope[j] = (slope[j] - inner) * row[j] * scale
+                row[allowed:seen] = 0
+                slope[allowed:seen] = 0
+            multiply(p.T, packed(shares, False, high - low, width_v, one), high - low, width_v, by_v, True)
+            multiply(ds.T, packed(q[low:high], False, high - low, width, one), high - low, width, by_k, True)
+            multiply(ds, across, columns, width, by_q, False)
+            for i in range(low, high):
+                copy(by_q[i - low], dq[i, :width])
+        for j in range(columns):
+            copy(by_k[j], dk[j, :width])
+            copy(by_v[j], dv[j, :width_v])
+
+
+@shared("contract")
+def attention_second(arrays, offsets, form, causal, scale, kept, start, stop):
+    """The rule of ``attention_backward``; the notation is that of its reference.
+
+    ``arrays`` has the addresses of q, k, v, mask, keep, dout, top, total, gq, gk and gv, then of the gradients of q, k,
+    v and dout; ``form`` is as above, with dout in out's place.
+    """
+    rows, columns, width, width_v, q_step, k_step, v_step, dout_step, kind, mask_step, keep_step = form[:11]
+    gq_step, gk_step, gv_step, by_q_step, by_k_step, by_v_step, by_dout_step = form[11:]
+    zero, one = type(scale)(0), type(scale)(1)
+    blocks = np.empty((4, BLOCK, columns + _APART), type(scale))
+    at = np.empty(len(arrays), np.int64)
+    for n in range(start, stop):
+        _find(arrays, offsets[n], at)
+        q, k = matrix_at(at[0], rows, q_step, scale), matrix_at(at[1], columns, k_step, scale)
+        v, dout = matrix_at(at[2], columns, v_step, scale), matrix_at(at[5], rows, dout_step, scale)
+        tops, totals = matrix_at(at[6], 1, rows, scale)[0], matrix_at(at[7], 1, rows, scale)[0]
+        gq, gk = matrix_at(at[8], rows, gq_step, scale), matrix_at(at[9], columns, gk_step, scale)
+        gv = matrix_at(at[10], columns, gv_step, scale)
+        by_q = matrix_at(at[11], rows, by_q_step, scale)
+        by_k = matrix_at(at[12], columns, by_k_step, scale)
+        by_v = matrix_at(at[13], columns, by_v_step, scale)
+        by_dout = matrix_at(at[14], rows, by_dout_step, scale)
+        keys, values = _transposed(k, columns, width, scale), _transposed(v, columns, width_v, one)
+        other_keys, other_values = _transposed(gk, columns, width, scale), _transposed(gv, columns, width_v, one)
+        for j in range(columns):
+            by_k[j, :width] = 0
+            by_v[j, :width_v] = 0
+        for low in range(0, rows, BLOCK):
+            high = min(low + BLOCK, rows)
+            seen = min(high, columns) if causal else columns
+            p, a, d, b = (
+                blocks[0, : high - low, :seen],
+                blocks[1, : high - low, :seen],
+                blocks[2, : high - low, :seen],
+                blocks[3, : high - low, :seen],
+            )
+            product(q[low:high, :width], keys[:, :seen], p, 0)
+            product(gq[low:high, :width], keys[:, :seen], a, 0)
+            product(q[low:high, :width], other_keys[:, :seen], a, 1)
+            product(dout[low:high, :width_v], values[:, :seen], d, 0)
+            product(dout[low:high, :width_v], other_values[:, :seen], b, 0)
+            for i in range(low, high):
+                allowed = min(i + 1, seen) if causal else seen
+                p_row, a_row = blocks[0, i - low, :allowed], blocks[1, i - low, :allowed]
+                d_row, b_row = blocks[2, i - low, :allowed], blocks[3, i - low, :allowed]
+                _mask(p_row, kind, at[3], i, mask_step, allowed, scale)
+                top, share, larger = tops[i], one / totals[i], one / kept
+                for j in range(allowed):
+                    p_row[j] = exp(p_row[j] - top) * share
+                if keep_step:
+                    chosen = matrix_at(at[4] + i * keep_step, 1, seen, np.uint8(0))[0]
+                    for j in range(allowed):
+                        factor = larger if chosen[j] else zero
+                        d_row[j] *= factor
+                        b_row[j] *= factor
+                inner, level = type(scale)(_dot(p_row, a_row)), type(scale)(_dot(p_row, d_row))
+                for j in range(allowed):
+                    slope, along = d_row[j] - level, a_row[j]
+                    b_row[j] += along * slope - inner * d_row[j]
+                    d_row[j] = p_row[j] * slope * scale
+                    a_row[j] = p_row[j] * (along - inner)
+                total = type(scale)(_dot(p_row, b_row))
+                for j in range(allowed):
+                    b_row[j] = p_row[j] * (b_row[j] - total) * scale
+                if keep_step:
+                    for j in range(allowed):
+                        factor = larger if chosen[j] else zero
+                        a_row[j] *= factor
+                        p_row[j] *= factor
+                for x in (p, a, d, b):
+                    x[i - low, allowed:seen] = 0
+            product(p, gv[:seen, :width_v], by_dout[low:high, :width_v], 0)
+            product(a, v[:seen, :width_v], by_dout[low:high, :width_v], 1)
+            product(a.T, dout[low:high, :width_v], by_v[:seen, :width_v], 1)
+            product(b, k[:seen, :width], by_q[low:high, :width], 0)
+            product(d, gk[:seen, :width], by_q[low:high, :width], 1)
+            product(b.T, q[low:high, :width], by_k[:seen, :width], 1)
+            product(d.T, gq[low:high, :width], by_k[:seen, :width], 1)

@@ -1,0 +1,84 @@
+"""The compiled loops of what looks up numbers: rows of a table, and the classes of logits.
+
+The references and their notation are those of ops/indexing/indexing.py and ops/nn/losses/classes.py.
+"""
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...runtime.thread_protocol import shared
+from ..elements.basic_loops import _compiled, _largest
+from ..elements.scalar_functions import exp
+from .lookups import LINE
+
+
+@shared()
+def take_rows(x, index, out, start, stop):
+    for n in range(start, stop):
+        row, new = x[index[n]], out[n]
+        for j in range(new.size):
+            new[j] = row[j]
+
+
+@shared()
+def add_rows(out, index, values, start, stop):
+    """The columns of ``out[index] += values`` from ``start * LINE`` to ``stop * LINE``: threads meet in no element."""
+    low, high = start * LINE, min(stop * LINE, out.shape[1])
+    for n in range(index.size):
+        row, more = out[index[n], low:high], values[n, low:high]
+        for j in range(row.size):
+            row[j] += more[j]
+
+
+@_compiled("reassoc", "contract")
+def _sum_of_exponentials(row, top):
+    total = 0.0
+    for j in range(row.size):
+        total += exp(row[j] - top)
+    return total
+
+
+@_compiled("reassoc", "contract")
+def _sum_of_differences(row, top, weight):
+    total = 0.0
+    if weight.size:
+        for j in range(row.size):
+            total += (row[j] - top) * weight[j]
+    else:
+        for j in range(row.size):
+            total += row[j] - top
+    return total
+
+
+@shared("contract")
+def cross_entropy(x, index, class_weight, whole, smoothing, rows, tops, totals, start, stop):
+    """Losses before they are weighted: ``whole`` is the sum of the classes' weights, which may be left out (empty)."""
+    number = x.dtype.type
+    for n in range(start, stop):
+        largest = _largest(x[n])
+        exponentials = _sum_of_exponentials(x[n], largest)
+        log_total = np.log(exponentials)
+        tops[n, 0], totals[n, 0] = largest, exponentials
+        rows[0, n] = log_total - (x[n, index[n]] - largest)
+        if smoothing:
+            rows[1, n] = number(whole * log_total - _sum_of_differences(x[n], largest, class_weight))
+
+
+@shared("contract")
+def cross_entropy_backward(x, tops, totals, index, factor, picked, spread, class_weight, dx, start, stop):
+    """``softmax(x) * factor``, less ``picked`` at the class and ``spread``, times their weights, at all; or empty."""
+    for n in range(start, stop):
+        row, new, largest, share = x[n], dx[n], tops[n, 0], factor[n] / totals[n, 0]
+        for j in range(row.size):
+            new[j] = exp(row[j] - largest) * share
+        if spread.size:
+            even = spread[n]
+            if class_weight.size:
+                for j in range(row.size):
+                    new[j] -= even * class_weight[j]
+            else:
+                for j in range(row.size):
+                    new[j] -= even
+        new[index[n]] -= picked[n]

@@ -1,0 +1,149 @@
+"""Lookups by compiled loops: rows of a table, and the classes of logits.
+
+The references stand in ops/indexing/indexing.py and, of the same signatures, in ops/nn/losses/classes.py.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ....core.arrays.devices import extent
+from ....core.arrays.dtypes import int64
+from ... import SEVERAL, SLOW, USEFUL, compiled, launch_planes, loop, shaped
+from ...runtime.result_arrays import empty
+from ...runtime.threads import launch
+
+LINE = 16  # columns that a thread takes at once, lest two write to one line of the cache
+
+
+def takes_table(x: Any, index: Any, values: int, least: int) -> bool:
+    """Whether the loops are to be used for so many values at rows of x, or added to them: for at least so many."""
+    if not (type(x) is type(index) is np.ndarray and values >= least and x.ndim > 1 and _dense(x)):
+        return False
+    if index.dtype.kind not in "iu" or not index.size:
+        return False
+    low, high = extent(index)
+    return low >= 0 and high < len(x) and compiled() is not None
+
+
+def take_rows(x: Any, index: Any) -> Any:
+    """``x[index]`` for non-negative numbers of rows."""
+    rows = x.reshape(len(x), -1)
+    out = empty((index.size, rows.shape[1]), x.dtype)
+    launch(loop("loops.sequences.lookup_loops", "take_rows"), len(out), _least(rows), rows, _numbers(index), out)
+    return out.reshape(index.shape + x.shape[1:])
+
+
+def add_rows(out: Any, index: Any, values: Any) -> None:
+    """``out[index] += values``, in which repeated numbers of rows add up, in their order."""
+    rows = out.reshape(len(out), -1)
+    values = np.ascontiguousarray(values, out.dtype).reshape(index.size, rows.shape[1])
+    least = max(1, USEFUL // (LINE * index.size), 64 // LINE)
+    launch(
+        loop("loops.sequences.lookup_loops", "add_rows"),
+        -(-rows.shape[1] // LINE),
+        least,
+        rows,
+        _numbers(index),
+        values,
+    )
+
+
+def takes_logits(x: Any, index: Any, smoothing: float) -> bool:
+    """Whether the loops are to be used: for enough logits (N, C), of float32 or float64 in NumPy's memory.
+
+    Also (N, C, ...) with as many as pay, where targets are not smoothed.
+    """
+    return (
+        type(x) is type(index) is np.ndarray
+        and x.size >= (SEVERAL if x.ndim == 2 else SLOW)
+        and (x.ndim == 2 or not smoothing)
+        and _dense(x)
+        and compiled() is not None
+    )
+
+
+def cross_entropy(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
+    """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
+    if x.ndim > 2:
+        return _cross_entropy_of_planes(x, index)
+    n, classes = x.shape
+    rows = empty((2 if smoothing else 1, n), x.dtype)
+    top, total = empty((n, 1), x.dtype), empty((n, 1), x.dtype)
+    whole = float(classes if class_weight is None else class_weight.sum())
+    arguments = x, _numbers(index), _vector(class_weight, x), whole, smoothing > 0, rows, top, total
+    launch(loop("loops.sequences.lookup_loops", "cross_entropy"), n, _least(x), *arguments)
+    return rows[0], rows[1] if smoothing else None, top, total
+
+
+def _lanes(x: Any) -> tuple[int, int, int]:
+    return len(x), x.shape[1], prod(x.shape[2:])
+
+
+def _planes(array: Any, lanes: tuple[int, int, int]) -> Any:
+    return array.reshape(lanes[0], 1, lanes[2])
+
+
+def _cross_entropy_of_planes(x: Any, index: Any) -> tuple[Any, None, Any, Any]:
+    shape, lanes = (len(x), *x.shape[2:]), _lanes(x)
+    rows, top, total = [empty(shape, x.dtype) for _ in range(3)]
+    planes = [_planes(array, lanes) for array in (_numbers(index), rows, top, total)]
+    launch_planes("cross_entropy", lanes, x.reshape(lanes), *planes)
+    return rows, None, top[:, None], total[:, None]
+
+
+def cross_entropy_backward(
+    x: Any, top: Any, total: Any, index: Any, factor: Any, picked: Any, spread: Any, class_weight: Any
+) -> Any:
+    """``softmax(x) * factor``, less ``picked`` at the class, and ``spread * class_weight``."""
+    dx = empty(x.shape, x.dtype)
+    if x.ndim > 2:
+        lanes = _lanes(x)
+        shares = [np.broadcast_to(array, index.shape).astype(x.dtype) for array in (factor, picked)]
+        planes = [_planes(array, lanes) for array in (top, total, _numbers(index), *shares)]
+        launch_planes("cross_entropy_backward", lanes, x.reshape(lanes), *planes, dx.reshape(lanes))
+        return dx
+    top, total = _vector(top, x), _vector(total, x)
+    vectors = [_vector(vector, x) for vector in (factor, picked, spread, class_weight)]
+    launch(
+        loop("loops.sequences.lookup_loops", "cross_entropy_backward"),
+        len(x),
+        _least(x),
+        x,
+        top,
+        total,
+        _numbers(index),
+        *vectors,
+        dx,
+    )
+    return dx
+
+
+def _dense(x: Any) -> bool:
+    return bool(x.dtype.char in "fd" and x.flags.c_contiguous and x.flags.aligned)
+
+
+def _is_dense(values: Any, dtype: Any) -> bool:
+    return type(values) is np.ndarray and values.dtype is dtype and values.ndim > 0 and values.flags.c_contiguous
+
+
+def _numbers(index: Any) -> Any:
+    flat = shaped(index, (index.size,))
+    return flat if _is_dense(flat, int64) else np.ascontiguousarray(flat, np.int64)
+
+
+_no_numbers = cache(partial(np.empty, 0))  # of a dtype
+
+
+def _vector(values: Any, x: Any) -> Any:
+    if values is None:
+        return _no_numbers(x.dtype)
+    return values if _is_dense(values, x.dtype) else np.ascontiguousarray(values, x.dtype)
+
+
+def _least(rows: Any) -> int:
+    return USEFUL // (rows.shape[1] or 1) or 1

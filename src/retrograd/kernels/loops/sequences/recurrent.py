@@ -1,0 +1,87 @@
+"""Recurrent layers by compiled loops that go through all steps, shared among threads by rows of the batch.
+
+The references, of the same signatures, stand in ops/nn/recurrent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import SEVERAL, USEFUL, WORTH_SHARING, loop, multiplies
+from ...runtime.cores import count
+from ...runtime.result_arrays import empty
+from ...runtime.threads import launch, launch_products
+from ...tiles.vector_width import width
+from ..layout.copies import LARGE, copied
+
+BLOCK = 8  # rows of the batch that are at least worked off together
+
+
+def takes(gates: Any) -> bool:
+    """Whether the loops are to be used: for enough gates, of float32 or float64 in NumPy's memory."""
+    return type(gates) is np.ndarray and gates.dtype.char in "fd" and gates.size >= SEVERAL and multiplies()
+
+
+def lstm(gates: Any, h: Any, w_hh: Any, bias: Any, cells: Any, out: Any) -> None:
+    """Fill the later cells and the outputs, and make of the inputs' part of the gates' arguments the gates."""
+    _run("lstm", gates, _dense(h), _packed(w_hh, True), _vector(bias, gates), cells, out)
+
+
+def lstm_backward(dout: Any, dh: Any, dc: Any, gates: Any, cells: Any, w_hh: Any, da: Any) -> None:
+    """Fill the gradient of the gates' arguments, and make of those of the last states those of the first."""
+    _run("lstm_backward", _dense(dout), dh, dc, gates, cells, _packed(w_hh, False), da)
+
+
+def gru(gates: Any, h: Any, w_hh: Any, b_ih: Any, b_hh: Any, recurrent_n: Any, out: Any) -> None:
+    """Fill ``W_hn h + b_hn`` and the outputs, and make of the inputs' part of the gates' arguments the gates."""
+    biases = _vector(b_ih, gates), _vector(b_hh, gates)
+    _run("gru", gates, _dense(h), _packed(w_hh, True), *biases, recurrent_n, out)
+
+
+def gru_backward(
+    dout: Any, dh: Any, h: Any, gates: Any, recurrent_n: Any, out: Any, w_hh: Any, dx_gates: Any, dh_gates: Any
+) -> None:
+    """Fill the gradients of both parts of the gates' arguments, and make of the last state's that of the first."""
+    arrays = _dense(dout), dh, _dense(h), gates, recurrent_n, _dense(out), _packed(w_hh, False), dx_gates, dh_gates
+    _run("gru_backward", *arrays)
+
+
+def rnn(out: Any, h: Any, w_hh: Any, bias: Any, relu: bool) -> None:
+    """Make of the inputs' part of the steps' arguments the outputs."""
+    _run("rnn", out, _dense(h), _packed(w_hh, True), _vector(bias, out), relu)
+
+
+def rnn_backward(dout: Any, dh: Any, out: Any, w_hh: Any, relu: bool, da: Any) -> None:
+    """Fill the gradient of the steps' arguments, and make of that of the last state that of the first."""
+    _run("rnn_backward", _dense(dout), dh, _dense(out), _packed(w_hh, False), relu, da)
+
+
+def _dense(x: Any) -> Any:
+    if x.flags.carray:
+        return x
+    return copied(x) if x.size >= LARGE else np.require(x, requirements=("C", "A"))
+
+
+def _vector(bias: Any, gates: Any) -> Any:
+    return np.zeros(gates.shape[2], gates.dtype) if bias is None else _dense(bias)
+
+
+def _packed(matrix: Any, turned: bool) -> Any:
+    """The matrix, or the turned one, as ``tiles.multiply`` takes it: from an address where whole vectors begin."""
+    (depth, columns), size = matrix.shape[::-1] if turned else matrix.shape, matrix.itemsize
+    lanes = width() // size
+    vectors = -(-columns // lanes)
+    memory = empty(((depth * vectors + 1) * lanes,), matrix.dtype)
+    parts, each = (vectors, depth * lanes) if turned else (depth, columns)
+    args = _dense(matrix), turned, depth, columns, memory
+    launch(loop("tiles.packed_products", "pack"), parts, max(1, WORTH_SHARING // each), *args)
+    return memory[-memory.ctypes.data % width() // size :][: depth * vectors * lanes]
+
+
+def _run(name: str, *args: Any) -> None:
+    steps, batch, size = args[0].shape
+    blocks = -(-batch // BLOCK)
+    least = max(-(-blocks // count()), USEFUL // (steps * BLOCK * size))
+    launch_products(loop("loops.sequences.recurrent_loops", name), blocks, least, *args)

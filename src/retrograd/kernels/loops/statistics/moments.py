@@ -1,0 +1,40 @@
+"""Sums of squares, of numbers or of their distances from the mean, by the loop in ``moment_loops.py``.
+
+The references stand in ops/reduce/norms.py and variance.py. Sums run in double precision and are rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ... import SEVERAL, USEFUL, compiled, loop
+from ...runtime.threads import launch
+
+BLOCK = 1 << 14  # elements that are summed by themselves where a whole array is
+
+
+def squares(x: Any, dim: tuple[int, ...] | None, keepdim: bool, centred: bool) -> Any:
+    """``sum(x^2)``, or ``sum((x - mean)^2)``, of a whole array or along its last dimension; None for the reference."""
+    least = SEVERAL if centred else USEFUL  # the sum of squares is one product
+    if type(x) is not ndarray or x.size < least or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+        return None
+    whole = dim is None or len(dim) == x.ndim
+    length = BLOCK if whole else x.shape[-1]
+    if not whole and (dim != (x.ndim - 1,) or length < SEVERAL and x.size >= USEFUL) or compiled() is None:
+        return None
+    rows = -(-x.size // length)
+    means, sums = np.empty(rows), np.empty(rows)
+    least = max(1, USEFUL // length)
+    launch(loop("loops.statistics.moment_loops", "moments"), rows, least, x.reshape(-1), length, centred, means, sums)
+    if whole:
+        total = sums.sum() if rows > 1 else sums[0]
+        if centred and rows > 1:
+            counts = np.full(len(sums), float(length))
+            counts[-1] = x.size - length * (len(sums) - 1)
+            total += (counts * np.square(means - np.average(means, weights=counts))).sum()
+        out = np.array(total, x.dtype)
+        return out.reshape((1,) * x.ndim) if keepdim else out
+    return sums.astype(x.dtype).reshape(x.shape[:-1] + ((1,) if keepdim else ()))

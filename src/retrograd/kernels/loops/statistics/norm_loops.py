@@ -1,0 +1,217 @@
+"""The compiled loops of normalization: over rows, over groups of channels, and over the batch, in single precision.
+
+Sums run in double precision, so squares do not overflow; where 1 / a standard deviation is ``_SMALL``, differences do.
+"""
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...build.object_files import njit
+from ...runtime.thread_protocol import shared
+from ..elements.basic_loops import _dot, _dot_centred, _sum, _sum_of_squares
+from .norms import BLOCK
+
+f = np.float32
+_SMALL = 1e-30
+
+
+@njit(inline="always")
+def _standardize(x, m, r, out):
+    """``(x - m) * r``."""
+    if r > _SMALL:
+        m32, r32 = f(m), f(r)
+        for j in range(len(x)):
+            out[j] = (x[j] - m32) * r32
+    else:
+        for j in range(len(x)):
+            out[j] = (x[j] - m) * r
+
+
+# Rows (R, W), with a weight for each column
+
+
+@shared("contract")
+def layer_norm(x, w, b, eps, centred, out, mean, rstd, start, stop):
+    for row in range(start, stop):
+        m = _sum(x[row]) / x.shape[1] if centred else 0.0
+        r = 1.0 / np.sqrt(_sum_of_squares(x[row], m) / x.shape[1] + eps)
+        mean[row, 0] = m
+        rstd[row, 0] = r
+        y = out[row]
+        _standardize(x[row], m, r, y)
+        for j in range(len(y)):
+            y[j] = y[j] * w[j] + b[j]
+
+
+@shared("contract")
+def layer_norm_backward(dy, x, w, mean, rstd, centred, dx, dw, db, start, stop):
+    """Blocks of rows; fills the blocks' rows of dw and db, in double precision."""
+    width = x.shape[1]
+    xhat = np.empty(width, np.float32)
+    u = np.empty(width, np.float32)
+    for block in range(start, stop):
+        dw_block, db_block = dw[block], db[block]
+        dw_block[:] = 0
+        db_block[:] = 0
+        for row in range(block * BLOCK, min((block + 1) * BLOCK, len(x))):
+            g, r = dy[row], rstd[row, 0]
+            _standardize(x[row], np.float64(mean[row, 0]), np.float64(r), xhat)
+            for j in range(width):
+                u[j] = g[j] * w[j]
+                dw_block[j] += g[j] * xhat[j]
+                db_block[j] += g[j]
+            along = f(_dot(u, xhat) / width)
+            level = f(_sum(u) / width) if centred else f(0.0)
+            d = dx[row]
+            for j in range(width):
+                d[j] = r * (u[j] - level - xhat[j] * along)
+
+
+@shared("contract")
+def layer_norm_second(gx, gw, gb, dy, x, w, mean, rstd, centred, by_dy, by_x, by_w, start, stop):
+    """The rule of ``layer_norm_backward``, for the cotangents of dx, dw and db; by_w is filled as dw is there."""
+    width = x.shape[1]
+    xhat, u, h = np.empty((3, width), np.float32)
+    for block in range(start, stop):
+        by_w_block = by_w[block]
+        by_w_block[:] = 0
+        for row in range(block * BLOCK, min((block + 1) * BLOCK, len(x))):
+            g, gx_row, r = dy[row], gx[row], f(rstd[row, 0])
+            _standardize(x[row], np.float64(mean[row, 0]), np.float64(rstd[row, 0]), xhat)
+            for j in range(width):
+                u[j] = g[j] * w[j]
+            along, gx_along = f(_dot(u, xhat) / width), f(_dot(gx_row, xhat) / width)
+            level = f(_sum(u) / width) if centred else f(0.0)
+            gx_level = f(_sum(gx_row) / width) if centred else f(0.0)
+            y = by_dy[row]
+            for j in range(width):
+                by_u = r * (gx_row[j] - gx_level - xhat[j] * gx_along)
+                y[j] = by_u * w[j] + gw[j] * xhat[j] + gb[j]
+                by_w_block[j] += by_u * g[j]
+                h[j] = gw[j] * g[j] - r * (gx_row[j] * along + u[j] * gx_along)
+                u[j] = u[j] - level - xhat[j] * along
+            slope = f(_dot(h, xhat) / width) + r * f(_dot(gx_row, u) / width)
+            h_level = f(_sum(h) / width) if centred else f(0.0)
+            d = by_x[row]
+            for j in range(width):
+                d[j] = r * (h[j] - h_level - xhat[j] * slope)
+
+
+# Groups of channels (N * G, C, M), with a weight for each channel (G, C)
+
+
+@shared("contract")
+def group_norm(x, w, b, eps, out, mean, rstd, start, stop):
+    count = x.shape[1] * x.shape[2]
+    for row in range(start, stop):
+        flat = x[row].reshape(count)
+        m = _sum(flat) / count
+        r = 1.0 / np.sqrt(_sum_of_squares(flat, m) / count + eps)
+        mean[row] = m
+        rstd[row] = r
+        weights, biases = w[row % len(w)], b[row % len(w)]
+        for c in range(x.shape[1]):
+            y, factor, shift = out[row, c], weights[c], biases[c]
+            _standardize(x[row, c], m, r, y)
+            for j in range(len(y)):
+                y[j] = y[j] * factor + shift
+
+
+@shared("contract")
+def group_norm_backward(dy, x, w, mean, rstd, dx, dw, db, start, stop):
+    """Fills ``(N * G, C)`` of dw and db, each row's own, in double precision."""
+    channels, count = x.shape[1], x.shape[1] * x.shape[2]
+    xhat = np.empty((channels, x.shape[2]), np.float32)
+    for row in range(start, stop):
+        weights, r = w[row % len(w)], rstd[row]
+        level, along = 0.0, 0.0
+        for c in range(channels):
+            _standardize(x[row, c], np.float64(mean[row]), np.float64(r), xhat[c])
+            db[row, c] = _sum(dy[row, c])
+            dw[row, c] = _dot(dy[row, c], xhat[c])
+            level += weights[c] * db[row, c]
+            along += weights[c] * dw[row, c]
+        level32, along32 = f(level / count), f(along / count)
+        for c in range(channels):
+            d, g, h, factor = dx[row, c], dy[row, c], xhat[c], weights[c]
+            for j in range(len(d)):
+                d[j] = r * (g[j] * factor - level32 - h[j] * along32)
+
+
+# Channels (N, C, M)
+
+
+@shared("contract")
+def channel_sums(x, out, start, stop):
+    for c in range(start, stop):
+        total = 0.0
+        for n in range(len(x)):
+            total += _sum(x[n, c])
+        out[c] = total
+
+
+@shared("contract")
+def channel_moments(x, mean, squares, running_mean, running_var, momentum, start, stop):
+    """Running statistics, where there are any, go a step towards the mean and the unbiased variance."""
+    count = x.shape[0] * x.shape[2]
+    if len(running_mean) > 0:  # apart from the sum, with which it would be rounded once: to the operators' last bit
+        for c in range(start, stop):
+            running_mean[c] *= f(1.0 - momentum)
+            running_var[c] *= f(1.0 - momentum)
+    for c in range(start, stop):
+        total = 0.0
+        for n in range(len(x)):
+            total += _sum(x[n, c])
+        m = total / count
+        total = 0.0
+        for n in range(len(x)):
+            total += _sum_of_squares(x[n, c], m)
+        mean[c] = m
+        squares[c] = total
+        if len(running_mean) > 0:
+            running_mean[c] += f(momentum * m)
+            running_var[c] += f(momentum * (total / (count - 1)))
+
+
+@shared("contract")
+def channel_norm(x, moments, squares, eps, w, b, out, mean, rstd, start, stop):
+    for c in range(start, stop):
+        r = 1.0 / np.sqrt(squares[c] / (x.shape[0] * x.shape[2]) + eps)
+        scale = r * w[c]
+        mean[c], rstd[c] = moments[c], r
+        m, s, shift = f(moments[c]), f(scale), f(b[c])
+        for n in range(len(x)):
+            y, z = out[n, c], x[n, c]
+            if abs(scale) > _SMALL:
+                for j in range(len(y)):
+                    y[j] = (z[j] - m) * s + shift
+            else:
+                for j in range(len(y)):
+                    y[j] = (z[j] - moments[c]) * scale + shift
+
+
+@shared("contract")
+def channel_norm_backward(dy, x, mean, rstd, w, dx, dw, db, start, stop):
+    count = x.shape[0] * x.shape[2]
+    for c in range(start, stop):
+        m, r = mean[c], rstd[c]
+        of_dy = 0.0
+        for n in range(len(x)):
+            of_dy += _sum(dy[n, c])
+        of_products = 0.0
+        for n in range(len(x)):  # of deviations, so that the rounding of m does not count
+            of_products += _dot_centred(dy[n, c], of_dy / count, x[n, c], np.float64(m))
+        dw[c] = of_products * r
+        db[c] = of_dy
+        factor, level, along = f(w[c] * r), f(of_dy / count), f(dw[c] / count * r)
+        slope = dw[c] / count * r
+        for n in range(len(x)):
+            d, g, z = dx[n, c], dy[n, c], x[n, c]
+            if r > _SMALL:
+                for j in range(len(d)):
+                    d[j] = factor * (g[j] - level - (z[j] - m) * along)
+            else:
+                for j in range(len(d)):
+                    d[j] = factor * (g[j] - level - (np.float64(z[j]) - m) * slope)

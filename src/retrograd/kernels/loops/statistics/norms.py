@@ -1,0 +1,174 @@
+"""Normalization by compiled loops: of rows, of groups of channels, and of channels over the batch.
+
+The reference, for all of them, stands in ops/nn/normalization/fused.py. Per kind there are two functions: of x, weight,
+bias and eps, the result with mean and 1 / sqrt(var + eps); and the gradients of x, weight and bias.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ... import WORTH_SHARING, loop, shaped, shortest
+from ...runtime.result_arrays import empty
+from ...runtime.threads import launch
+
+BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
+SHORTEST = 16  # elements of one channel of one image from which the loops, which go along them, are fast
+FEW = 1 << 13  # elements of a batch below which the calls of NumPy cost more than slow loops
+
+
+def _or(value: Any, number: float, *shape: int) -> Any:
+    """A weight or bias, or the one that changes nothing, in a shape."""
+    return _constant(number, shape) if value is None else np.ascontiguousarray(shaped(value, shape))
+
+
+@lru_cache(maxsize=64)
+def _constant(number: float, shape: tuple[int, ...]) -> Any:
+    array = np.full(shape, number, np.float32)
+    array.flags.writeable = False
+    return array
+
+
+class Rows:
+    """Over the last axes, with a weight for each place along them."""
+
+    def __init__(self, axes: int, centred: bool) -> None:
+        self.axes = axes
+        self.centred = centred
+
+    def normalize(self, x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
+        kept, width = x.shape[: -self.axes], prod(x.shape[-self.axes :])
+        rows, shape = (prod(kept), width), kept + (1,) * self.axes
+        out, mean, rstd = empty(x.shape, np.float32), empty(shape, np.float32), empty(shape, np.float32)
+        found = shaped(out, rows), shaped(mean, (rows[0], 1)), shaped(rstd, (rows[0], 1))
+        given = shaped(x, rows), _or(w, 1, width), _or(b, 0, width), float(eps), self.centred
+        launch(loop("loops.statistics.norm_loops", "layer_norm"), rows[0], shortest(width), *given, *found)
+        return out, mean if self.centred else None, rstd
+
+    def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
+        shape = x.shape[-self.axes :]
+        width = prod(shape)
+        rows = rstd.size, width
+        rstd = shaped(rstd, (rows[0], 1))
+        mean = shaped(mean, (rows[0], 1)) if self.centred else _constant(0, (rows[0], 1))
+        dx = empty(x.shape, np.float32)
+        blocks = -(-rows[0] // BLOCK)
+        sums = empty((2, blocks, width), float)
+        given = shaped(dy, rows), shaped(x, rows), _or(w, 1, width), mean, rstd, self.centred
+        least = max(1, shortest(width) // BLOCK)
+        launch(
+            loop("loops.statistics.norm_loops", "layer_norm_backward"), blocks, least, *given, shaped(dx, rows), *sums
+        )
+        dw, db = (sums[:, 0] if blocks == 1 else np.add.reduce(sums, 1)).astype(np.float32)
+        return dx, shaped(dw, shape), shaped(db, shape)
+
+    def normalize_second(
+        self, g: tuple[Any, Any, Any], dy: Any, x: Any, w: Any, mean: Any, rstd: Any
+    ) -> tuple[Any, Any, Any]:
+        """The gradients of dy, x and the weight from the cotangents of what ``normalize_backward`` gives."""
+        width = prod(x.shape[x.ndim - self.axes :])
+        gx, gw, gb = g
+        flat, rstd = x.reshape(-1, width), rstd.reshape(-1, 1)
+        mean = mean.reshape(-1, 1) if self.centred else _constant(0, rstd.shape)
+        by_dy, by_x = empty(flat.shape, np.float32), empty(flat.shape, np.float32)
+        by_w = empty((-(-len(flat) // BLOCK), width), float)
+        given = _or(gx, 0, *flat.shape), _or(gw, 0, width), _or(gb, 0, width), _or(dy, 0, *flat.shape), flat
+        args = *given, _or(w, 1, width), mean, rstd, self.centred, by_dy, by_x, by_w
+        launch(
+            loop("loops.statistics.norm_loops", "layer_norm_second"), len(by_w), max(1, shortest(width) // BLOCK), *args
+        )
+        shape = x.shape[x.ndim - self.axes :]
+        return by_dy.reshape(x.shape), by_x.reshape(x.shape), by_w.sum(axis=0).astype(np.float32).reshape(shape)
+
+
+class Groups:
+    """Over channels and places of each group of each example, with a weight for each channel."""
+
+    def __init__(self, groups: int, statistics: tuple[int, ...]) -> None:
+        self.groups = groups
+        self.statistics = statistics  # the shape of mean and 1 / sqrt(var + eps)
+
+    def _laid_out(self, x: Any) -> Any:
+        return x.reshape(len(x) * self.groups, x.shape[1] // self.groups, prod(x.shape[2:]))
+
+    def normalize(self, x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
+        rows = self._laid_out(x)
+        shape = self.groups, rows.shape[1]
+        out, (mean, rstd) = empty(rows.shape, np.float32), empty((2, len(rows)), np.float32)
+        args = rows, _or(w, 1, *shape), _or(b, 0, *shape), float(eps), out, mean, rstd
+        launch(
+            loop("loops.statistics.norm_loops", "group_norm"), len(rows), max(1, WORTH_SHARING // rows[0].size), *args
+        )
+        return out.reshape(x.shape), mean.reshape(self.statistics), rstd.reshape(self.statistics)
+
+    def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
+        rows, channels = self._laid_out(x), x.shape[1]
+        dx = empty(rows.shape, np.float32)
+        sums = empty((2, *rows.shape[:2]), float)
+        args = self._laid_out(dy), rows, _or(w, 1, self.groups, rows.shape[1]), mean.reshape(-1), rstd.reshape(-1)
+        least = max(1, WORTH_SHARING // rows[0].size)
+        launch(loop("loops.statistics.norm_loops", "group_norm_backward"), len(rows), least, *args, dx, *sums)
+        dw, db = sums.reshape(2, len(x), channels).sum(axis=1).astype(np.float32)
+        return dx.reshape(x.shape), dw, db
+
+
+class Channels:
+    """Over the batch and the places of each channel, with a weight for each channel."""
+
+    def normalize(self, x: Any, w: Any, b: Any, eps: float, moments: Any = None) -> tuple[Any, Any, Any]:
+        channels, out = x.shape[1], empty(x.shape, x.dtype)
+        mean, rstd = np.empty(channels, np.float32), np.empty(channels, np.float32)
+        weights = _or(w, 1, channels), _or(b, 0, channels)
+        _over_channels(
+            "channel_norm", x, *(moments or channel_moments(x)), float(eps), *weights, _planes(out), mean, rstd
+        )
+        shape = (1, channels) + (1,) * (x.ndim - 2)
+        return out, mean.reshape(shape), rstd.reshape(shape)
+
+    def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
+        channels, dx = x.shape[1], empty(x.shape, x.dtype)
+        dw, db = np.empty(channels), np.empty(channels)
+        args = mean.reshape(-1), rstd.reshape(-1), _or(w, 1, channels), _planes(dx), dw, db
+        _over_channels("channel_norm_backward", dy, _planes(x), *args)
+        return dx, dw.astype(np.float32), db.astype(np.float32)
+
+
+CHANNELS = Channels()
+
+
+def along_channels(x: Any) -> bool:
+    """Whether the loops over channels are faster than NumPy for an array (N, C, ...)."""
+    return x.size < FEW or prod(x.shape[2:]) >= SHORTEST
+
+
+def channel_moments(x: Any, running: tuple[Any, Any] | None = None, momentum: float = 0.0) -> tuple[Any, Any]:
+    """Per channel the mean and the sum of squared deviations from it, in double precision.
+
+    ``running`` mean and variance, of float32, become ``(1 - momentum) * running + momentum * statistic`` meanwhile,
+    with the unbiased variance.
+    """
+    mean, squares = np.empty(x.shape[1]), np.empty(x.shape[1])
+    none = _constant(0, (0,))
+    _over_channels("channel_moments", x, mean, squares, *(running or (none, none)), float(momentum))
+    return mean, squares
+
+
+def channel_sums(x: Any) -> Any:
+    """The sum over all but the channels."""
+    out = np.empty(x.shape[1], x.dtype)
+    _over_channels("channel_sums", x, out)
+    return out
+
+
+def _planes(x: Any) -> Any:
+    shape = x.shape
+    return x if len(shape) == 3 else x.reshape(*shape[:2], prod(shape[2:]))
+
+
+def _over_channels(name: str, x: Any, *args: Any) -> None:
+    least = max(1, WORTH_SHARING * x.shape[1] // x.size)
+    launch(loop("loops.statistics.norm_loops", name), x.shape[1], least, _planes(x), *args)

@@ -1,0 +1,102 @@
+"""Scans along a dimension, by the loops in ``scan_loops.py``; the references stand in ops/reduce/scans.py.
+
+What is carried on is in double precision, and rounded for each result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ....core.opaque_calls import whole
+from ... import SEVERAL, USEFUL, compiled, loop
+from ...runtime.result_arrays import empty
+from ...runtime.threads import launch
+
+LEAST = 1 << 10  # elements from which a loop pays
+LEADING = 64  # elements of a lane among which a new one's place is sought one by one
+
+
+def _takes(kinds: str, *arrays: Any, least: int = LEAST) -> bool:
+    x = arrays[0]
+    if type(x) is not ndarray or x.size < least or x.dtype.char not in kinds:
+        return False
+    for y in arrays[1:]:
+        if type(y) is not ndarray or y.shape != x.shape or y.dtype is not x.dtype:
+            return False
+    return compiled() is not None
+
+
+def _launch(name: str, out: Any, dim: int, arrays: tuple[Any, ...], *more: Any) -> Any:
+    x = arrays[0]
+    length, after = x.shape[dim], prod(x.shape[dim + 1 :])
+    flat = [np.ascontiguousarray(each).reshape(-1) for each in (*arrays, out)]
+    lanes, least = x.size // length, max(1, USEFUL // length)
+    launch(loop("loops.statistics.scan_loops", name), lanes, least, *flat, length, after, *more)
+    return out
+
+
+def scanning(name: str, kinds: str = "fd") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compile a scan of arrays of one shape along ``dim``, from the last element on if ``backward``.
+
+    Of two arrays the first has the factors, of which the one between two elements stands with the later of them.
+    """
+
+    def enter(reference: Callable[..., Any]) -> Callable[..., Any]:
+        @whole
+        @wraps(reference)
+        def run(*arrays: Any, dim: int, backward: bool = False) -> Any:
+            if not _takes(kinds, *arrays):
+                return reference(*arrays, dim=dim, backward=backward)
+            x, y = arrays[0], arrays[-1]
+            zero = 0 if y.dtype.kind == "i" else np.float64(0)
+            lag = int(backward and len(arrays) == 2)
+            return _launch(name, empty(y.shape, y.dtype), dim, (x, y), zero, backward, lag)
+
+        return run
+
+    return enter
+
+
+def of_others(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile the products of all other elements along ``dim``."""
+
+    @whole
+    @wraps(reference)
+    def run(x: Any, dim: int) -> Any:
+        return (
+            _launch("products_of_others", empty(x.shape, x.dtype), dim, (x,)) if _takes("fd", x) else reference(x, dim)
+        )
+
+    return run
+
+
+def foremost(x: Any, dim: int, largest: bool) -> Any:
+    """``x.argmax(dim)``, or ``x.argmin(dim)``, but along the last dimension; None for the reference."""
+    if dim == x.ndim - 1 or not _takes("fdbhilBH", x):
+        return None
+    out = np.empty(x.shape[:dim] + x.shape[dim + 1 :], np.int64)
+    return _launch("foremost", out, dim, (x,), largest)
+
+
+def latest(x: Any, dim: int, largest: bool) -> Any:
+    """Up to each place along the dimension that of the largest or smallest element, or None for the reference."""
+    if not _takes("fdbhilBH", x):
+        return None
+    return _launch("extremes", np.empty(x.shape, np.int64), dim, (x,), largest)
+
+
+def leading(x: Any, dim: int, count: int, largest: bool) -> Any:
+    """The places of the first elements along the dimension, sorted stably, NaN as the largest; None for the reference.
+
+    A lane in random order moves ``count^2 / 4`` elements for each time that its length doubles.
+    """
+    if not 0 < count <= LEADING or not _takes("fdbhilBH", x, least=SEVERAL) or count * count > 2 * x.shape[dim]:
+        return None
+    out = np.empty((*x.shape[:dim], count, *x.shape[dim + 1 :]), np.int64)
+    return _launch("leading", out, dim, (x,), count, largest)

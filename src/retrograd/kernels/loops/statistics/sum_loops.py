@@ -1,0 +1,40 @@
+"""The compiled loops of sums and products."""
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+from ...build.object_files import njit
+from ...runtime.thread_protocol import shared
+from ..elements.basic_loops import _sum
+
+_BLOCK = 256  # elements that are added up in any order
+
+
+@shared()
+def sums(x, length, out, start, stop):
+    """Of the parts of so many elements of each row, the last of which may be shorter."""
+    parts = out.shape[1]
+    for at in range(start, stop):
+        row, first = at // parts, at % parts * length
+        part = x[row, first : min(x.shape[1], first + length)]
+        total = 0.0
+        for begin in range(0, part.size, _BLOCK):
+            total += _sum(part[begin : begin + _BLOCK])
+        out[row, at % parts] = total
+
+
+@njit(fastmath={"reassoc"}, error_model="numpy")
+def _product(row):
+    total = 1.0
+    for j in range(row.size):
+        total *= row[j]
+    return total
+
+
+@shared()
+def products(x, length, out, start, stop):
+    """The same of products."""
+    parts = out.shape[1]
+    for at in range(start, stop):
+        row, first = at // parts, at % parts * length
+        out[row, at % parts] = _product(x[row, first : min(x.shape[1], first + length)])

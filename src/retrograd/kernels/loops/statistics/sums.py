@@ -1,0 +1,65 @@
+"""Sums and products of large arrays over all dimensions, or the last ones and others, by the loop in ``sum_loops.py``.
+
+The references are NumPy's. They run in double precision, by parts that do not depend on the number of threads, and
+are rounded once.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ....core.arrays.summation import LARGE, accurate_sum
+from ... import WORTH_SHARING, compiled, loop
+from ...runtime.threads import launch
+from ..elements.ufuncs import reduced
+
+PART = 1 << 14  # elements of a row that are summed by themselves
+SHORT = 64  # elements of a row up to which others sum as fast
+
+
+def summed(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
+    """``x.sum(dim, keepdims=keepdim)`` of float32, float64 or int64, or None for the reference."""
+    if x.dtype == np.int64:
+        return reduced(np.add, x, dim, keepdim)
+    if type(x) is not ndarray or x.size < LARGE or x.dtype.char not in "fd":
+        return None
+    gone = set(range(x.ndim) if dim is None else dim)
+    kept = next((axis + 1 for axis in reversed(range(x.ndim)) if axis not in gone), 0)
+    length = prod(x.shape[kept:])  # of what is summed in one go
+    parts = _parts("sums", x, length)
+    if parts is None:
+        return None
+    total = (parts.sum(1) if parts.shape[1] > 1 else parts).reshape(x.shape[:kept])
+    others = tuple([axis for axis in range(kept) if axis in gone])
+    if others:
+        total = accurate_sum(total, others)
+    shape = [1 if axis in gone else n for axis, n in enumerate(x.shape) if keepdim or axis not in gone]
+    return total.astype(x.dtype).reshape(shape)
+
+
+def multiplied(x: Any, dim: int | None, keepdim: bool) -> Any:
+    """``x.prod(dim, keepdims=keepdim)``, likewise; along other dimensions than the last in the numbers' own dtype."""
+    if type(x) is not ndarray or x.size < LARGE or x.dtype.char not in "fd" and x.dtype != np.int64:
+        return None
+    if x.dtype.kind == "i" or dim not in (None, x.ndim - 1):
+        return reduced(np.multiply, x, dim, keepdim)
+    parts = _parts("products", x, x.size if dim is None else x.shape[-1])
+    if parts is None:
+        return None
+    rest = (1,) * (x.ndim if dim is None else 1) if keepdim else ()
+    return parts.prod(1).astype(x.dtype).reshape((() if dim is None else x.shape[:-1]) + rest)
+
+
+def _parts(name: str, x: Any, length: int) -> Any:
+    """What a loop makes of the parts of rows of that length, in double precision; None for the reference."""
+    if length <= SHORT or not x.flags.c_contiguous or not x.flags.aligned or compiled() is None:
+        return None
+    size = min(length, PART)
+    parts = np.empty((x.size // length, -(-length // size)))
+    least = max(1, WORTH_SHARING // size)
+    launch(loop("loops.statistics.sum_loops", name), parts.size, least, x.reshape(-1, length), size, parts)
+    return parts

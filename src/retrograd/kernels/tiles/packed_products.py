@@ -1,0 +1,337 @@
+"""Products of what is packed: matrices that lie in the cache, or are multiplied again and again.
+
+A packed matrix consists of panels, which hold as many columns as two or three vector registers, in the order in which
+tiles (``tiles.py``) read them.
+"""
+# mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined, var-annotated"
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ..build.object_files import routine
+from ..loops.elements.basic_loops import _compiled
+from ..runtime.thread_protocol import shared
+from .tiles import BYTES, HALF, MOST, ROWS, WORD, address_of, first_lanes, masked_load, size_of, strip
+
+_DEPTH = 1536  # bytes of a column of a panel that are multiplied at once
+_TOGETHER = 64  # rows of the result for which a panel is read again and again
+_ABREAST = 2  # panels that are packed into the frame of a function
+
+
+@_compiled()
+def _panel(number, vectors):
+    """Where the panel of a vector begins, and how many vectors it has: three, but for the last ones of two."""
+    wide = vectors - (4 if vectors % MOST == 1 and vectors > 1 else vectors % MOST)
+    if number < wide:
+        return number - number % MOST, MOST
+    first = number - (number - wide) % 2
+    return first, min(2, vectors - first)
+
+
+@intrinsic
+def _turn(typing_context, lines, step, out, out_step, number):
+    """Write as many rows of a vector, so many bytes apart, as columns."""
+
+    def generate(context, builder, signature, arguments):
+        lines, step, out, out_step, _ = arguments
+        real, size = context.get_value_type(number), number.bitwidth // 8
+        lanes = BYTES // size
+        vector = ir.VectorType(real, lanes)
+
+        def place(address, distance, row):
+            return builder.inttoptr(builder.add(address, builder.mul(distance, WORD(row))), vector.as_pointer())
+
+        rows = [builder.load(place(lines, step, row), align=size) for row in range(lanes)]
+        half = 1
+        while half < lanes:  # in squares of twice this side, the second and the third quarter change places
+            for low in [row for row in range(lanes) if not row & half]:
+                pair = rows[low], rows[low + half]
+                for side in (0, 1):
+                    picks = [
+                        lane + side * half if not lane & half else lanes + lane - half + side * half
+                        for lane in range(lanes)
+                    ]
+                    mask = ir.Constant(ir.VectorType(HALF, lanes), picks)
+                    rows[low + side * half] = builder.shuffle_vector(*pair, mask)
+            half *= 2
+        for row, values in enumerate(rows):
+            builder.store(values, place(out, out_step, row), align=size)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 4, number), generate
+
+
+def _mover(bytes_of, abreast=1):
+    """``move(count, source, step, out, out_step, apart, number)``: copy so many vectors, or some beside each other.
+
+    These go to places that lie ``apart``.
+    """
+
+    @intrinsic
+    def move(typing_context, count, source, step, out, out_step, apart, number):
+        def generate(context, builder, signature, arguments):
+            count, source, step, out, out_step, apart, _ = arguments
+            size = number.bitwidth // 8
+            wide = bytes_of(size)
+            vector = ir.VectorType(context.get_value_type(number), wide // size).as_pointer()
+            with cgutils.for_range(builder, count) as loop:
+                at, to = [
+                    builder.add(begin, builder.mul(distance, loop.index))
+                    for begin, distance in ((source, step), (out, out_step))
+                ]
+                for number_beside in range(abreast):
+                    here = builder.inttoptr(builder.add(at, WORD(wide * number_beside)), vector)
+                    there = builder.inttoptr(builder.add(to, builder.mul(apart, WORD(number_beside))), vector)
+                    builder.store(builder.load(here, align=size), there, align=size)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 6, number), generate
+
+    return move
+
+
+_move, _move_number = _mover(lambda size: BYTES), _mover(lambda size: size)
+_move_rows, _move_tiles = [_mover(lambda size: ROWS * size, abreast) for abreast in (1, 4)]
+
+
+@intrinsic
+def _fill(typing_context, source, live, out, number):
+    """Write a vector: so many numbers, which are read, and zeros."""
+
+    def generate(context, builder, signature, arguments):
+        source, live, out, _ = arguments
+        size = number.bitwidth // 8
+        lanes = BYTES // size
+        vector = ir.VectorType(context.get_value_type(number), lanes)
+        source, out = [builder.inttoptr(address, vector.as_pointer()) for address in (source, out)]
+        builder.store(masked_load(builder, source, first_lanes(builder, live, lanes), size), out, align=size)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3, number), generate
+
+
+@routine
+def _pack(matrix, step, turned, depth, columns, out, low, high, like):
+    """Write a part of the panels: zeros where there are no columns. Its unit is a vector of columns, or a row."""
+    size = size_of(like)
+    lanes = BYTES // size
+    vectors, whole = (columns + lanes - 1) // lanes, columns // lanes
+    for number in range(low, high):
+        if turned:
+            first, count = _panel(number, vectors)
+            source, across = matrix + number * lanes * step, count * BYTES
+            to, live, k = out + (first * depth + number - first) * BYTES, min(lanes, columns - number * lanes), 0
+            while number < whole and k + lanes <= depth:
+                _turn(source + k * size, step, to + k * across, across, like)
+                k += lanes
+            while k < depth:
+                _fill(source, 0, to + k * across, like)
+                _move_number(live, source + k * size, step, to + k * across, size, 0, like)
+                k += 1
+            continue
+        source, done = matrix + number * step, 0
+        while done < vectors:
+            _, count = _panel(done, vectors)
+            to, there = out + (done * depth + number * count) * BYTES, min(count, whole - done)
+            _move(there, source + done * BYTES, BYTES, to, BYTES, 0, like)
+            if there < count:
+                at = (done + there) * BYTES
+                _fill(source + at, columns - whole * lanes, to + there * BYTES, like)
+            done += count
+
+
+@_compiled()
+def _room(memory):
+    """Where in memory a vector may begin; there is one vector more."""
+    return address_of(memory) + -address_of(memory) % BYTES
+
+
+@_compiled()
+def packed(matrix, turned, depth, columns, factor):
+    """The panels of ``factor`` times a matrix of so many rows and columns, which may be given turned."""
+    lanes = BYTES // matrix.itemsize
+    vectors = (columns + lanes - 1) // lanes
+    memory = np.empty((depth * vectors + 1) * lanes, matrix.dtype)
+    out = memory[-address_of(memory) % BYTES // matrix.itemsize :][: depth * vectors * lanes]
+    units = vectors if turned else depth
+    _pack(address_of(matrix), matrix.strides[0], turned, depth, columns, address_of(out), 0, units, out.dtype.type(0))
+    if factor != 1:
+        for j in range(out.size):
+            out[j] *= factor
+    return out
+
+
+@_compiled()
+def panels_of(matrix, turned, low, high):
+    """The panels of the columns from ``low`` to ``high`` of a matrix, which may be given turned."""
+    size, step = matrix.itemsize, matrix.strides[0]
+    depth, lanes = matrix.shape[1] if turned else len(matrix), BYTES // size
+    vectors = (high - low + lanes - 1) // lanes
+    panels = np.empty((depth * vectors + 1) * lanes, matrix.dtype)
+    at, units = address_of(matrix) + low * (step if turned else size), vectors if turned else depth
+    _pack(at, step, turned, depth, high - low, _room(panels), 0, units, panels.dtype.type(0))
+    return panels
+
+
+@shared()
+def pack(matrix, turned, depth, columns, out, start, stop):
+    """The same into memory that is there, by many threads, which share vectors of columns, or rows."""
+    step, like = matrix.strides[0], out.dtype.type(0)
+    _pack(address_of(matrix), step, turned, depth, columns, _room(out), start, stop, like)
+
+
+@routine
+def _multiply(rows, inner, a, down, along, apart, panels, vectors, depth, low, columns, out, out_step, added):
+    """``multiply`` of matrices at addresses, from row ``low`` of m on; its panels have so many vectors."""
+    lanes = BYTES // size_of(added)
+    number = 0
+    while number * lanes < columns:
+        _, whole = _panel(number, vectors)
+        count = min(whole, (columns - number * lanes + lanes - 1) // lanes)
+        live = min(lanes, columns - (number + count - 1) * lanes)
+        across, to = whole * BYTES, out + number * BYTES
+        panel = panels + number * depth * BYTES + low * across
+        ahead = panel + depth * across
+        strip(rows, a, down, along, apart, panel, across, inner, to, out_step, added, count, live, ahead, number == 0)
+        number += whole
+
+
+@_compiled()
+def multiply(a, panels, depth, columns, out, add):
+    """``out = a @ m``, or plus that, for the first columns of m and as many of its rows as ``a`` has columns.
+
+    ``depth`` is how many rows m has. The rows of ``out`` are unbroken.
+    """
+    (rows, inner), (down, along), added = a.shape, a.strides, out.dtype.type(add)
+    at, panels_at, vectors = address_of(a), address_of(panels), panels.size * out.itemsize // (depth * BYTES)
+    to, step = address_of(out), out.strides[0]
+    _multiply(rows, inner, at, down, along, ROWS * down, panels_at, vectors, depth, 0, columns, to, step, added)
+
+
+@routine
+def _gather(lines, step, depth, rows, out, like):
+    """The columns of some lines as the rows of tiles: of each tile the first number of each row, then the second."""
+    size = size_of(like)
+    wide, i = ROWS * size, 0
+    while i + 4 * ROWS <= rows:
+        _move_tiles(depth, lines + i * size, step, out + i * depth * size, wide, wide * depth, like)
+        i += 4 * ROWS
+    while i + ROWS <= rows:
+        _move_rows(depth, lines + i * size, step, out + i * depth * size, wide, 0, like)
+        i += ROWS
+    if i < rows:
+        for k in range(depth):
+            to = out + i * depth * size + k * wide
+            _move_number(rows - i, lines + k * step + i * size, size, to, size, 0, like)
+
+
+@_compiled()
+def multiply_large(a, turned, panels, out, first, last, low, high, added):
+    """A part of ``out = a @ m + added * out``, where ``a`` may be given turned: so many rows, and columns.
+
+    The inner dimension is gone through in equal pieces of which a panel stays in the cache, for as many rows as do.
+    """
+    size, one = out.itemsize, type(added)(1)
+    depth, columns = a.shape[0] if turned else a.shape[1], high - low
+    vectors = -(-columns * size // BYTES)
+    piece = -(-depth // -(-depth * size // _DEPTH))
+    piece += -piece % 8
+    gathered = np.empty((_TOGETHER + ROWS) * piece if turned else 1, out.dtype)
+    a_at, a_step, panels_at = address_of(a), a.strides[0], _room(panels)
+    step, down, along = out.strides[0], a_step, size
+    if turned:
+        down, along = size, ROWS * size
+    for top in range(first, last, _TOGETHER):
+        rows, to = min(_TOGETHER, last - top), address_of(out) + top * step + low * size
+        for k in range(0, depth, piece):
+            inner, times = min(piece, depth - k), added if k == 0 else one
+            if turned:
+                at, apart = address_of(gathered), inner * ROWS * size  # asked for here, lest Numba lets go of it before
+                _gather(a_at + k * a_step + top * size, a_step, inner, rows, at, added)
+            else:
+                at, apart = a_at + top * down + k * size, ROWS * down
+            _multiply(rows, inner, at, down, along, apart, panels_at, vectors, depth, k, columns, to, step, times)
+
+
+def _memory(size):
+    """``memory()``: the address of so many bytes in the caller's frame, where a vector may begin."""
+
+    @intrinsic
+    def memory(typing_context):
+        def generate(context, builder, signature, arguments):
+            with builder.goto_entry_block():
+                found = builder.alloca(ir.IntType(8), size)
+                found.align = BYTES
+            return builder.ptrtoint(found, WORD)
+
+        return types.int64(), generate
+
+    return memory
+
+
+_panels_memory = _memory(_ABREAST * MOST * BYTES * _DEPTH // 4)
+_lines_memory, _block_memory = _memory((_TOGETHER + ROWS) * _DEPTH), _memory(_TOGETHER * _ABREAST * MOST * BYTES)
+
+
+@routine
+def _turn_all(source, step, rows, columns, out, out_step, like):
+    """Write the rows of a matrix as columns."""
+    size = size_of(like)
+    lanes, i = BYTES // size, 0
+    while i < rows:
+        count, j = min(lanes, rows - i), 0
+        while count == lanes and j + lanes <= columns:
+            _turn(source + i * step + j * size, step, out + j * out_step + i * size, out_step, like)
+            j += lanes
+        while j < columns:
+            _move_number(count, source + i * step + j * size, step, out + j * out_step + i * size, size, 0, like)
+            j += 1
+        i += count
+
+
+@routine
+def packed_product_at(rows, inner, columns, a, a_step, a_turned, b, b_step, b_turned, out, out_step, added):
+    """``tiles.product_at`` of factors that may be given turned, one of which is packed, some panels at a time.
+
+    Which one that is, and into what parts the result is cut, makes no difference to any of its numbers.
+    """
+    size, one = size_of(added), type(added)(1)
+    panels, lines, block = _panels_memory(), _lines_memory(), _block_memory()
+    out_turned = rows < columns if b_turned else columns < rows and a_turned != 0
+    if out_turned:  # the result is reckoned turned: fewer rows are packed, and those of the other factor lie well
+        rows, columns, a, a_step, b, b_step = columns, rows, b, b_step, a, a_step
+        a_turned, b_turned = 1 - b_turned, 1 - a_turned
+    piece = -(-inner // -(-inner * size // _DEPTH))
+    piece += -piece % 8
+    lanes, far = BYTES // size, _ABREAST * MOST * BYTES
+    down, along = (size, ROWS * size) if a_turned else (a_step, size)
+    for low in range(0, columns, far // size):
+        wide = min(far // size, columns - low)
+        vectors = -(-wide // lanes)
+        for k in range(0, inner, piece):
+            depth, times = min(piece, inner - k), added if k == 0 else one
+            if b_turned:
+                _pack(b + low * b_step + k * size, b_step, 1, depth, wide, panels, 0, vectors, added)
+            else:
+                _pack(b + k * b_step + low * size, b_step, 0, depth, wide, panels, 0, depth, added)
+            for top in range(0, rows, _TOGETHER):
+                some = min(_TOGETHER, rows - top)
+                if a_turned:
+                    at, apart = lines, depth * ROWS * size
+                    _gather(a + k * a_step + top * size, a_step, depth, some, lines, added)
+                else:
+                    at, apart = a + top * a_step + k * size, ROWS * a_step
+                to, step = out + top * out_step + low * size, out_step
+                if out_turned:
+                    there, to, step = out + low * out_step + top * size, block, far
+                    if times != 0:
+                        _turn_all(there, out_step, wide, some, block, far, added)
+                    _multiply(some, depth, at, down, along, apart, panels, vectors, depth, 0, wide, to, step, times)
+                    _turn_all(block, far, some, wide, there, out_step, added)
+                else:
+                    _multiply(some, depth, at, down, along, apart, panels, vectors, depth, 0, wide, to, step, times)

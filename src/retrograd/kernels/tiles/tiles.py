@@ -1,0 +1,288 @@
+"""Tiles of vector registers, of which products inside compiled loops consist.
+
+A tile of the result stays in registers while the loop runs over the inner dimension, in its order, with one rounding
+for product and sum: a row's numbers do not depend on the rows beside it. BLAS takes up to twice as long for few rows.
+In single precision denormals are flushed, as by BLAS here.
+"""
+# mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined, var-annotated"
+
+from __future__ import annotations
+
+import platform
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ..build.object_files import routine
+from ..loops.elements.basic_loops import _compiled
+from ..runtime.loop_blas import flush, leave
+from .vector_width import width
+
+MOST = 3  # vectors of a panel
+ROWS = 8 if width() == 64 else 4  # of a tile, which with a row of the panel and one number fills the registers
+BYTES = width()
+_REGISTERS = "w" if platform.machine() in ("aarch64", "arm64") else "v"  # LLVM's letter for those of vectors
+_LINE = 64  # bytes that a cache takes at once
+WORD, HALF = ir.IntType(64), ir.IntType(32)
+
+
+def _declared(builder, name, result, kinds):
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, kinds), name)
+
+
+def _spread(builder, number, lanes):
+    """A vector of one number."""
+    vector = ir.VectorType(number.type, lanes)
+    nothing = ir.Constant(vector, ir.Undefined)
+    first = ir.Constant(ir.VectorType(HALF, lanes), [0] * lanes)
+    return builder.shuffle_vector(builder.insert_element(nothing, number, HALF(0)), nothing, first)
+
+
+def first_lanes(builder, live, lanes):
+    """Which lanes are the first so many."""
+    numbers = ir.Constant(ir.VectorType(WORD, lanes), list(range(lanes)))
+    return builder.icmp_signed("<", numbers, _spread(builder, live, lanes))
+
+
+def masked_load(builder, address, mask, size):
+    """The numbers of a vector that a mask chooses, and zeros."""
+    vector = address.type.pointee
+    zeros = ir.Constant(vector, [0.0] * vector.count)
+    name = f"llvm.masked.load.v{vector.count}f{8 * size}.p0"
+    load = _declared(builder, name, vector, [address.type, HALF, mask.type, vector])
+    return builder.call(load, [address, HALF(size), mask, zeros])
+
+
+def _tile(rows, vectors, whole=True, between=None):
+    """``tile(a, down, along, b, across, depth, out, out_step, add, live, ahead, ahead_step)`` for tiles of a size.
+
+    All are addresses, or numbers of bytes but for the depth; ``add`` is the number 1 where it adds to ``out``, else 0.
+    Where the last vector is not whole, only its first ``live`` numbers are read and written. With ``between``,
+    ``along`` is the size of so many numbers, and b consists of panels.
+
+    Meanwhile lines of the cache are fetched that will be needed: those of eight rows ``ahead_step`` apart, and those in
+    which the tile below this one will be written. These need not be anyone's memory. Two threads that share a core, the
+    other of which may be another program's, share its decoders: there the number of instructions limits, for the sake
+    of which some turns are unrolled.
+    """
+    fetches = rows == ROWS and (whole or vectors == 2)
+
+    @intrinsic
+    def tile(typing_context, a, down, along, b, across, depth, out, out_step, add, live, ahead, ahead_step):
+        def generate(context, builder, signature, arguments):
+            a, down, along, b, across, depth, out, out_step, added, live, ahead, ahead_step = arguments
+            real, size = context.get_value_type(add), add.bitwidth // 8
+            lanes = BYTES // size
+            vector = ir.VectorType(real, lanes)
+            zeros, flags = ir.Constant(vector, [0.0] * lanes), ir.VectorType(ir.IntType(1), lanes)
+            kind = f"v{lanes}f{8 * size}"
+            fma = _declared(builder, f"llvm.fma.{kind}", vector, [vector] * 3)
+            kinds = [vector, vector.as_pointer(), HALF, flags]
+            masked_store = _declared(builder, f"llvm.masked.store.{kind}.p0", ir.VoidType(), kinds)
+            byte = ir.IntType(8).as_pointer()
+            prefetch = _declared(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, HALF, HALF, HALF])
+            mask = None if whole else first_lanes(builder, live, lanes)
+            if between:
+                along, across = WORD(between * size), WORD(vectors * BYTES)
+
+            def place(address, *steps):
+                for step in steps:
+                    address = builder.add(address, step)
+                return builder.inttoptr(address, vector.as_pointer())
+
+            def load(address, part):
+                if whole or part < vectors - 1:
+                    return builder.load(address, align=size)
+                return masked_load(builder, address, mask, size)
+
+            def store(total, address, part):
+                if whole or part < vectors - 1:
+                    builder.store(total, address, align=size)
+                else:
+                    builder.call(masked_store, [total, address, HALF(size), mask])
+
+            def fetch(address, written):
+                where = builder.inttoptr(address, byte)
+                builder.call(prefetch, [where, HALF(written), HALF(3 if written else 2), HALF(1)])
+
+            def opaque(value):
+                """The same, of which LLVM does not know how it was reckoned, lest it keeps all sums of it at hand."""
+                return builder.asm(ir.FunctionType(WORD, [WORD]), "", "=r,0", [value], False)
+
+            def in_turn(values):
+                """The same, before which nothing moves: LLVM would load for all turns first, and spill."""
+                count, kinds = len(values), [vector] * len(values)
+                ties = ",".join([f"={_REGISTERS}"] * count + [str(number) for number in range(count)] + ["~{memory}"])
+                kind = ir.FunctionType(ir.LiteralStructType(kinds), kinds)
+                tied = builder.asm(kind, "", ties, values, True)
+                return [builder.extract_value(tied, number) for number in range(count)]
+
+            def loop_of(turns, unrolled):
+                """A loop, in whose rounds several turns are unrolled; how many turns are left."""
+                together = _LINE // (2 * size) if unrolled else 1  # two rounds read a line of each row
+                count = builder.udiv(turns, WORD(together))
+                with cgutils.for_range(builder, count) as loop:
+                    sums = [builder.load(total) for total in totals]
+                    at, begins = builder.load(addresses[0]), [builder.load(address) for address in addresses[1:]]
+                    if unrolled:
+                        row = builder.add(builder.and_(loop.index, WORD(ROWS - 1)), WORD(ROWS))
+                        below = builder.add(out, builder.mul(row, out_step))
+                        near, far = [builder.load(line) for line in lines]
+                    for number in range(together):
+                        beside = [load(place(at, WORD(BYTES * part)), part) for part in range(vectors)]
+                        for row in range(rows):
+                            address = begins[row // 4]
+                            if row % 4:
+                                address = builder.add(address, downs[row % 4])
+                            factor = builder.load(builder.inttoptr(address, real.as_pointer()))
+                            spread = _spread(builder, factor, lanes)
+                            for part, other in enumerate(beside):
+                                cell = row * vectors + part
+                                sums[cell] = builder.call(fma, [spread, other, sums[cell]])
+                        at, begins = builder.add(at, across), [builder.add(address, along) for address in begins]
+                        if not between or number == together - 1:
+                            at, begins = opaque(at), [opaque(address) for address in begins]
+                        if unrolled:
+                            sums = in_turn(sums)
+                            if number < 4:
+                                fetch(builder.add(near, builder.mul(ahead_step, WORD(number))), 0)
+                                fetch(builder.add(below, WORD(number * _LINE)), 1)
+                    for values, variables in ((sums, totals), ((at, *begins), addresses)):
+                        for value, variable in zip(values, variables, strict=True):
+                            builder.store(value, variable)
+                    if unrolled:
+                        builder.store(far, lines[0])
+                        builder.store(builder.add(near, WORD(_LINE)), lines[1])
+                return builder.sub(turns, builder.mul(count, WORD(together)))
+
+            downs = [opaque(builder.mul(down, WORD(row))) for row in range(4)]
+            totals = [cgutils.alloca_once_value(builder, zeros) for _ in range(rows * vectors)]
+            begins = [b, *[builder.add(a, builder.mul(down, WORD(row))) for row in range(0, rows, 4)]]
+            addresses = [cgutils.alloca_once_value(builder, address) for address in begins]
+            if fetches:
+                further = builder.add(ahead, builder.mul(ahead_step, WORD(4)))
+                lines = [cgutils.alloca_once_value(builder, address) for address in (ahead, further)]
+                depth = loop_of(depth, True)
+            loop_of(depth, False)
+            found = []
+            for number, total in enumerate(totals):
+                row, part = divmod(number, vectors)
+                address = place(out, builder.mul(out_step, WORD(row)), WORD(BYTES * part))
+                found.append((builder.load(total), address, part))
+            with builder.if_else(builder.fcmp_ordered("!=", added, real(0.0))) as (then, otherwise):
+                with then:
+                    for total, address, part in found:
+                        store(builder.fadd(load(address, part), total), address, part)
+                with otherwise:
+                    for total, address, part in found:
+                        store(total, address, part)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 8, add, *[types.int64] * 3), generate
+
+    return tile
+
+
+_three, _three_row = _tile(ROWS, 3), _tile(1, 3)
+_three_packed, _three_gathered = _tile(ROWS, 3, True, 1), _tile(ROWS, 3, True, ROWS)
+_one_part, _two_part, _three_part = [_tile(ROWS, vectors, False) for vectors in range(1, MOST + 1)]
+_one_row_part, _two_row_part, _three_row_part = [_tile(1, vectors, False) for vectors in range(1, MOST + 1)]
+
+
+@intrinsic
+def size_of(typing_context, number):
+    """Bytes of such a number."""
+
+    def generate(context, builder, signature, arguments):
+        return WORD(number.bitwidth // 8)
+
+    return types.int64(number), generate
+
+
+@intrinsic
+def address_of(typing_context, array):
+    """The address of an array's numbers."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ptrtoint(context.make_array(array)(context, builder, arguments[0]).data, WORD)
+
+    return types.int64(array), generate
+
+
+@routine
+def strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, ahead, first):
+    """So many rows of the result, ``count`` vectors wide, of the last of which ``live`` numbers are there.
+
+    ``apart`` is how far the rows of a tile lie from those of the next one. The first strip of a factor's rows fetches
+    ahead the rows of its next tile, the others what begins at ``ahead``.
+    """
+    wide = count == MOST and live == BYTES // size_of(added)
+    mode = flush(added)
+    i, ahead_step = 0, inner * size_of(added)
+    while i < rows:
+        whole = rows - i >= ROWS
+        if first:
+            ahead, ahead_step = a + apart, down
+        if wide:
+            if whole and across == MOST * BYTES and along == size_of(added):
+                _three_packed(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
+            elif whole and across == MOST * BYTES and along == ROWS * size_of(added):
+                _three_gathered(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
+            elif whole:
+                _three(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
+            else:
+                _three_row(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
+        elif count == 3:
+            if whole:
+                _three_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
+            else:
+                _three_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
+        elif count == 2:
+            if whole:
+                _two_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
+            else:
+                _two_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
+        elif whole:
+            _one_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
+        else:
+            _one_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
+        if whole:
+            i, a, out = i + ROWS, a + apart, out + ROWS * out_step
+        else:
+            i, a, out = i + 1, a + down, out + out_step
+        ahead += inner * ROWS * size_of(added)
+    leave(mode, added)
+
+
+@routine
+def product_at(rows, inner, columns, a, down, along, b, across, out, out_step, added):
+    """``product`` of matrices at addresses."""
+    lanes = BYTES // size_of(added)
+    apart = ROWS * down
+    while columns > 0:
+        count = min(MOST, (columns + lanes - 1) // lanes)
+        live = min(lanes, columns - (count - 1) * lanes)
+        strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, b, 1)
+        columns, b, out = columns - count * lanes, b + count * BYTES, out + count * BYTES
+
+
+@_compiled()
+def product(a, b, out, add):
+    """``out = a @ b``, or plus that. The rows of b and of out are unbroken; b is read as it lies."""
+    (rows, inner), columns, added = a.shape, out.shape[1], out.dtype.type(add)
+    down, along = a.strides
+    product_at(
+        rows,
+        inner,
+        columns,
+        address_of(a),
+        down,
+        along,
+        address_of(b),
+        b.strides[0],
+        address_of(out),
+        out.strides[0],
+        added,
+    )

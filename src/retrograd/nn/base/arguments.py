@@ -1,0 +1,69 @@
+"""The kinds of arguments that modules take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...core.arrays.devices import Device
+from ...core.arrays.dtypes import INEXACT
+from ...core.tensor.tensor import Tensor
+from ...ops.shape.conversion import _as_dtype
+from ...ops.table import types
+
+Size: TypeAlias = int | tuple[int, ...]  # one number for all dimensions, or one for each
+DeviceLike: TypeAlias = types.DeviceLike | None
+DTypeLike: TypeAlias = types.DTypeLike | None
+
+
+def ntuple(value: int | Iterable[int], count: int) -> tuple[int, ...]:
+    """``value`` repeated, or the tuple it is already.
+
+    >>> ntuple(3, 2), ntuple((1, 2), 2)
+    ((3, 3), (1, 2))
+    """
+    return tuple(value) if isinstance(value, Iterable) else (value,) * count
+
+
+def device_and_dtype(*args: Any, **kwargs: Any) -> tuple[Any, np.dtype[Any] | None]:
+    """What ``Module.to(device, dtype)``, ``.to(dtype)`` or ``.to(tensor)`` ask for; None for what they leave as it is.
+
+    Each form takes ``non_blocking`` as its last argument and ``memory_format`` as a keyword. Neither has an effect.
+
+    Raises:
+        TypeError: the arguments fit no form, or the dtype is neither floating nor complex.
+        RuntimeError: ``copy`` is given.
+
+    >>> device_and_dtype("cpu", np.float64)
+    ('cpu', dtype('float64'))
+    """
+    first = args[0] if args else None
+    if isinstance(first, Tensor) or "tensor" in kwargs:
+        names = ["tensor", "non_blocking", "copy"]
+    elif first is None or isinstance(first, (str, int, Device)):
+        names = ["device", "dtype", "non_blocking", "copy"]
+    else:
+        names = ["dtype", "non_blocking", "copy"]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    if (
+        len(given) != len(args) + len(kwargs)
+        or given.keys() - {*names, "memory_format"}
+        or not isinstance(given.get("non_blocking", False), bool)
+    ):
+        raise TypeError(
+            "Module.to: expected (device, dtype, non_blocking), (dtype, non_blocking) or (tensor, non_blocking), got "
+            + ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
+        )
+    if "copy" in given:
+        raise RuntimeError("Module.to: copy is not taken; copy the module with copy.deepcopy")
+    other = given.get("tensor")
+    device, dtype = given.get("device"), given.get("dtype")
+    if other is not None:
+        device, dtype = other.device, other.dtype
+    if dtype is not None:
+        dtype = _as_dtype(dtype)
+        if dtype.kind not in INEXACT:
+            raise TypeError(f"Module.to: the dtype must be floating or complex, got {dtype}")
+    return device, dtype

@@ -1,0 +1,597 @@
+"""Module: a tree of parameters, buffers and submodules with a forward."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from operator import methodcaller
+from typing import Any, ClassVar, TypeVar
+
+from ...core.arrays.dtypes import FLOATING, INEXACT
+from ...core.graph.handles import RemovableHandle
+from ...core.graph.modes import modes, no_grad, watchers
+from ...core.graph.observers import Observer
+from ...core.tensor.notebook_repr import shown_by
+from ...core.tensor.tensor import Tensor
+from ..parameter import Buffer, Parameter, convert
+from . import global_hooks
+from .arguments import device_and_dtype
+from .state import State
+
+Self = TypeVar("Self", bound="Module")
+T = TypeVar("T")
+
+
+class Module(State):
+    """The base of every layer and network, with PyTorch's interface.
+
+    Subclass it, assign Parameters, buffers and Modules as attributes in ``__init__``, after ``super().__init__()``, and
+    write ``forward``. Calling the module runs ``forward`` with the hooks around it.
+
+    >>> class Scale(rg.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = rg.nn.Parameter(rg.ones(1))
+    ...
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> [name for name, _ in Scale().named_parameters()]
+    ['factor']
+    """
+
+    # Of modules declared by fields (fields.py): the fields, and the attributes that forward hands to its function.
+    _declaration: ClassVar[type | None] = None
+    _settings: ClassVar[tuple[str, ...]] = ()
+
+    dump_patches = False  # PyTorch's, of old
+    call_super_init = False  # whether __init__ hands its arguments on, to bases beside Module
+
+    training: bool
+    _modules: dict[str, Module | None]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if (args or kwargs) and not self.call_super_init:
+            raise TypeError(f"{type(self).__name__}.__init__() got arguments that Module has not: {args or kwargs}")
+        fields: dict[str, Any] = {
+            "training": True,
+            "_parameters": {},
+            "_buffers": {},
+            "_modules": {},
+            "_non_persistent_buffers_set": set(),
+            "_forward_hooks": OrderedDict(),
+            "_forward_pre_hooks": OrderedDict(),
+            "_backward_hooks": OrderedDict(),
+            "_backward_pre_hooks": OrderedDict(),
+            "_state_dict_hooks": OrderedDict(),
+            "_state_dict_pre_hooks": OrderedDict(),
+            "_load_state_dict_pre_hooks": OrderedDict(),
+            "_load_state_dict_post_hooks": OrderedDict(),
+        }
+        self.__dict__.update(fields)
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    # Calling
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; subclasses write it."""
+        raise NotImplementedError(f"Module [{type(self).__name__}] is missing the required 'forward' function")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if watchers and modes.observers:
+            return self._call_watched(modes.observers, args, kwargs)
+        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks):
+            return self.forward(*args, **kwargs)
+        return self._call_with_hooks(args, kwargs)
+
+    def _call_hooked(self, *args: Any, **kwargs: Any) -> Any:
+        """``__call__`` while there are hooks on all modules."""
+        if watchers and modes.observers:
+            return self._call_watched(modes.observers, args, kwargs)
+        return self._call_with_hooks(args, kwargs)
+
+    def _call_watched(self, observers: tuple[Observer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        inputs = (*args, *kwargs.values())
+        for observer in observers:
+            observer.opened(self, inputs)
+        try:
+            result = self._call_with_hooks(args, kwargs)
+        except BaseException as error:
+            for observer in observers:
+                observer.closed(self, inputs, error)
+            raise
+        for observer in observers:
+            observer.closed(self, inputs, result)
+        return result
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()]
+        try:
+            for hook, with_kwargs in [*global_hooks.forward_pre_hooks.values(), *self._forward_pre_hooks.values()]:
+                if with_kwargs:
+                    changed = hook(self, args, kwargs)
+                    if changed is not None:
+                        args, kwargs = changed
+                else:
+                    changed = hook(self, args)
+                    if changed is not None:
+                        args = changed if isinstance(changed, tuple) else (changed,)
+            backward = None
+            on_gradients = [*global_hooks.backward_hooks.values(), *self._backward_hooks.values()]
+            before_gradients = [*global_hooks.backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+            if on_gradients or before_gradients:
+                from .gradient_hooks import BackwardHooks
+
+                backward = BackwardHooks(self, on_gradients, before_gradients)
+                args = backward.watch_inputs(args)
+            result = self.forward(*args, **kwargs)
+            # What was registered or removed by the forward counts.
+            pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()]
+            while pending:
+                hook, with_kwargs, _ = pending.pop(0)
+                changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+                if changed is not None:
+                    result = changed
+        except Exception:
+            self._call_always_called(pending, args, kwargs)
+            raise
+        return result if backward is None else backward.watch_outputs(result)
+
+    def _call_always_called(self, hooks: list[tuple[Any, bool, bool]], args: Any, kwargs: dict[str, Any]) -> None:
+        """After an error, call the hooks that want it; an error of theirs is a warning beside the first error."""
+        for hook, with_kwargs, always in hooks:
+            if always:
+                try:
+                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
+                except Exception as error:
+                    warnings.warn(
+                        f"a forward hook with always_call=True raised an error, which was silenced because "
+                        f"another error was raised before it: {error}",
+                        stacklevel=2,
+                    )
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args)`` before each forward; what it returns replaces the arguments."""
+        return RemovableHandle(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args, output)`` after each forward; what it returns replaces the output.
+
+        With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``; with ``always_call`` also when
+        a pre-hook, the forward or an earlier hook raised, with None for the output.
+        """
+        return RemovableHandle(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` when the gradients with respect to the inputs are known.
+
+        What it returns replaces ``grad_input``.
+        """
+        return RemovableHandle(self._backward_hooks, hook, prepend)
+
+    register_backward_hook = register_full_backward_hook
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_output)`` before the module is differentiated.
+
+        What it returns replaces ``grad_output``.
+        """
+        return RemovableHandle(self._backward_pre_hooks, hook, prepend)
+
+    # Attributes
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        tables = self.__dict__
+        if isinstance(value, Parameter):
+            _forget(self, name, keep="_parameters")
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            if "_modules" not in tables:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            _forget(self, name, keep="_modules")
+            tables["_modules"][name] = global_hooks.registered(global_hooks.module_hooks, self, name, value)
+        elif isinstance(value, Buffer):
+            _forget(self, name, keep="_buffers")
+            self.register_buffer(name, value, value.persistent)
+        elif "_parameters" in tables and name in tables["_parameters"]:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign {type(value).__name__} as parameter {name!r} (wanted nn.Parameter or None)"
+                )
+            tables["_parameters"][name] = None
+        elif "_modules" in tables and name in tables["_modules"]:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign {type(value).__name__} as child module {name!r} (wanted nn.Module or None)"
+                )
+            tables["_modules"][name] = None
+        elif "_buffers" in tables and name in tables["_buffers"]:
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r} (wanted a Tensor or None)")
+            tables["_buffers"][name] = global_hooks.registered(global_hooks.buffer_hooks, self, name, value)
+        else:
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        # Layers read their parameters here at every call: the common case comes first, and costs one look-up.
+        tables = self.__dict__
+        for table in ("_parameters", "_modules", "_buffers"):
+            try:
+                return tables[table][name]
+            except KeyError:
+                continue
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        if not _forget(self, name):
+            object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = {*super().__dir__(), *self._parameters, *self._buffers, *self._modules}
+        return sorted(name for name in names if not name[0].isdigit())
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Enter a Parameter (or None for one that is not used) under ``name``."""
+        _check_name(self, name, "parameter")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"cannot assign {type(param).__name__} to parameter {name!r} (wanted nn.Parameter or None)")
+        if param is not None and not param.is_leaf:
+            raise ValueError(f"cannot assign a non-leaf Tensor to parameter {name!r}")
+        self._parameters[name] = global_hooks.registered(global_hooks.parameter_hooks, self, name, param)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Enter a Tensor that belongs to the module's state without being trained.
+
+        With ``persistent=False`` it is moved and cast with the module but is not part of ``state_dict()``.
+        """
+        _check_name(self, name, "buffer")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign {type(tensor).__name__} to buffer {name!r} (wanted a Tensor or None)")
+        self._buffers[name] = global_hooks.registered(global_hooks.buffer_hooks, self, name, tensor)
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Enter a submodule under ``name``."""
+        _check_name(self, name, "module")
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        self._modules[name] = global_hooks.registered(global_hooks.module_hooks, self, name, module)
+
+    register_module = add_module
+
+    def get_submodule(self, target: str) -> Module:
+        """The submodule at a dotted path; AttributeError where there is none."""
+        module: Module = self
+        for part in target.split(".") if target else ():
+            child = getattr(module, part, None)
+            if not isinstance(child, Module):
+                raise AttributeError(f"{type(module).__name__} has no submodule {part!r} (looking for {target!r})")
+            module = child
+        return module
+
+    def set_submodule(self, target: str, module: Module) -> None:
+        """Put a module in the place of the submodule at a dotted path; AttributeError where there is none."""
+        if not target:
+            raise ValueError("set_submodule: wanted the path of a submodule, got an empty one")
+        self.get_submodule(target)
+        path, _, name = target.rpartition(".")
+        setattr(self.get_submodule(path), name, module)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The Parameter at a dotted path."""
+        path, _, name = target.rpartition(".")
+        found = getattr(self.get_submodule(path), name)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"{target!r} is not a parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted path."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        found = module._buffers.get(name)
+        if found is None:
+            raise AttributeError(f"{target!r} is not a buffer")
+        return found
+
+    # Walking the tree
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """Every module of the tree with its dotted name, this one first; each once."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """Every module of the tree, each once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The direct submodules with their names, each once."""
+        seen: set[Module] = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """The direct submodules, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def _named_members(
+        self,
+        get_members_fn: Callable[[Module], Iterable[tuple[str, T | None]]],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, T]]:
+        """The members of every module of the tree by dotted name; with PyTorch's arguments, as subclasses call it."""
+        seen: set[int] = set()
+        modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, member in get_members_fn(module):
+                if member is None or id(member) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(member))
+                yield (f"{path}.{name}" if path else name), member
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Every Parameter with its dotted name; one that is used twice (tied) once."""
+        yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Every Parameter, each once."""
+        if recurse and type(self).named_parameters is Module.named_parameters:
+            tree = self._all_modules()
+            if tree is not None:  # optimizers, clipping and zero_grad ask in each step, and not for names
+                found = [parameter for module in tree for parameter in module._parameters.values()]
+                yield from {id(parameter): parameter for parameter in found if parameter is not None}.values()
+                return
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def _all_modules(self) -> list[Module] | None:
+        """The modules as ``named_modules`` gives them; None where a class has its own way of naming."""
+        found: dict[int, Module] = {}
+        waiting = [self]
+        while waiting:
+            module = waiting.pop()
+            if id(module) in found:
+                continue
+            kind = type(module)
+            if kind.named_modules is not Module.named_modules or kind._named_members is not Module._named_members:
+                return None
+            found[id(module)] = module
+            waiting += [child for child in reversed(module._modules.values()) if child is not None]
+        return [*found.values()]
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Every buffer with its dotted name."""
+        yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Every buffer, each once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def apply(self: Self, fn: Callable[[Module], None]) -> Self:
+        """Call ``fn`` on every submodule, then on this one."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    # Modes and places
+
+    def train(self: Self, mode: bool = True) -> Self:
+        """Set training mode (which dropout and batch normalization look at) in the whole tree."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self: Self) -> Self:
+        """Set evaluation mode in the whole tree."""
+        return self.train(False)
+
+    def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
+        """Set ``requires_grad`` of every Parameter."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all Parameters, or set them to zero."""
+        for parameter in self.parameters():
+            if watchers and modes.tracer is not None:
+                modes.tracer.clears(parameter, set_to_none)
+            if parameter.grad is None:
+                continue
+            if set_to_none:
+                parameter.grad = None
+            else:
+                parameter.grad = parameter.grad.detach().zero_()
+
+    def _apply(self: Self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Replace the memory of every Parameter and buffer by what ``function`` makes of it."""
+        for module in self.children() if recurse else ():
+            module._apply(function)  # which a class may have of its own
+        with no_grad():
+            for name, parameter in self._parameters.items():
+                if parameter is not None:
+                    self._parameters[name] = convert(parameter, function)
+            for name, buffer in self._buffers.items():
+                if buffer is not None:
+                    self._buffers[name] = function(buffer)
+        return self
+
+    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
+        """Move to a device, or cast floating Parameters and buffers to a dtype; in place, and returned."""
+
+        device, dtype = device_and_dtype(*args, **kwargs)
+
+        def convert(x: Tensor) -> Tensor:
+            return x.to(device, dtype) if x.dtype.kind in INEXACT else x.to(device)
+
+        return self._apply(convert)
+
+    def _cast(self: Self, name: str) -> Self:
+        return self._apply(lambda x: getattr(x, name)() if x.dtype.kind in FLOATING else x)
+
+    def float(self: Self) -> Self:
+        """Cast floating Parameters and buffers to float32."""
+        return self._cast("float")
+
+    def double(self: Self) -> Self:
+        """Cast floating Parameters and buffers to float64."""
+        return self._cast("double")
+
+    def half(self: Self) -> Self:
+        """Cast floating Parameters and buffers to float16."""
+        return self._cast("half")
+
+    def type(self: Self, dst_type: Any) -> Self:
+        """Cast Parameters and buffers to a dtype, or a legacy type."""
+        return self._apply(lambda x: x.type(dst_type))
+
+    def bfloat16(self: Self) -> Self:
+        """Cast floating Parameters and buffers to bfloat16."""
+        return self._cast("bfloat16")
+
+    def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
+        """Move to a device without the values: Parameters and buffers hold whatever was in its memory."""
+        return self._apply(lambda x: x.new_empty(x.shape, device=device), recurse)
+
+    def share_memory(self: Self) -> Self:
+        """Move Parameters and buffers to memory that processes forked from this one share."""
+        return self._apply(methodcaller("share_memory_"))
+
+    def compile(self, **options: Any) -> None:
+        """Compile ``forward`` in place: calls of the module are replays of programs from then on.
+
+        Hooks run around it, and ``train``, ``eval``, ``state_dict`` and the Parameters are what they were. Copies and
+        pickles are of the module as it was before, as in PyTorch. A second call begins anew.
+
+        Args:
+            options: those of ``retrograd.compile``.
+
+        Raises:
+            TypeError: an option is unknown.
+
+        >>> model = rg.nn.Linear(2, 1)
+        >>> model.compile()
+        >>> model(rg.ones(3, 2)).shape, model.forward
+        ((3, 1), <compiled Linear.forward>)
+        """
+        own = self.__getstate__().get("forward")  # which a program may have given this one module
+        forward = type(self).forward.__get__(self) if own is None else own
+        compiled = import_module("retrograd.compiler").compile(forward, **options)
+        self.__dict__.update(forward=compiled, _compiled=(compiled, own))
+
+    def cpu(self: Self) -> Self:
+        """Move to the CPU."""
+        return self._apply(lambda x: x.cpu())
+
+    def cuda(self: Self, device: Any = None) -> Self:
+        """Move to a GPU."""
+        return self._apply(lambda x: x.cuda(device))
+
+    # Printing and pickling
+
+    def extra_repr(self) -> str:
+        """What the module's line shows between its parentheses."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {_indent(repr(module))}" for name, module in self._modules.items()]
+        if not children and len(lines) <= 1:
+            return f"{self._get_name()}({extra})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+    _repr_html_ = shown_by("modules", "module_html")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        compiled, own = state.pop("_compiled", (None, None))
+        if compiled is not None and state.get("forward") is compiled:
+            del state["forward"]
+            state.update({} if own is None else {"forward": own})
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Module.__init__(self)
+        self.__dict__.update(state)
+
+
+_plain_call = Module.__call__
+
+
+def _choose_call() -> None:
+    """Let modules ask for the hooks on all modules, while there are any."""
+    Module.__call__ = Module._call_hooked if global_hooks.any_at_calls() else _plain_call  # type: ignore[method-assign]
+
+
+global_hooks.changed.append(_choose_call)
+
+
+def _indent(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+def _forget(module: Module, name: str, keep: str | None = None) -> bool:
+    """Drop an attribute from wherever the module keeps it, the table ``keep`` apart; whether it was there."""
+    for table in ("_parameters", "_buffers", "_modules"):
+        # A new value for an old name keeps the name's place in its table.
+        if table != keep and name in module.__dict__.get(table, ()):
+            del module.__dict__[table][name]
+            module._non_persistent_buffers_set.discard(name)
+            return True
+    return module.__dict__.pop(name, _ABSENT) is not _ABSENT
+
+
+_ABSENT = object()
+
+
+def _check_name(module: Module, name: str, kind: str) -> None:
+    tables = {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"}
+    if tables[kind] not in module.__dict__:
+        raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} name should be a string, got {type(name).__name__}")
+    if "." in name:
+        raise KeyError(f'{kind} name can\'t contain ".", got {name!r}')
+    if not name:
+        raise KeyError(f'{kind} name can\'t be empty string ""')
+    if hasattr(module, name) and name not in module.__dict__[tables[kind]]:
+        raise KeyError(f"attribute {name!r} already exists")

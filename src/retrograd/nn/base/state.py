@@ -1,0 +1,268 @@
+"""The state of a module by dotted names: ``state_dict`` and ``load_state_dict``."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import methodcaller
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.errors import describe
+from ...core.graph.handles import RemovableHandle
+from ...core.graph.modes import no_grad
+from ...core.tensor.tensor import Tensor, new_tensor, to_array
+from ..parameter import Parameter, get_swap_module_params_on_conversion
+
+_ASSIGN = "assign_to_params_buffers"  # of the metadata; PyTorch's name
+
+
+class IncompatibleKeys(NamedTuple):
+    """What ``load_state_dict(strict=False)`` left out."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+
+class State:
+    """What ``Module`` saves and loads: its tables of Parameters and buffers, and those of its submodules."""
+
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: Mapping[str, State | None]
+    _non_persistent_buffers_set: set[str]
+    _state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+    _state_dict_hooks: OrderedDict[int, Callable[..., Any]]
+    _load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+    _load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
+
+    _version = 1  # of the layout of its entries: the metadata of a state_dict say which one it has
+
+    def state_dict(
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """Every Parameter and persistent buffer by dotted name, detached but on the same memory."""
+        state: dict[str, Any] = OrderedDict() if destination is None else destination
+        if destination is None:
+            state._metadata = OrderedDict()  # type: ignore[attr-defined]
+        local = {"version": self._version}
+        if hasattr(state, "_metadata"):
+            state._metadata[prefix[:-1]] = local
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(state, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            changed = hook(self, state, prefix, local)
+            if changed is not None:
+                state = changed
+        return state
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                destination[prefix + name] = parameter if keep_vars else parameter.detach()
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = buffer if keep_vars else buffer.detach()
+        if type(self).get_extra_state is not State.get_extra_state:
+            destination[prefix + "_extra_state"] = self.get_extra_state()
+
+    def get_extra_state(self) -> Any:
+        """Further state for ``state_dict()``, which a subclass gives.
+
+        Raises:
+            RuntimeError: the class does not define it.
+        """
+        raise RuntimeError(f"{type(self).__name__} defines no get_extra_state")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what ``get_extra_state`` gave."""
+        raise RuntimeError(f"{type(self).__name__} has extra state to load but no set_extra_state")
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, prefix, keep_vars)`` before each ``state_dict()``."""
+        return RemovableHandle(self._state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, local_metadata)`` after each ``state_dict()``."""
+        return RemovableHandle(self._state_dict_hooks, hook)
+
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, ...)`` before each ``load_state_dict()``."""
+        return RemovableHandle(self._load_state_dict_pre_hooks, hook)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        """As ``register_load_state_dict_pre_hook``, by default for a hook without the module: PyTorch's older name."""
+        own = hook if with_module else lambda module, *args: hook(*args)
+        return self.register_load_state_dict_pre_hook(own)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, incompatible_keys)`` after each ``load_state_dict()``, submodules first.
+
+        The hook may take names out of ``incompatible_keys``, which are then no error.
+        """
+        return RemovableHandle(self._load_state_dict_post_hooks, hook)
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copy values by dotted name into Parameters and buffers.
+
+        Args:
+            state_dict: Tensors (or arrays) by name, as ``state_dict()`` gives them.
+            strict: refuse missing and unexpected names.
+            assign: take over the given Tensors instead of copying their values.
+
+        Returns:
+            IncompatibleKeys: the missing and the unexpected names.
+
+        Raises:
+            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all. Nothing is loaded, unless
+                a hook after loading was there to forgive what names do not fit.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"load_state_dict: wanted a dictionary, got {type(state_dict).__name__}")
+        missing: list[str] = []
+        unexpected: list[str] = []
+        problems: list[str] = []
+        # What is to be done once the whole tree is found right; until then nothing is written.
+        assignments: list[Callable[[], object]] = []
+        loading = {_ASSIGN: assign, "assignments": assignments}
+        metadata: Mapping[str, Any] = getattr(state_dict, "_metadata", None) or {}
+        incompatible = IncompatibleKeys(missing, unexpected)
+        after: list[Callable[[], object]] = []
+
+        def load(module: State, given: dict[str, Any], prefix: str) -> None:
+            local = {**metadata.get(prefix[:-1], {}), **loading}
+            module._load_from_state_dict(given, prefix, local, strict, missing, unexpected, problems)
+            for name, child in module._modules.items():
+                if child is not None:
+                    below = f"{prefix}{name}."
+                    # A dictionary of the child's own: its hooks see nothing else, and what they change stays below.
+                    load(child, {key: given[key] for key in given if key.startswith(below)}, below)  # noqa: F821
+            after.extend(partial(hook, module, incompatible) for hook in module._load_state_dict_post_hooks.values())
+
+        load(self, OrderedDict(state_dict), "")
+        del load  # a closure that refers to itself would keep the Tensors until the cycle collector runs
+        if not problems and (after or not strict or not (missing or unexpected)):
+            with no_grad():
+                for write in assignments:
+                    write()
+            for tell in after:  # which may take keys out of ``incompatible``
+                tell()
+        if strict and missing:
+            problems.insert(0, "Missing key(s) in state_dict: " + ", ".join(map(repr, missing)) + ".")
+        if strict and unexpected:
+            problems.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(map(repr, unexpected)) + ".")
+        if problems:
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
+        return incompatible
+
+    def _state_names(self) -> list[str]:
+        """The names of this module's own entries that ``load_state_dict()`` expects."""
+        tensors = [*self._parameters.items(), *self._buffers.items()]
+        names = [
+            name for name, tensor in tensors if tensor is not None and name not in self._non_persistent_buffers_set
+        ]
+        return names if type(self).set_extra_state is State.set_extra_state else [*names, "_extra_state"]
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Load this module's own entries: PyTorch's method, which subclasses override to take an older layout."""
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        now: list[Callable[[], object]] = []  # for callers of their own, who know nothing of waiting
+        assignments = local_metadata.get("assignments", now)
+        names = self._state_names()
+        for key in state_dict:
+            if key.startswith(prefix):
+                name, dot, _ = key[len(prefix) :].partition(".")
+                if name not in (self._modules if dot else names) and key not in unexpected_keys:
+                    unexpected_keys.append(key)
+        for name in names:
+            key = prefix + name
+            if key not in state_dict:
+                missing_keys.append(key)
+                continue
+            value = state_dict[key]
+            if name == "_extra_state":
+                assignments.append(partial(self.set_extra_state, value))
+                continue
+            if not isinstance(value, Tensor):
+                found = _as_tensor(value)
+                if found is None:
+                    error_msgs.append(
+                        f'While copying the parameter named "{key}", expected a Tensor or an array, '
+                        f"but received {type(value)}."
+                    )
+                    continue
+                value = found
+            tensor: Tensor = getattr(self, name)
+            if tensor.shape == () and value.shape == (1,):  # as PyTorch before 0.4 saved numbers
+                value = value[0]
+            if value.shape != tensor.shape:
+                error_msgs.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
+            elif get_swap_module_params_on_conversion():
+                assignments.append(partial(_load_into, tensor, value, bool(local_metadata.get(_ASSIGN))))
+            elif local_metadata.get(_ASSIGN):
+                assignments.append(partial(self._assign, name, value))
+            else:
+                assignments.append(partial(_copy, tensor, value))
+        with no_grad():
+            for write in now:
+                write()
+
+    def _assign(self, name: str, value: Tensor) -> None:
+        """Take over a Tensor as a Parameter or buffer."""
+        if name not in self._parameters:
+            self._buffers[name] = value
+        elif isinstance(value, Parameter):
+            self._parameters[name] = value
+        else:
+            self._parameters[name] = Parameter(value, requires_grad=getattr(self, name).requires_grad)
+
+
+def _copy(target: Tensor, source: Tensor) -> None:
+    target.copy_(source.to(target.device))
+
+
+def _load_into(target: Tensor, source: Tensor, assign: bool) -> None:
+    """Give ``target``, which stays the same object, the values that its ``module_load`` makes of ``source``."""
+    loaded: Tensor = methodcaller("module_load", source, assign=assign)(target)
+    if loaded is source or loaded is target:
+        raise RuntimeError(
+            "load_state_dict: module_load returned one of self or other; return a detached Tensor of it instead"
+        )
+    target.data = loaded.detach()
+
+
+def _as_tensor(value: Any) -> Tensor | None:
+    """An array, or another library's tensor, as a Tensor; None for whatever else (lists and numbers are no weights)."""
+    if not hasattr(value, "__array__"):
+        return None
+    try:  # by way of NumPy, which keeps the dtype of another library's tensor
+        return new_tensor(to_array(np.asarray(value), copy=True))
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,188 @@
+"""Parameters and buffers whose shape is not known yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+
+from ...core.arrays.devices import Device
+from ...core.arrays.dtypes import DType
+from ...core.tensor.tensor import Size, Tensor
+from ...ops.make.filled import empty
+from ..parameter import Buffer, Parameter
+from .arguments import DeviceLike, DTypeLike
+
+
+class Uninitialized:
+    """What both have: a dtype and a device, and memory only once ``materialize`` is told the shape."""
+
+    __slots__ = ()
+
+    becomes: ClassVar[type[Tensor]]
+    if TYPE_CHECKING:  # of Tensor, and of the dictionary that Parameters and Buffers have
+        _requires: bool
+        _dtype: DType
+        _device: Device
+
+    def _begin(self: Any, requires_grad: bool, device: DeviceLike, dtype: DTypeLike) -> None:
+        Tensor._initialise(self, None)
+        self.data = empty((0,), device=device, dtype=dtype)
+        self._requires = requires_grad
+
+    def materialize(self: Any, shape: tuple[int, ...], device: DeviceLike = None, dtype: DTypeLike = None) -> None:
+        """Take memory for a shape, with any values: from now on an ordinary Parameter or buffer.
+
+        Args:
+            shape: the shape.
+            device, dtype: other ones than at first.
+        """
+        made = empty(shape, device=self.device if device is None else device, dtype=dtype or self.dtype)
+        requires = self._requires
+        self.__class__ = self.becomes
+        Tensor._initialise(self, made.array)
+        self._requires = requires
+
+    # Before that it has no elements: whoever asks for them is told so.
+
+    @property
+    def array(self) -> NoReturn:
+        raise ValueError(
+            f"attempted to use an uninitialized {self.becomes.__name__.lower()}: call the lazy module with an example "
+            "input first, which tells its shape"
+        )
+
+    @array.setter
+    def array(self, value: Any) -> None:
+        pass
+
+    @property
+    def shape(self) -> Size:
+        raise RuntimeError(
+            f"the shape of an uninitialized {self.becomes.__name__.lower()} is not known: call the lazy module with an "
+            "example input first"
+        )
+
+    @property
+    def data(self) -> Tensor:
+        """An empty Tensor of its dtype, on its device; setting it changes these."""
+        return empty((0,), device=self._device, dtype=self._dtype)
+
+    @data.setter
+    def data(self: Any, value: Tensor) -> None:
+        self._dtype = value.dtype
+        self._device = value.device
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype it will have."""
+        return self._dtype
+
+    @property
+    def device(self) -> Device:
+        """Where it will live."""
+        return self._device
+
+    @property
+    def is_leaf(self) -> bool:
+        """It is nobody's result."""
+        return True
+
+    def share_memory_(self) -> NoReturn:
+        """Raise RuntimeError: there is no memory to share yet."""
+        raise RuntimeError(
+            f"can't share memory on an uninitialized {self.becomes.__name__.lower()}: call the lazy module with an "
+            "example input first"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self._requires, str(self._device), self._dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied = memo[id(self)] = type(self)(self._requires, self._device, self._dtype)  # type: ignore[call-arg]
+        return copied
+
+
+def _moved(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        moved = getattr(self.data, name)(*args, **kwargs)
+        return type(self)(self._requires, moved.device, moved.dtype)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"One for which ``{name}`` is done as soon as it has elements."
+    return method
+
+
+for _name in ("to", "cpu", "cuda", "float", "double", "half", "type", "astype"):
+    setattr(Uninitialized, _name, _moved(_name))
+
+
+class UninitializedParameter(Uninitialized, Parameter):
+    """A Parameter whose shape is not known yet: lazy modules materialize it at their first call.
+
+    Args:
+        requires_grad: whether it will be trained.
+        device, dtype: of the Parameter.
+
+    >>> weight = rg.nn.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> weight.shape
+    (2, 3)
+    """
+
+    __slots__ = ()
+
+    becomes = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: DeviceLike = None, dtype: DTypeLike = None
+    ) -> UninitializedParameter:
+        return Tensor.__new__(cls)
+
+    def __init__(self, requires_grad: bool = True, device: DeviceLike = None, dtype: DTypeLike = None) -> None:
+        self._begin(requires_grad, device, dtype)
+
+
+class UninitializedBuffer(Uninitialized, Buffer):
+    """A buffer whose shape is not known yet: lazy modules materialize it at their first call.
+
+    Args:
+        requires_grad: whether it will need a gradient.
+        device, dtype: of the buffer.
+        persistent: whether it is a part of ``state_dict()``.
+
+    >>> mean = rg.nn.UninitializedBuffer()
+    >>> mean.materialize((3,))
+    >>> mean.shape
+    (3,)
+    """
+
+    __slots__ = ()
+
+    becomes = Buffer
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:
+        return Tensor.__new__(cls)
+
+    def __init__(
+        self,
+        requires_grad: bool = False,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
+        persistent: bool = True,
+    ) -> None:
+        self._begin(requires_grad, device, dtype)
+        self.persistent = persistent
+
+
+def is_lazy(value: Any) -> bool:
+    """Whether it is a parameter or buffer that has no shape yet."""
+    return isinstance(value, Uninitialized)

@@ -1,0 +1,479 @@
+"""Nonlinearities, elementwise and along a dimension. The results have the input's shape and dtype."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import InitVar, field
+
+from ...core.errors import describe
+from ...core.tensor.tensor import Tensor
+from .. import functional as F
+from .. import init
+from ..base.arguments import DeviceLike, DTypeLike
+from ..base.fields import calls, init_from_fields
+from ..base.module import Module
+from ..parameter import Parameter, new_parameter
+
+
+@calls(F.relu)
+@init_from_fields
+class ReLU(Module):
+    """``max(x, 0)``, elementwise; shape and dtype are kept.
+
+    Args:
+        inplace: overwrite the input.
+
+    >>> rg.nn.ReLU()(rg.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+
+    inplace: bool = False
+
+
+@calls(F.selu)
+@init_from_fields
+class SELU(Module):
+    """``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))``, elementwise, with constants that keep mean and variance.
+
+    ``scale = 1.0507...`` and ``alpha = 1.6732...``. Shape and dtype are kept.
+
+    Args:
+        inplace: overwrite the input.
+
+    Source: Klambauer et al., Self-normalizing neural networks, 2017.
+
+    >>> rg.nn.SELU()(rg.tensor([0.0, 1.0]))
+    tensor([0.    , 1.0507])
+    """
+
+    inplace: bool = False
+
+
+@calls(F.silu)
+@init_from_fields
+class SiLU(Module):
+    """``x * sigmoid(x)``, also called swish, elementwise; shape and dtype are kept.
+
+    Args:
+        inplace: overwrite the input.
+
+    Source: Hendrycks and Gimpel, Gaussian error linear units, 2016.
+
+    >>> rg.nn.SiLU()(rg.tensor([0.0, 1.0]))
+    tensor([0.    , 0.7311])
+    """
+
+    inplace: bool = False
+
+
+@calls(F.mish)
+@init_from_fields
+class Mish(Module):
+    """``x * tanh(log(1 + exp(x)))``, elementwise; shape and dtype are kept.
+
+    Args:
+        inplace: overwrite the input.
+
+    Source: Misra, Mish: a self regularized non-monotonic activation function, 2019.
+
+    >>> rg.nn.Mish()(rg.tensor([0.0, 1.0]))
+    tensor([0.    , 0.8651])
+    """
+
+    inplace: bool = False
+
+
+@calls(F.hardswish)
+@init_from_fields
+class Hardswish(Module):
+    """``x * min(max(x + 3, 0), 6) / 6``, elementwise; shape and dtype are kept.
+
+    Args:
+        inplace: overwrite the input.
+
+    Source: Howard et al., Searching for MobileNetV3, 2019.
+
+    >>> rg.nn.Hardswish()(rg.tensor([-3.0, 3.0]))
+    tensor([-0.,  3.])
+    """
+
+    inplace: bool = field(default=False, repr=False)
+
+
+@calls(F.hardsigmoid)
+@init_from_fields
+class Hardsigmoid(Module):
+    """``min(max(x / 6 + 1 / 2, 0), 1)``, elementwise; shape and dtype are kept.
+
+    Args:
+        inplace: overwrite the input.
+
+    >>> rg.nn.Hardsigmoid()(rg.tensor([-4.0, 0.0]))
+    tensor([0. , 0.5])
+    """
+
+    inplace: bool = field(default=False, repr=False)
+
+
+@calls(F.elu)
+@init_from_fields
+class ELU(Module):
+    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere; shape and dtype are kept.
+
+    Args:
+        alpha: minus the limit for small x.
+        inplace: overwrite the input.
+
+    Source: Clevert et al., Fast and accurate deep network learning by exponential linear units, 2016.
+
+    >>> rg.nn.ELU()(rg.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+
+    alpha: float = 1.0
+    inplace: bool = False
+
+
+@calls(F.celu)
+@init_from_fields
+class CELU(Module):
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``, elementwise; shape and dtype are kept.
+
+    Args:
+        alpha: minus the limit for small x.
+        inplace: overwrite the input.
+
+    Raises:
+        RuntimeError: when called, ``alpha`` is 0.
+
+    Source: Barron, Continuously differentiable exponential linear units, 2017.
+
+    >>> rg.nn.CELU()(rg.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+
+    alpha: float = 1.0
+    inplace: bool = False
+
+
+@calls(F.leaky_relu)
+@init_from_fields
+class LeakyReLU(Module):
+    """``x`` where positive, ``negative_slope * x`` elsewhere; shape and dtype are kept.
+
+    Args:
+        negative_slope: the factor below 0.
+        inplace: overwrite the input.
+
+    >>> rg.nn.LeakyReLU(0.5)(rg.tensor([-1.0, 1.0]))
+    tensor([-0.5,  1. ])
+    """
+
+    negative_slope: float = 0.01
+    inplace: bool = False
+
+
+class PReLU(Module):
+    """``x`` where positive, ``weight * x`` elsewhere, the slope learned; shape and dtype are kept.
+
+    Args:
+        num_parameters: 1, one slope for all, or the number of channels (the second dimension), one for each.
+        init: the slopes at first.
+        device, dtype: of the slopes.
+
+    Source: He et al., Delving deep into rectifiers, 2015.
+
+    >>> rg.nn.PReLU()(rg.tensor([-1.0, 1.0])).detach()
+    tensor([-0.25,  1.  ])
+    """
+
+    weight: Parameter
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: DeviceLike = None, dtype: DTypeLike = None
+    ) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = new_parameter((num_parameters,), device, dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the initial slopes."""
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
+
+
+@calls(F.hardtanh)
+@init_from_fields
+class Hardtanh(Module):
+    """``min(max(x, min_val), max_val)``, elementwise; shape and dtype are kept.
+
+    Args:
+        min_val: the lower bound.
+        max_val: the upper bound.
+        inplace: overwrite the input.
+        min_value, max_value: deprecated names of the bounds.
+
+    Raises:
+        ValueError: ``max_val`` is not larger than ``min_val``.
+
+    >>> rg.nn.Hardtanh()(rg.tensor([-3.0, 0.5]))
+    tensor([-1. ,  0.5])
+    """
+
+    min_val: float = -1.0
+    max_val: float = 1.0
+    inplace: bool = False
+    min_value: InitVar[float | None] = None
+    max_value: InitVar[float | None] = None
+
+    def __post_init__(self, min_value: float | None, max_value: float | None) -> None:
+        for older, name, value in (("min_value", "min_val", min_value), ("max_value", "max_val", max_value)):
+            if value is not None:
+                warnings.warn(f"Hardtanh: {older} is deprecated, use {name}", FutureWarning, stacklevel=4)
+                setattr(self, name, value)
+        if self.max_val <= self.min_val:
+            raise ValueError(
+                f"{type(self).__name__}: max_val must be larger than min_val, got {self.min_val} and {self.max_val}"
+            )
+
+
+class ReLU6(Hardtanh):
+    """``min(max(x, 0), 6)``, elementwise; shape and dtype are kept.
+
+    Args:
+        inplace: overwrite the input.
+
+    >>> rg.nn.ReLU6()(rg.tensor([-1.0, 8.0]))
+    tensor([0., 6.])
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+
+@calls(F.threshold)
+@init_from_fields
+class Threshold(Module):
+    """``x`` where greater than ``threshold``, ``value`` elsewhere; shape and dtype are kept.
+
+    Args:
+        threshold: what ``x`` is compared with.
+        value: what takes its place.
+        inplace: overwrite the input.
+
+    >>> rg.nn.Threshold(0.1, 20.0)(rg.tensor([0.0, 1.0]))
+    tensor([20.,  1.])
+    """
+
+    threshold: float
+    value: float
+    inplace: bool = False
+
+
+@calls(F.gelu)
+@init_from_fields
+class GELU(Module):
+    """``x * Phi(x)`` with the normal distribution function Phi, elementwise; shape and dtype are kept.
+
+    Args:
+        approximate: ``"none"``, or ``"tanh"`` for ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
+
+    Source: Hendrycks and Gimpel, Gaussian error linear units, 2016.
+
+    >>> rg.nn.GELU(approximate="tanh")(rg.tensor([0.0, 1.0]))
+    tensor([0.    , 0.8412])
+    """
+
+    approximate: str = "none"
+
+
+@calls(F.softplus)
+@init_from_fields
+class Softplus(Module):
+    """``log(1 + exp(beta * x)) / beta``, elementwise; shape and dtype are kept.
+
+    Args:
+        beta: the sharpness of the bend.
+        threshold: where ``beta * x`` exceeds it, the result is ``x`` itself.
+
+    >>> rg.nn.Softplus()(rg.tensor([0.0, 30.0]))
+    tensor([ 0.6931, 30.    ])
+    """
+
+    beta: float = 1.0
+    threshold: float = 20.0
+
+
+@calls(F.hardshrink)
+@init_from_fields
+class Hardshrink(Module):
+    """``x`` where ``|x|`` is greater than ``lambd``, 0 elsewhere; shape and dtype are kept.
+
+    Args:
+        lambd: the half width of the interval that becomes 0.
+
+    >>> rg.nn.Hardshrink()(rg.tensor([-1.0, 0.2]))
+    tensor([-1.,  0.])
+    """
+
+    lambd: float = 0.5
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+@calls(F.softshrink)
+@init_from_fields
+class Softshrink(Module):
+    """``sign(x) * max(|x| - lambd, 0)``, elementwise; shape and dtype are kept.
+
+    Args:
+        lambd: by how much ``|x|`` is reduced, at least 0.
+
+    Raises:
+        RuntimeError: when called, ``lambd`` is negative.
+
+    >>> rg.nn.Softshrink()(rg.tensor([-1.0, 0.2]))
+    tensor([-0.5,  0. ])
+    """
+
+    lambd: float = 0.5
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+@calls(F.sigmoid)
+class Sigmoid(Module):
+    """``1 / (1 + exp(-x))``, elementwise; shape and dtype are kept.
+
+    >>> rg.nn.Sigmoid()(rg.zeros(1))
+    tensor([0.5])
+    """
+
+
+@calls(F.logsigmoid)
+class LogSigmoid(Module):
+    """``log(1 / (1 + exp(-x)))``, elementwise; shape and dtype are kept.
+
+    >>> rg.nn.LogSigmoid()(rg.zeros(1))
+    tensor([-0.6931])
+    """
+
+
+@calls(F.tanh)
+class Tanh(Module):
+    """``tanh(x)``, elementwise; shape and dtype are kept.
+
+    >>> rg.nn.Tanh()(rg.zeros(1))
+    tensor([0.])
+    """
+
+
+@calls(F.tanhshrink)
+class Tanhshrink(Module):
+    """``x - tanh(x)``, elementwise; shape and dtype are kept.
+
+    >>> rg.nn.Tanhshrink()(rg.ones(1))
+    tensor([0.2384])
+    """
+
+
+@calls(F.softsign)
+class Softsign(Module):
+    """``x / (1 + |x|)``, elementwise; shape and dtype are kept.
+
+    >>> rg.nn.Softsign()(rg.ones(1))
+    tensor([0.5])
+    """
+
+
+@calls(F.glu)
+@init_from_fields
+class GLU(Module):
+    """``a * sigmoid(b)`` of the two halves of a dimension: ``(*, 2 N, *)`` to ``(*, N, *)``.
+
+    Args:
+        dim: the dimension, of even length.
+
+    Raises:
+        RuntimeError: when called, the dimension's length is odd.
+
+    Source: Dauphin et al., Language modeling with gated convolutional networks, 2017.
+
+    >>> rg.nn.GLU()(rg.tensor([3.0, 0.0]))
+    tensor([1.5])
+    """
+
+    dim: int = -1
+
+
+@calls(F.softmax)
+@init_from_fields
+class Softmax(Module):
+    """``exp(x_i) / sum_j exp(x_j)`` along a dimension; shape and dtype are kept.
+
+    Args:
+        dim: the dimension whose entries sum to 1.
+
+    >>> rg.nn.Softmax(dim=0)(rg.zeros(2))
+    tensor([0.5, 0.5])
+    """
+
+    dim: int | None = None
+
+
+@calls(F.softmin)
+@init_from_fields
+class Softmin(Module):
+    """``exp(-x_i) / sum_j exp(-x_j)`` along a dimension; shape and dtype are kept.
+
+    Args:
+        dim: the dimension whose entries sum to 1.
+
+    >>> rg.nn.Softmin(dim=0)(rg.zeros(2))
+    tensor([0.5, 0.5])
+    """
+
+    dim: int | None = None
+
+
+@calls(F.log_softmax)
+@init_from_fields
+class LogSoftmax(Module):
+    """``x_i - log(sum_j exp(x_j))`` along a dimension; shape and dtype are kept.
+
+    Args:
+        dim: the dimension whose entries, exponentiated, sum to 1.
+
+    >>> rg.nn.LogSoftmax(dim=0)(rg.zeros(2))
+    tensor([-0.6931, -0.6931])
+    """
+
+    dim: int | None = None
+
+
+class Softmax2d(Module):
+    """Softmax over the channels at each place of an image: ``(N, C, H, W)`` or ``(C, H, W)``, which is kept.
+
+    Raises:
+        ValueError: when called, the input has neither 3 nor 4 dimensions.
+
+    >>> rg.nn.Softmax2d()(rg.zeros(1, 2, 1, 1)).flatten()
+    tensor([0.5, 0.5])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d: expected an input of 3 or 4 dimensions, got {describe(input)}")
+        return F.softmax(input, -3)

@@ -1,0 +1,392 @@
+"""Pooling: the maximum, mean or norm of each window.
+
+Windows are given as one number for all dimensions, or one for each. A dimension of length ``L`` becomes
+
+    L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
+rounded up instead with ``ceil_mode``. The batch ``N`` may be left out of every shape; dtypes are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, ClassVar
+
+from ...core.tensor.tensor import Tensor
+from .. import functional as F
+from ..base.arguments import Size, ntuple
+from ..base.fields import calls, init_from_fields
+from ..base.module import Module
+
+
+@init_from_fields
+class _MaxPoolNd(Module):
+    kernel_size: Size
+    stride: Size | None = None
+    padding: Size = 0
+    dilation: Size = 1
+    return_indices: bool = field(default=False, repr=False)
+    ceil_mode: bool = False
+
+    def __post_init__(self) -> None:
+        if self.stride is None:
+            self.stride = self.kernel_size
+
+
+@calls(F.max_pool1d)
+class MaxPool1d(_MaxPoolNd):
+    """The maximum of each window: ``(N, C, L)`` to ``(N, C, L')``.
+
+    ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, rounded up with ``ceil_mode``.
+
+    Args:
+        kernel_size: the length of a window, a number or one per dimension (as all that follow).
+        stride: from window to window; by default ``kernel_size``.
+        padding: minus infinities at both ends, at most half a window.
+        dilation: the step inside a window.
+        return_indices: also return where each maximum stood, for ``MaxUnpool1d``.
+        ceil_mode: keep a last window that reaches beyond the end.
+
+    Raises:
+        RuntimeError: when called, the input has another number of dimensions or is smaller than a window, or
+            ``padding`` is more than half a window.
+
+    >>> rg.nn.MaxPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    tensor([[3., 2.]])
+    """
+
+
+@calls(F.max_pool2d)
+class MaxPool2d(_MaxPoolNd):
+    """The maximum of each window: ``(N, C, H, W)`` to ``(N, C, H', W')``; arguments as ``MaxPool1d``.
+
+    >>> rg.nn.MaxPool2d(2)(rg.arange(4.0).reshape(1, 2, 2))
+    tensor([[[3.]]])
+    """
+
+
+@calls(F.max_pool3d)
+class MaxPool3d(_MaxPoolNd):
+    """The maximum of each window: ``(N, C, D, H, W)`` to ``(N, C, D', H', W')``; arguments as ``MaxPool1d``.
+
+    >>> rg.nn.MaxPool3d(2)(rg.ones(1, 2, 4, 4, 4)).shape
+    (1, 2, 2, 2, 2)
+    """
+
+
+@init_from_fields
+class _MaxUnpoolNd(Module):
+    rank: ClassVar[int]
+
+    kernel_size: Size
+    stride: Size | None = None
+    padding: Size = 0
+
+    def __post_init__(self) -> None:
+        self.stride = ntuple(self.kernel_size if self.stride is None else self.stride, self.rank)
+        self.kernel_size = ntuple(self.kernel_size, self.rank)
+        self.padding = ntuple(self.padding, self.rank)
+
+
+@calls(F.max_unpool1d, "output_size")
+class MaxUnpool1d(_MaxUnpoolNd):
+    """Puts maxima back where they stood, zeros elsewhere: ``(N, C, L')`` to ``(N, C, L)``.
+
+    The partial inverse of ``MaxPool1d(return_indices=True)``: it is called with the maxima and their indices, and with
+    ``output_size`` where ``L = (L' - 1) * stride - 2 * padding + kernel_size`` is not the length that was pooled.
+
+    Args:
+        kernel_size, stride, padding: those of the pooling.
+
+    Raises:
+        ValueError: when called, ``output_size`` is further than a stride from that length.
+
+    >>> pooled, indices = rg.nn.MaxPool1d(2, return_indices=True)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    >>> rg.nn.MaxUnpool1d(2)(pooled, indices)
+    tensor([[0., 3., 2., 0.]])
+    """
+
+    rank = 1
+
+
+@calls(F.max_unpool2d, "output_size")
+class MaxUnpool2d(_MaxUnpoolNd):
+    """As ``MaxUnpool1d``: ``(N, C, H', W')`` to ``(N, C, H, W)``.
+
+    >>> pooled, indices = rg.nn.MaxPool2d(2, return_indices=True)(rg.arange(4.0).reshape(1, 2, 2))
+    >>> rg.nn.MaxUnpool2d(2)(pooled, indices)
+    tensor([[[0., 0.],
+             [0., 3.]]])
+    """
+
+    rank = 2
+
+
+@calls(F.max_unpool3d, "output_size")
+class MaxUnpool3d(_MaxUnpoolNd):
+    """As ``MaxUnpool1d``: ``(N, C, D', H', W')`` to ``(N, C, D, H, W)``.
+
+    >>> pooled, indices = rg.nn.MaxPool3d(2, return_indices=True)(rg.arange(8.0).reshape(1, 2, 2, 2))
+    >>> rg.nn.MaxUnpool3d(2)(pooled, indices).sum()
+    tensor(7.)
+    """
+
+    rank = 3
+
+
+@init_from_fields
+class _AvgPoolNd(Module):
+    kernel_size: Size
+    stride: Size | None = None
+    padding: Size = 0
+    ceil_mode: bool = field(default=False, repr=False)
+    count_include_pad: bool = field(default=True, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.stride is None:
+            self.stride = self.kernel_size
+
+
+@calls(F.avg_pool1d)
+class AvgPool1d(_AvgPoolNd):
+    """The mean of each window: ``(N, C, L)`` to ``(N, C, L')``.
+
+    Args:
+        kernel_size, stride, padding, ceil_mode: as for ``MaxPool1d``, the padding with zeros.
+        count_include_pad: whether the zeros of the padding count.
+
+    Raises:
+        RuntimeError: as ``MaxPool1d``.
+
+    >>> rg.nn.AvgPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    tensor([[2., 1.]])
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert self.stride is not None
+        self.kernel_size, self.stride, self.padding = (
+            ntuple(value, 1) for value in (self.kernel_size, self.stride, self.padding)
+        )
+
+
+@calls(F.avg_pool2d)
+@init_from_fields
+class AvgPool2d(_AvgPoolNd):
+    """The mean of each window: ``(N, C, H, W)`` to ``(N, C, H', W')``.
+
+    Args:
+        kernel_size, stride, padding, ceil_mode, count_include_pad: as for ``AvgPool1d``.
+        divisor_override: what the sums are divided by, instead of the number of elements.
+
+    Raises:
+        RuntimeError: as ``MaxPool1d``, and for a divisor of 0.
+
+    >>> rg.nn.AvgPool2d(2)(rg.arange(4.0).reshape(1, 2, 2))
+    tensor([[[1.5]]])
+    """
+
+    divisor_override: int | None = field(default=None, repr=False)
+
+
+@calls(F.avg_pool3d)
+@init_from_fields
+class AvgPool3d(_AvgPoolNd):
+    """The mean of each window: ``(N, C, D, H, W)`` to ``(N, C, D', H', W')``; arguments as ``AvgPool2d``.
+
+    >>> rg.nn.AvgPool3d(2)(rg.ones(1, 2, 4, 4, 4)).shape
+    (1, 2, 2, 2, 2)
+    """
+
+    divisor_override: int | None = field(default=None, repr=False)
+
+
+@init_from_fields
+class _LPPoolNd(Module):
+    norm_type: float
+    kernel_size: Size
+    stride: Size | None = None
+    ceil_mode: bool = False
+
+
+@calls(F.lp_pool1d)
+class LPPool1d(_LPPoolNd):
+    """``(sum_k x_k^p)^(1/p)`` of each window, p being ``norm_type``: ``(N, C, L)`` to ``(N, C, L')``.
+
+    Args:
+        norm_type: the power p.
+        kernel_size, stride, ceil_mode: as for ``MaxPool1d``.
+
+    >>> rg.nn.LPPool1d(2, 2)(rg.tensor([[3.0, 4.0]]))
+    tensor([[5.]])
+    """
+
+
+@calls(F.lp_pool2d)
+class LPPool2d(_LPPoolNd):
+    """As ``LPPool1d``: ``(N, C, H, W)`` to ``(N, C, H', W')``.
+
+    >>> rg.nn.LPPool2d(2, 2)(rg.ones(1, 2, 2))
+    tensor([[[2.]]])
+    """
+
+
+@calls(F.lp_pool3d)
+class LPPool3d(_LPPoolNd):
+    """As ``LPPool1d``: ``(N, C, D, H, W)`` to ``(N, C, D', H', W')``.
+
+    >>> rg.nn.LPPool3d(1, 2)(rg.ones(1, 2, 2, 2))
+    tensor([[[[8.]]]])
+    """
+
+
+@init_from_fields
+class _AdaptiveAvgPoolNd(Module):
+    output_size: int | tuple[int | None, ...] | None
+
+
+@calls(F.adaptive_avg_pool1d)
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
+    """The means of ``output_size`` windows that cover the input evenly: ``(N, C, L)`` to ``(N, C, output_size)``.
+
+    Args:
+        output_size: the number of windows, one for all dimensions or one for each; None keeps a dimension's length.
+
+    Raises:
+        RuntimeError: when called, the input has another number of dimensions.
+
+    >>> rg.nn.AdaptiveAvgPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    tensor([[2., 1.]])
+    """
+
+
+@calls(F.adaptive_avg_pool2d)
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
+    """As ``AdaptiveAvgPool1d``: ``(N, C, H, W)`` to ``(N, C, *output_size)``.
+
+    >>> rg.nn.AdaptiveAvgPool2d((None, 1))(rg.ones(1, 2, 5, 7)).shape
+    (1, 2, 5, 1)
+    """
+
+
+@calls(F.adaptive_avg_pool3d)
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
+    """As ``AdaptiveAvgPool1d``: ``(N, C, D, H, W)`` to ``(N, C, *output_size)``.
+
+    >>> rg.nn.AdaptiveAvgPool3d(1)(rg.ones(1, 2, 3, 5, 7)).shape
+    (1, 2, 1, 1, 1)
+    """
+
+
+@init_from_fields
+class _AdaptiveMaxPoolNd(Module):
+    output_size: int | tuple[int | None, ...] | None
+    return_indices: bool = field(default=False, repr=False)
+
+
+@calls(F.adaptive_max_pool1d)
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
+    """The maxima of ``output_size`` windows that cover the input evenly: ``(N, C, L)`` to ``(N, C, output_size)``.
+
+    Args:
+        output_size: the number of windows, one for all dimensions or one for each; None keeps a dimension's length.
+        return_indices: also return where each maximum stood.
+
+    Raises:
+        RuntimeError: when called, the input has another number of dimensions.
+
+    >>> rg.nn.AdaptiveMaxPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    tensor([[3., 2.]])
+    """
+
+
+@calls(F.adaptive_max_pool2d)
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
+    """As ``AdaptiveMaxPool1d``: ``(N, C, H, W)`` to ``(N, C, *output_size)``.
+
+    >>> rg.nn.AdaptiveMaxPool2d((None, 1))(rg.ones(1, 2, 5, 7)).shape
+    (1, 2, 5, 1)
+    """
+
+
+@calls(F.adaptive_max_pool3d)
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+    """As ``AdaptiveMaxPool1d``: ``(N, C, D, H, W)`` to ``(N, C, *output_size)``.
+
+    >>> rg.nn.AdaptiveMaxPool3d(1)(rg.ones(1, 2, 3, 5, 7)).shape
+    (1, 2, 1, 1, 1)
+    """
+
+
+class _FractionalMaxPoolNd(Module):
+    """Maxima of windows whose places are drawn: the base of the two."""
+
+    axes: ClassVar[int]
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(f"{type(self).__name__}: wanted one of output_size and output_ratio")
+        for ratio in output_ratio if isinstance(output_ratio, (tuple, list)) else [output_ratio]:
+            if ratio is not None and not 0 < ratio < 1:
+                raise ValueError(f"{type(self).__name__}: output_ratio must be between 0 and 1, got {output_ratio}")
+        self.kernel_size = ntuple(kernel_size, self.axes)
+        self.output_size = None if output_size is None else ntuple(output_size, self.axes)
+        self.output_ratio = None if output_ratio is None else ntuple(output_ratio, self.axes)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    """Maxima of windows whose places are drawn (``nn.F.fractional_max_pool2d``).
+
+    Args:
+        kernel_size: the windows' lengths.
+        output_size: how many windows along each dimension.
+        output_ratio: instead, the output's lengths as parts of the input's.
+        return_indices: return the maxima's places, too.
+
+    Raises:
+        ValueError: not one of output_size and output_ratio is given, or a ratio is not between 0 and 1.
+
+    >>> nn.FractionalMaxPool2d(2, output_ratio=0.5)(rg.ones(1, 1, 8, 8)).shape
+    (1, 1, 4, 4)
+    """
+
+    axes = 2
+
+    def forward(self, input: Tensor) -> Any:
+        return F.fractional_max_pool2d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
+
+
+class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    """Maxima of windows whose places are drawn (``nn.F.fractional_max_pool3d``).
+
+    Args:
+        kernel_size: the windows' lengths.
+        output_size: how many windows along each dimension.
+        output_ratio: instead, the output's lengths as parts of the input's.
+        return_indices: return the maxima's places, too.
+
+    Raises:
+        ValueError: not one of output_size and output_ratio is given, or a ratio is not between 0 and 1.
+
+    >>> nn.FractionalMaxPool3d(2, output_size=2)(rg.ones(1, 1, 4, 4, 4)).shape
+    (1, 1, 2, 2, 2)
+    """
+
+    axes = 3
+
+    def forward(self, input: Tensor) -> Any:
+        return F.fractional_max_pool3d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )

@@ -1,0 +1,129 @@
+"""Images of another size, and channels and places exchanged."""
+
+from __future__ import annotations
+
+from .. import functional as F
+from ..base.arguments import Size
+from ..base.fields import calls, init_from_fields
+from ..base.module import Module
+
+
+@calls(F.interpolate)
+@init_from_fields
+class Upsample(Module):
+    """Interpolates the spatial dimensions of ``(N, C, *)`` to ``size``, or by ``scale_factor``.
+
+    Args:
+        size: the lengths of the result, one number or one per dimension.
+        scale_factor: the factors on the lengths, in place of size.
+        mode: ``"nearest"``, ``"linear"``, ``"bilinear"``, ``"bicubic"`` or ``"trilinear"``.
+        align_corners: whether the outermost places of input and output coincide.
+        recompute_scale_factor: compute the factors anew from the rounded lengths.
+
+    Raises:
+        ValueError: when called, neither or both of size and scale_factor, or one that does not fit the input.
+        NotImplementedError: when called, a mode that does not fit the number of dimensions.
+
+    >>> rg.nn.Upsample(scale_factor=2)(rg.tensor([[[1.0, 2.0]]]))
+    tensor([[[1., 1., 2., 2.]]])
+    """
+
+    size: Size | None = None
+    scale_factor: float | tuple[float, ...] | None = None
+    mode: str = "nearest"
+    align_corners: bool | None = None
+    recompute_scale_factor: bool | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.scale_factor, tuple):
+            self.scale_factor = tuple(float(factor) for factor in self.scale_factor)
+        else:
+            self.scale_factor = float(self.scale_factor) if self.scale_factor else None
+
+    def extra_repr(self) -> str:
+        what = f"size={self.size!r}" if self.scale_factor is None else f"scale_factor={self.scale_factor!r}"
+        return f"{what}, mode={self.mode!r}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """``Upsample`` of ``(N, C, H, W)`` by the nearest place.
+
+    Args:
+        size: ``(H', W')``, or one number for both.
+        scale_factor: the factors on H and W, or one for both, in place of size.
+
+    >>> rg.nn.UpsamplingNearest2d(scale_factor=2)(rg.ones(1, 1, 2, 3)).shape
+    (1, 1, 4, 6)
+    """
+
+    def __init__(self, size: Size | None = None, scale_factor: float | tuple[float, float] | None = None) -> None:
+        super().__init__(size, scale_factor, mode="nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Bilinear ``Upsample`` of ``(N, C, H, W)`` with aligned corners; arguments as ``UpsamplingNearest2d``.
+
+    >>> rg.nn.UpsamplingBilinear2d(scale_factor=2)(rg.ones(1, 1, 2, 3)).shape
+    (1, 1, 4, 6)
+    """
+
+    def __init__(self, size: Size | None = None, scale_factor: float | tuple[float, float] | None = None) -> None:
+        super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
+
+
+@calls(F.pixel_shuffle)
+@init_from_fields
+class PixelShuffle(Module):
+    """``(*, C * r^2, H, W)`` to ``(*, C, H * r, W * r)`` for the factor r: channels become places.
+
+    Args:
+        upscale_factor: ``r``.
+
+    Raises:
+        RuntimeError: when called, ``r^2`` does not divide the number of channels.
+
+    Source: Shi et al., Real-time single image and video super-resolution, 2016.
+
+    >>> rg.nn.PixelShuffle(3)(rg.ones(1, 9, 4, 4)).shape
+    (1, 1, 12, 12)
+    """
+
+    upscale_factor: int
+
+
+@calls(F.pixel_unshuffle)
+@init_from_fields
+class PixelUnshuffle(Module):
+    """``(*, C, H * r, W * r)`` to ``(*, C * r^2, H, W)``: the inverse of ``PixelShuffle``.
+
+    Args:
+        downscale_factor: ``r``.
+
+    Raises:
+        RuntimeError: when called, ``r`` does not divide height and width.
+
+    >>> rg.nn.PixelUnshuffle(3)(rg.ones(1, 1, 12, 12)).shape
+    (1, 9, 4, 4)
+    """
+
+    downscale_factor: int
+
+
+@calls(F.channel_shuffle)
+@init_from_fields
+class ChannelShuffle(Module):
+    """Channel ``i`` of group ``j`` becomes channel ``j`` of group ``i``: ``(N, C, *)``, which is kept.
+
+    Args:
+        groups: the number of groups, which divides C.
+
+    Raises:
+        RuntimeError: when called, ``groups`` does not divide C.
+
+    Source: Zhang et al., ShuffleNet, 2018.
+
+    >>> rg.nn.ChannelShuffle(2)(rg.arange(4.0).reshape(1, 4, 1, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+
+    groups: int

@@ -1,0 +1,110 @@
+"""The cross entropy of a linear layer of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ...core.arrays.dtypes import DType
+from ...core.errors import describe
+from ...core.tensor.tensor import Tensor
+from .. import functional as F
+from ..base.arguments import DeviceLike, DTypeLike
+from ..base.module import Module
+from ..layers.linear import Linear
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearCrossEntropyOptions:
+    """How PyTorch divides the work of ``linear_cross_entropy``; taken for its sake, no result depends on it.
+
+    Args:
+        batch_chunk_size: how many examples are worked on at a time.
+        chunking_method: how that number is found.
+        acc_policy: where sums are kept in higher precision.
+        acc_dtype: that precision.
+        allow_retain_graph: whether a graph may be walked twice, which it always may.
+
+    >>> rg.nn.LinearCrossEntropyOptions().chunking_method
+    'auto'
+    """
+
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: DType | None = None
+    allow_retain_graph: bool = False
+
+
+class LinearCrossEntropyLoss(Module):
+    """``cross_entropy(linear(input), target)`` with a linear layer that belongs to the loss: ``(N, F)`` to ``()``.
+
+    Args:
+        in_features: ``F``.
+        num_classes: ``C``.
+        out_features: ``(d1, ...)`` for targets ``(N, d1, ...)``.
+        bias: whether the layer has an offset.
+        device, dtype: of the layer's parameters.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        weight: a weight for each class.
+        ignore_index: the class index that does not count, by default -100.
+        label_smoothing: how much of each target is spread evenly over the classes.
+        options: see ``LinearCrossEntropyOptions``.
+
+    Raises:
+        RuntimeError: weight or label_smoothing do not fit; when called, shapes do not.
+
+    Attributes:
+        linear: the layer.
+
+    >>> rg.nn.LinearCrossEntropyLoss(3, 4)(rg.zeros(2, 3), rg.tensor([0, 3])).detach()
+    tensor(1.3863)
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: LinearCrossEntropyOptions | None = None,
+    ) -> None:
+        if weight is not None and weight.shape != (num_classes,):
+            raise RuntimeError(
+                f"LinearCrossEntropyLoss: weight must have shape {(num_classes,)}, got {describe(weight)}"
+            )
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(f"LinearCrossEntropyLoss: label_smoothing must be in [0, 1], got {label_smoothing}")
+        super().__init__()
+        self.register_buffer("weight", weight)
+        self.reduction = reduction
+        self.num_classes = num_classes
+        self.out_features = tuple(out_features)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        self.linear = Linear(in_features, prod(self.out_features, start=num_classes), bias, device, dtype)
+        self.options = options
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        outputs = (self.num_classes, *self.out_features)
+        bias = self.linear.bias
+        return F.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape((*outputs, self.linear.in_features)),
+            target,
+            linear_bias=None if bias is None else bias.reshape(outputs),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            options=self.options,
+        )

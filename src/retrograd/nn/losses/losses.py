@@ -1,0 +1,506 @@
+"""Losses: how far predictions are from their targets, as one number or (``reduction="none"``) per element.
+
+``x`` is the input, ``y`` the target. Every loss has
+
+* ``reduction``: ``"mean"``, ``"sum"`` or ``"none"`` of the terms that its formula gives.
+* ``size_average`` and ``reduce``: deprecated flags, translated to a reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, InitVar
+from typing import ClassVar
+
+from ...core.tensor.tensor import Tensor
+from ...ops.nn.losses.reduction import reduction_of
+from .. import functional as F
+from ..base.fields import calls, init_from_fields
+from ..base.module import Module
+from ..layers.distance import PairwiseDistance
+
+
+class _Loss(Module):
+    """A loss with a reduction. Losses that declare fields do so in PyTorch's order, these arguments among them."""
+
+    _settings: ClassVar[tuple[str, ...]] = ("reduction",)
+
+    reduction: str
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = reduction
+        self.__post_init__(size_average, reduce)
+
+    def __post_init__(self, size_average: bool | None = None, reduce: bool | None = None) -> None:
+        if size_average is not None or reduce is not None:
+            self.reduction = reduction_of(self.reduction, size_average, reduce)
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class _WeightedLoss(_Loss):
+    """A loss with a weight per class, which moves with the module as a buffer."""
+
+    _settings: ClassVar[tuple[str, ...]] = ("weight", "reduction")
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+
+
+@calls(F.l1_loss)
+class L1Loss(_Loss):
+    """``|x - y|`` for input and target of one shape ``(*)``.
+
+    Args:
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        size_average, reduce: deprecated, see ``reduction``.
+
+    >>> rg.nn.L1Loss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
+    tensor(1.)
+    """
+
+
+@calls(F.mse_loss)
+class MSELoss(_Loss):
+    """``(x - y)^2`` for input and target of one shape ``(*)``; arguments as ``L1Loss``.
+
+    >>> rg.nn.MSELoss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
+
+
+@calls(F.smooth_l1_loss)
+@init_from_fields
+class SmoothL1Loss(_Loss):
+    """``(x - y)^2 / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere, for one shape ``(*)``.
+
+    Args:
+        size_average, reduce, reduction: as for ``L1Loss``.
+        beta: where the parabola ends.
+
+    Raises:
+        RuntimeError: when called, ``beta`` is negative.
+
+    Source: Girshick, Fast R-CNN, 2015.
+
+    >>> rg.nn.SmoothL1Loss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
+    tensor(0.75)
+    """
+
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+    beta: float = 1.0
+
+
+@calls(F.huber_loss)
+@init_from_fields
+class HuberLoss(_Loss):
+    """``(x - y)^2 / 2`` where ``|x - y| < delta``, ``delta * (|x - y| - delta / 2)`` elsewhere, for one shape ``(*)``.
+
+    Args:
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        delta: where the parabola ends.
+
+    Raises:
+        RuntimeError: when called, ``delta`` is not positive.
+
+    Source: Huber, Robust estimation of a location parameter, 1964.
+
+    >>> rg.nn.HuberLoss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
+    tensor(0.75)
+    """
+
+    reduction: str = "mean"
+    delta: float = 1.0
+
+
+@calls(F.cross_entropy)
+@init_from_fields
+class CrossEntropyLoss(_WeightedLoss):
+    """``-log softmax(x)[y]`` for logits and classes, ``- sum_c y_c log softmax(x)_c`` for logits and probabilities.
+
+    Logits are ``(N, C, *)`` or ``(C,)``, classes integers ``(N, *)`` or ``()``; probabilities have the logits' shape.
+
+    Args:
+        weight: a factor per class, ``(C,)``.
+        ignore_index: targets of this class do not count.
+        size_average, reduce, reduction: as for ``L1Loss``; the mean is weighted.
+        label_smoothing: the share of a target that goes to all classes alike, in ``[0, 1]``.
+
+    >>> rg.nn.CrossEntropyLoss()(rg.zeros(3, 2), rg.tensor([0, 1, 1]))
+    tensor(0.6931)
+    """
+
+    weight: Tensor | None = None
+    size_average: InitVar[bool | None] = None
+    ignore_index: int = -100
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+    label_smoothing: float = 0.0
+
+
+@calls(F.nll_loss)
+@init_from_fields
+class NLLLoss(_WeightedLoss):
+    """``-x[y]`` for log-probabilities ``(N, C, *)`` or ``(C,)`` and classes ``(N, *)`` or ``()``.
+
+    Args:
+        weight: a factor per class, ``(C,)``.
+        ignore_index: targets of this class do not count.
+        size_average, reduce, reduction: as for ``L1Loss``; the mean is weighted.
+
+    >>> rg.nn.NLLLoss()(rg.tensor([[-0.5, -1.0]]), rg.tensor([1]))
+    tensor(1.)
+    """
+
+    weight: Tensor | None = None
+    size_average: InitVar[bool | None] = None
+    ignore_index: int = -100
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+
+
+@calls(F.binary_cross_entropy)
+class BCELoss(_WeightedLoss):
+    """``-(y * log(x) + (1 - y) * log(1 - x))`` for probabilities and targets of one shape ``(*)``.
+
+    Logarithms below -100 are taken as -100.
+
+    Args:
+        weight: a factor per element, of a shape that broadcasts to ``(*)``.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
+    Raises:
+        RuntimeError: when called, an ``x`` is outside ``[0, 1]``.
+
+    >>> rg.nn.BCELoss()(rg.tensor([0.5]), rg.tensor([1.0]))
+    tensor(0.6931)
+    """
+
+
+@calls(F.binary_cross_entropy_with_logits)
+@init_from_fields
+class BCEWithLogitsLoss(_Loss):
+    """``BCELoss`` of ``sigmoid(x)``, computed stably, for logits and targets of one shape ``(*)``.
+
+    Args:
+        weight: a factor per element, of a shape that broadcasts to ``(*)``.
+        size_average, reduce, reduction: as for ``L1Loss``.
+        pos_weight: a factor on the positive targets, of a shape that broadcasts to ``(*)``.
+
+    >>> rg.nn.BCEWithLogitsLoss()(rg.tensor([0.0]), rg.tensor([1.0]))
+    tensor(0.6931)
+    """
+
+    weight: Tensor | None = None
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+    pos_weight: Tensor | None = None
+
+
+@calls(F.kl_div)
+@init_from_fields
+class KLDivLoss(_Loss):
+    """Kullback-Leibler divergence ``y * (log(y) - x)`` for log-probabilities and probabilities of one shape ``(*)``.
+
+    Args:
+        size_average, reduce, reduction: as for ``L1Loss``; also ``"batchmean"``, the sum over the first dimension's
+            length, which is the divergence of the definition.
+        log_target: the targets are log-probabilities, too.
+
+    >>> rg.nn.KLDivLoss(reduction="batchmean")(rg.zeros(1, 2), rg.ones(1, 2))
+    tensor(0.)
+    """
+
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+    log_target: bool = False
+
+
+@init_from_fields
+class PoissonNLLLoss(_Loss):
+    """``exp(x) - y * x`` for logarithms of rates and counts of one shape ``(*)``.
+
+    Args:
+        log_input: False for rates themselves, ``x - y * log(x + eps)``.
+        full: add Stirling's approximation of ``log(y!)`` where ``y > 1``.
+        eps: keeps the logarithm finite.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
+    >>> rg.nn.PoissonNLLLoss()(rg.zeros(2), rg.ones(2))
+    tensor(1.)
+    """
+
+    log_input: bool = True
+    full: bool = False
+    size_average: InitVar[bool | None] = None
+    eps: float = 1e-8
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
+        return F.poisson_nll_loss(
+            log_input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction
+        )
+
+
+@calls(F.gaussian_nll_loss)
+@init_from_fields
+class GaussianNLLLoss(_Loss):
+    """``(log(max(var, eps)) + (x - y)^2 / max(var, eps)) / 2`` for means, targets and variances of shape ``(*)``.
+
+    The variances may also be a number, or have 1 for the last dimension, or lack it.
+
+    Args:
+        full: add the constant ``log(2 pi) / 2``.
+        eps: the least variance.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: when called, a variance is negative.
+
+    Source: Nix and Weigend, Estimating the mean and variance of the target probability distribution, 1994.
+
+    >>> rg.nn.GaussianNLLLoss()(rg.zeros(2), rg.ones(2), rg.ones(2))
+    tensor(0.5)
+    """
+
+    _: KW_ONLY
+    full: bool = False
+    eps: float = 1e-6
+    reduction: str = "mean"
+
+
+@calls(F.soft_margin_loss)
+class SoftMarginLoss(_Loss):
+    """``log(1 + exp(-y * x))`` for inputs and targets 1 or -1 of one shape ``(*)``; arguments as ``L1Loss``.
+
+    >>> rg.nn.SoftMarginLoss()(rg.zeros(2), rg.ones(2))
+    tensor(0.6931)
+    """
+
+
+@calls(F.hinge_embedding_loss)
+@init_from_fields
+class HingeEmbeddingLoss(_Loss):
+    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1, for one shape ``(*)``.
+
+    Args:
+        margin: distances of dissimilar pairs beyond it cost nothing.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
+    >>> rg.nn.HingeEmbeddingLoss()(rg.tensor([0.5, 0.5]), rg.tensor([1.0, -1.0]))
+    tensor(0.5)
+    """
+
+    margin: float = 1.0
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+
+
+@calls(F.cosine_embedding_loss)
+@init_from_fields
+class CosineEmbeddingLoss(_Loss):
+    """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
+
+    The vectors are ``(N, D)`` and the targets ``(N,)``, or ``(D,)`` and ``()``.
+
+    Args:
+        margin: cosines of dissimilar pairs below it cost nothing.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
+    >>> rg.nn.CosineEmbeddingLoss()(rg.ones(1, 2), rg.ones(1, 2), rg.tensor([-1.0]))
+    tensor(1.)
+    """
+
+    margin: float = 0.0
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+
+
+@calls(F.margin_ranking_loss)
+@init_from_fields
+class MarginRankingLoss(_Loss):
+    """``max(0, -y * (x1 - x2) + margin)`` for scores and targets 1 (x1 ranks higher) or -1 of one shape ``(N,)``.
+
+    Args:
+        margin: differences beyond it cost nothing.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
+    >>> rg.nn.MarginRankingLoss()(rg.zeros(1), rg.ones(1), rg.ones(1))
+    tensor(1.)
+    """
+
+    margin: float = 0.0
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+
+
+@calls(F.multi_margin_loss)
+@init_from_fields
+class MultiMarginLoss(_WeightedLoss):
+    """``sum_(i != y) max(0, margin - x[y] + x[i])^p / C``: the hinge loss of several classes.
+
+    Scores are ``(N, C)`` or ``(C,)``, classes ``(N,)`` or ``()``.
+
+    Args:
+        p: 1 or 2.
+        margin: score differences beyond it cost nothing.
+        weight: a factor per class, ``(C,)``.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
+    Raises:
+        ValueError: another ``p``, or a weight that is no vector.
+
+    >>> rg.nn.MultiMarginLoss()(rg.zeros(1, 2), rg.tensor([0]))
+    tensor(0.5)
+    """
+
+    p: int = 1
+    margin: float = 1.0
+    weight: Tensor | None = None
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+
+    def __post_init__(self, size_average: bool | None = None, reduce: bool | None = None) -> None:
+        super().__post_init__(size_average, reduce)
+        if self.p not in (1, 2):
+            raise ValueError(f"MultiMarginLoss: only p 1 and 2 are supported, got {self.p}")
+        if self.weight is not None and self.weight.ndim != 1:
+            raise ValueError(f"MultiMarginLoss: weight must have one dimension, got {self.weight.ndim}")
+
+
+@calls(F.multilabel_margin_loss)
+class MultiLabelMarginLoss(_Loss):
+    """``sum_ij max(0, 1 - x[y_j] + x[i]) / C``: y_j are the target's classes, which -1 ends, i the others.
+
+    Scores and targets are ``(N, C)`` or ``(C,)``. Arguments as ``L1Loss``.
+
+    >>> rg.nn.MultiLabelMarginLoss()(rg.zeros(1, 2), rg.tensor([[0, -1]]))
+    tensor(0.5)
+    """
+
+
+@calls(F.multilabel_soft_margin_loss)
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """The mean over classes of ``BCEWithLogitsLoss`` for logits and targets ``(N, C)``.
+
+    Args:
+        weight: a factor per class, ``(C,)``.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
+    >>> rg.nn.MultiLabelSoftMarginLoss()(rg.zeros(1, 2), rg.ones(1, 2))
+    tensor(0.6931)
+    """
+
+
+@calls(F.triplet_margin_loss)
+@init_from_fields
+class TripletMarginLoss(_Loss):
+    """``max(0, |a - p| - |a - n| + margin)`` for anchors, positives and negatives ``(N, D)`` or ``(D,)``.
+
+    Args:
+        margin: differences of distances beyond it cost nothing; above 0.
+        p: the norm's degree.
+        eps: is added to the differences, so that the norm has a derivative.
+        swap: take the nearer of a and p to n, as Balntas et al. do.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
+    Raises:
+        ValueError: ``margin`` is not above 0.
+
+    Source: Balntas et al., Learning local feature descriptors with triplets and shallow convolutional networks, 2016.
+
+    >>> rg.nn.TripletMarginLoss()(rg.zeros(1, 2), rg.zeros(1, 2), rg.zeros(1, 2))
+    tensor(1.)
+    """
+
+    margin: float = 1.0
+    p: float = 2.0
+    eps: float = 1e-6
+    swap: bool = False
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+
+    def __post_init__(self, size_average: bool | None = None, reduce: bool | None = None) -> None:
+        super().__post_init__(size_average, reduce)
+        _check_margin(self, self.margin)
+
+
+@calls(F.triplet_margin_with_distance_loss)
+@init_from_fields
+class TripletMarginWithDistanceLoss(_Loss):
+    """``max(0, d(a, p) - d(a, n) + margin)`` for anchors, positives and negatives of a shape that ``d`` takes.
+
+    Args:
+        distance_function: the distance d, from two Tensors ``(N, *)`` to ``(N,)``; by default ``PairwiseDistance()``.
+        margin: differences of distances beyond it cost nothing; above 0.
+        swap: take the nearer of a and p to n.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: ``margin`` is not above 0.
+
+    >>> rg.nn.TripletMarginWithDistanceLoss()(rg.zeros(1, 2), rg.zeros(1, 2), rg.zeros(1, 2))
+    tensor(1.)
+    """
+
+    _: KW_ONLY
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None
+    margin: float = 1.0
+    swap: bool = False
+    reduction: str = "mean"
+
+    def __post_init__(self, size_average: bool | None = None, reduce: bool | None = None) -> None:
+        _check_margin(self, self.margin)
+        if self.distance_function is None:
+            self.distance_function = PairwiseDistance()
+
+
+def _check_margin(loss: Module, margin: float) -> None:
+    if margin <= 0:
+        raise ValueError(f"{type(loss).__name__}: expected margin to be greater than 0, got {margin}")
+
+
+@calls(F.ctc_loss)
+@init_from_fields
+class CTCLoss(_Loss):
+    """Connectionist temporal classification: minus the log-probability of all alignments of the target to the input.
+
+    Log-probabilities are ``(T, N, C)`` or ``(T, C)``; targets ``(N, S)``, or all in one row, as many as the
+    lengths say; the lengths of inputs and targets ``(N,)`` or ``()``.
+
+    Args:
+        blank: the class that stands for no label.
+        reduction: ``"mean"`` divides by the lengths of the targets first.
+        zero_infinity: take 0 where a target does not fit in its input.
+
+    Source: Graves et al., Connectionist temporal classification, 2006.
+
+    >>> log_probs = rg.log_softmax(rg.zeros(4, 1, 3), 2)
+    >>> rg.nn.CTCLoss(reduction="sum")(log_probs, rg.tensor([[1, 2]]), [4], [2])
+    tensor(1.6864)
+    """
+
+    blank: int = 0
+    reduction: str = "mean"
+    zero_infinity: bool = False

@@ -1,0 +1,1 @@
+"""Decompositions of matrices: eigenvalues, singular values, LU, LDL, QR and Cholesky."""

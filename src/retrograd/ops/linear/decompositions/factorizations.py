@@ -1,0 +1,260 @@
+"""Cholesky and QR factorizations.
+
+The rules are those for real matrices with conjugates where complex ones need them: cotangents follow the transpose
+convention of the walk (see docs/architecture.md), so each is the conjugate of PyTorch's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ....core.arrays.devices import array_module
+from ....core.errors import LinAlgError, describe
+from ....core.graph.primitive import Primitive, apply, apply1
+from ....core.tensor.tensor import Tensor, new_tensor
+from ...shape.joining import cat
+from ...table.batching import in_front
+from ...table.registry import also_named, operator
+from ...table.types import Operand
+from ..matrices import adjoint, hermitian, lower_part, matrices, transposed
+from ..products.matmul import MATMUL
+from ..solving.systems import SOLVE_TRIANGULAR, solve_triangular
+
+# Cholesky
+
+
+def _cholesky(x: Any) -> Any:
+    try:
+        return np.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        raise LinAlgError(
+            "the factorization could not be completed because the input is not positive-definite"
+        ) from None
+
+
+def _cholesky_rule(g: Any, ans: Any) -> Any:
+    """L^-T Phi(L^T g) L*^-1, made Hermitian; Phi takes the lower triangle with half the diagonal (I. Murray, 2016)."""
+    t = transposed(ans)
+    half = SOLVE_TRIANGULAR(t, lower_part(MATMUL(t, g), 0.5), upper=True, unit=False)
+    return hermitian(transposed(SOLVE_TRIANGULAR(adjoint(ans), transposed(half), upper=True, unit=False)))
+
+
+CHOLESKY = Primitive("linalg.cholesky", _cholesky, "x", [_cholesky_rule], batch=in_front)
+
+
+def _cholesky_of(value: Operand, argument: str, upper: bool) -> Tensor:
+    x = matrices(value, argument, square=True)
+    lower = apply1(CHOLESKY, x)
+    return lower.mH if upper else lower
+
+
+@operator(namespace="linalg", method=False)
+@also_named(input="A")
+def cholesky(A: Operand, *, upper: bool = False) -> Tensor:
+    """``L`` with ``L @ L^H = A``: the lower triangular factor of each symmetric (Hermitian) positive-definite matrix.
+
+    Derivative: the Hermitian part of ``L^-H P L^-1``, where ``P`` is the lower triangle of ``L^H g`` with half
+    its diagonal.
+    Shape: (..., n, n); the result has the input's.
+    Dtype: float32, float64 and complex; kept.
+
+    Args:
+        A: the matrices, of which only the lower triangle is read.
+        upper: give ``U = L^H`` with ``U^H @ U = A``.
+
+    Raises:
+        RuntimeError: the matrices are not square, or hold other numbers.
+        LinAlgError: a matrix is not positive-definite.
+
+    Source: the derivative: I. Murray, Differentiation of the Cholesky decomposition, 2016.
+
+    >>> rg.linalg.cholesky(rg.tensor([[4.0, 2.0], [2.0, 2.0]]))
+    tensor([[2., 0.],
+            [1., 1.]])
+    """
+    return _cholesky_of(A, "A", upper)
+
+
+@operator(name="cholesky")
+def cholesky_(input: Operand, upper: bool = False) -> Tensor:
+    """``L`` with ``L @ L^H = input``: ``linalg.cholesky``.
+
+    Derivative: as ``linalg.cholesky``.
+    Shape: (..., n, n); the result has the input's.
+    Dtype: float32, float64 and complex; kept.
+
+    Args:
+        input: the matrices, of which only the lower triangle is read.
+        upper: give ``U = L^H``.
+
+    Raises:
+        RuntimeError: the matrices are not square, or hold other numbers.
+        LinAlgError: a matrix is not positive-definite.
+
+    >>> rg.cholesky(rg.tensor([[4.0]]))
+    tensor([[2.]])
+    """
+    return _cholesky_of(input, "input", upper)
+
+
+@operator()
+@also_named(input2="L")
+def cholesky_solve(input: Operand, L: Operand, upper: bool = False) -> Tensor:
+    """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
+
+    Derivative: that of the two triangular systems it solves.
+    Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
+    Dtype: float32, float64 and complex, the same of both; kept.
+
+    Args:
+        input: the right-hand sides.
+        L: the factor, of which only its triangle is read.
+        upper: the factor is upper triangular: ``L^H @ L @ X = input``.
+
+    Raises:
+        RuntimeError: the shapes do not fit, or the dtypes differ.
+        LinAlgError: a factor is singular.
+
+    >>> rg.cholesky_solve(rg.tensor([[8.0]]), rg.tensor([[2.0]]))
+    tensor([[2.]])
+    """
+    b, factor = matrices(input, "input"), matrices(L, "L", square=True)
+    if b.array.shape[-2] != factor.array.shape[-1]:
+        raise RuntimeError(f"incompatible shapes {describe(b)} and {describe(factor)}")
+    lower = factor.mH if upper else factor
+    half = solve_triangular(lower, b, upper=False)
+    return solve_triangular(lower.mH, half, upper=True)
+
+
+@operator()
+@also_named(input="L")
+def cholesky_inverse(L: Operand, upper: bool = False) -> Tensor:
+    """``(L @ L^H)^-1``, from a Cholesky factor.
+
+    Derivative: that of the two triangular systems it solves.
+    Shape: (..., n, n); the result has the input's.
+    Dtype: float32, float64 and complex; kept.
+
+    Args:
+        L: the factor, of which only its triangle is read.
+        upper: the factor is upper triangular: ``(L^H @ L)^-1``.
+
+    Raises:
+        RuntimeError: the matrices are not square, or hold other numbers.
+        LinAlgError: a factor is singular.
+
+    >>> rg.cholesky_inverse(rg.tensor([[2.0]]))
+    tensor([[0.25]])
+    """
+    factor = matrices(L, "L", square=True)
+    eye = new_tensor(array_module(factor).eye(factor.array.shape[-1], dtype=factor.dtype))
+    return cholesky_solve(eye, factor, upper)
+
+
+# QR
+
+
+def _qr_rule(g: Any, ans: Any) -> Any:
+    """M = R* gR^H - gQ^H Q*; (gQ + Q* copyltu(M)) R^-T, copyltu mirrors the lower triangle (S. Walter, 2010)."""
+    q, r = ans
+    gq, gr = g
+    m = MATMUL(r.conj(), adjoint(gr)) - MATMUL(adjoint(gq), q.conj())
+    lower = lower_part(m, 0.5)
+    inner = gq + MATMUL(q.conj(), lower + adjoint(lower))
+    return transposed(SOLVE_TRIANGULAR(r, transposed(inner), upper=True, unit=False))
+
+
+def _no_qr_rule(g: Any) -> Any:
+    raise RuntimeError("mode='r' has no derivative, and mode='complete' only for square matrices; use mode='reduced'")
+
+
+def _factors(x: Any, mode: Literal["reduced", "complete"]) -> tuple[Any, Any]:
+    q, r = np.linalg.qr(x, mode=mode)
+    return q, r
+
+
+QR = Primitive("linalg.qr", lambda x: _factors(x, "reduced"), "x", [_qr_rule], outputs=2, batch=in_front)
+QR_COMPLETE = Primitive("linalg.qr", lambda x: _factors(x, "complete"), "x", [_no_qr_rule], outputs=2, batch=in_front)
+QR_R = Primitive("linalg.qr", lambda x: np.linalg.qr(x, mode="r"), "x", [_no_qr_rule], batch=in_front)
+
+
+class QRResult(NamedTuple):
+    """The factors of ``A = Q @ R``."""
+
+    Q: Tensor
+    R: Tensor
+
+
+def _qr(value: Operand, argument: str, mode: str) -> QRResult:
+    x = matrices(value, argument)
+    rows, columns = x.array.shape[-2:]
+    if mode == "r":
+        xp = array_module(x)
+        return QRResult(new_tensor(xp.empty((0,), x.dtype)), apply1(QR_R, x))
+    if mode == "complete" and rows > columns:
+        return QRResult(*apply(QR_COMPLETE, (x,), {}))
+    if mode not in ("reduced", "complete"):
+        raise RuntimeError(f"mode must be 'reduced', 'complete' or 'r', not {mode!r}")
+    if rows >= columns:
+        return QRResult(*apply(QR, (x,), {}))
+    # The first columns determine Q, and Q the rest of R.
+    q, r = apply(QR, (x[..., :rows],), {})
+    return QRResult(q, cat([r, q.mH @ x[..., rows:]], -1))
+
+
+@operator(namespace="linalg", method=False)
+def qr(A: Operand, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRResult:
+    """``Q, R`` with ``A = Q @ R``: orthonormal columns and an upper triangular matrix.
+
+    Derivative: ``(gQ + Q C) R^-H``, ``C`` the lower triangle of ``R gR^H - gQ^H Q`` made Hermitian; the columns behind
+    the m-th of wide matrices go through R alone.
+    Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), ``k = min(m, n)``, or m for ``"complete"``; Q is empty
+    for ``"r"``.
+    Dtype: float32, float64 and complex; kept.
+
+    Args:
+        A: the matrices.
+        mode: ``"reduced"``, ``"complete"`` (differentiable for m <= n only), or ``"r"`` (not differentiable).
+
+    Returns:
+        The named tuple ``(Q, R)``.
+
+    Raises:
+        RuntimeError: the input is no matrix or holds other numbers, or ``mode`` is another word; in the
+            derivative: the mode has none.
+        LinAlgError: in the derivative: the first columns are linearly dependent.
+
+    Source: the derivative: S. Walter, L. Lehmann, Algorithmic differentiation of linear algebra functions, 2010.
+
+    >>> q, r = rg.linalg.qr(rg.tensor([[3.0], [4.0]]))
+    >>> abs(r)
+    tensor([[5.]])
+    """
+    return _qr(A, "A", mode)
+
+
+@operator(name="qr")
+def qr_(input: Operand, some: bool = True) -> QRResult:
+    """``Q, R`` with ``input = Q @ R``: ``linalg.qr``.
+
+    Derivative: as ``linalg.qr``.
+    Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), ``k = min(m, n)``, or m without ``some``.
+    Dtype: float32, float64 and complex; kept.
+
+    Args:
+        input: the matrices.
+        some: False is ``mode="complete"``.
+
+    Returns:
+        The named tuple ``(Q, R)``.
+
+    Raises:
+        RuntimeError: as ``linalg.qr``.
+        LinAlgError: as ``linalg.qr``.
+
+    >>> rg.qr(rg.ones(3, 2)).Q.shape
+    (3, 2)
+    """
+    return _qr(input, "input", "reduced" if some else "complete")

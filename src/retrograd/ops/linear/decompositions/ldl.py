@@ -1,0 +1,210 @@
+"""LDL decompositions of symmetric and Hermitian matrices, with Bunch and Kaufman's pivots, and what they solve."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....core.arrays.devices import backend_of
+from ....core.errors import LinAlgError, describe
+from ....core.graph.primitive import operand
+from ....core.tensor.tensor import Tensor, new_tensor
+from ...table.registry import operator
+from ...table.types import Operand
+from ..matrices import matrices
+from ..solving.systems import solve
+
+_ALPHA = (1 + 17**0.5) / 8  # bounds the growth of elements
+
+
+class LDLFactors(NamedTuple):
+    """L and D packed in one matrix, and the interchanges of rows and columns, counted from 1."""
+
+    LD: Tensor
+    pivots: Tensor
+
+
+class LDLFactorsInfo(NamedTuple):
+    """As LDLFactors, and per matrix the number of the first pivot that is zero, or 0."""
+
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+def _pivot(a: Any, k: int) -> tuple[int, int]:
+    """The row to bring to place k, and how many rows its block of D has."""
+    n, size = len(a), abs(a.real) + abs(a.imag)
+    here = size[k, k]
+    largest = k + 1 + int(size[k + 1 :, k].argmax()) if k < n - 1 else k
+    below = size[largest, k] if k < n - 1 else 0.0
+    if max(here, below) == 0 or here >= _ALPHA * below:
+        return k, 1
+    row = max(size[largest, k:largest].max(), size[largest + 1 :, largest].max(initial=0.0))
+    if here >= _ALPHA * below * (below / row):
+        return k, 1
+    return largest, 1 if size[largest, largest] >= _ALPHA * row else 2
+
+
+def _interchange(a: Any, k: int, i: int, j: int, conjugate: Any) -> None:
+    """Swap rows and columns i < j of the lower triangle from column k on."""
+    a[j + 1 :, [i, j]] = a[j + 1 :, [j, i]]
+    between = a[i + 1 : j, i].copy()
+    a[i + 1 : j, i] = conjugate(a[j, i + 1 : j])
+    a[j, i + 1 : j] = conjugate(between)
+    a[j, i] = conjugate(a[j, i])
+    a[[i, j], [i, j]] = a[[j, i], [j, i]]
+    if i > k:
+        a[[i, j], k] = a[[j, i], k]
+
+
+def _factor(a: Any, hermitian: bool) -> tuple[Any, Any, int]:
+    """LAPACK's sytf2 and hetf2 on the lower triangle of one matrix, in place."""
+    conjugate = np.conj if hermitian else np.positive
+    a[np.triu_indices(len(a), 1)] = 0
+    if hermitian:
+        a[np.diag_indices(len(a))] = a.diagonal().real
+    n, k, info = len(a), 0, 0
+    pivots = np.zeros(n, np.int32)
+    while k < n:
+        p, step = _pivot(a, k)
+        last = k + step
+        if p != last - 1:
+            _interchange(a, k, last - 1, p, conjugate)
+        block, rest = a[k:last, k:last].copy(), a[last:, k:last]
+        if step == 2:
+            block[0, 1] = conjugate(block[1, 0])
+        if step == 1 and block[0, 0] == 0:
+            info = info or k + 1
+        elif last < n:
+            multipliers = np.linalg.solve(block.T, rest.T).T
+            a[last:, last:] -= np.tril(multipliers @ conjugate(rest).T)
+            a[last:, k:last] = multipliers
+        pivots[k:last] = p + 1 if step == 1 else -(p + 1)
+        k = last
+    return a, pivots, info
+
+
+def _factored(value: Operand, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
+    x = matrices(value, square=True)
+    backend = backend_of(x.array)
+    array = backend.to_numpy(x.array)
+    stack = array.reshape(-1, *array.shape[-2:]).copy()
+    pivots, info = np.zeros(stack.shape[:2], np.int32), np.zeros(len(stack), np.int32)
+    for index, a in enumerate(stack):
+        stack[index], pivots[index], info[index] = _factor(a, hermitian and array.dtype.kind == "c")
+    ld, at, flags = stack.reshape(array.shape), pivots.reshape(array.shape[:-1]), info.reshape(array.shape[:-2])
+    return tuple(new_tensor(backend.asarray(part)) for part in (ld, at, flags))  # type: ignore[return-value]
+
+
+@operator(namespace="linalg", method=False, differentiable=False)
+def ldl_factor_ex(A: Operand, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorsInfo:
+    """As ``ldl_factor``, with a number per matrix instead of an error where a pivot is zero.
+
+    Derivative: none.
+    Shape: (..., n, n) to LD (..., n, n), pivots (..., n) and info (...).
+    Dtype: float32, float64 and complex; kept; pivots and info int32.
+
+    Args:
+        A: symmetric or Hermitian matrices, of which the lower triangle is read.
+        hermitian: complex matrices are Hermitian, not symmetric.
+        check_errors: raise an error all the same.
+
+    Returns:
+        The named tuple ``(LD, pivots, info)``.
+
+    Raises:
+        LinAlgError: with ``check_errors``, a pivot is zero.
+        RuntimeError: the input is no square matrix, or holds other numbers.
+
+    >>> rg.linalg.ldl_factor_ex(rg.zeros(2, 2)).info
+    tensor(1, dtype=int32)
+    """
+    result = LDLFactorsInfo(*_factored(A, hermitian))
+    if check_errors and bool((result.info.array != 0).any()):
+        raise LinAlgError("a pivot of D is zero")
+    return result
+
+
+@operator(namespace="linalg", method=False, differentiable=False)
+def ldl_factor(A: Operand, *, hermitian: bool = False) -> LDLFactors:
+    """``LD, pivots`` with ``A = P L D L^T P^T``: L unit triangular, D of blocks of one or two rows, both in one matrix.
+
+    Derivative: none, as in PyTorch.
+    Shape: (..., n, n) to LD (..., n, n) and pivots (..., n).
+    Dtype: float32, float64 and complex; kept; pivots int32.
+
+    Args:
+        A: symmetric or Hermitian matrices, of which the lower triangle is read.
+        hermitian: complex matrices are Hermitian, not symmetric.
+
+    Returns:
+        The named tuple ``(LD, pivots)``, as LAPACK's sytrf gives them.
+
+    Raises:
+        RuntimeError: the input is no square matrix, or holds other numbers.
+
+    Source: Bunch and Kaufman, Some stable methods for calculating inertia, 1977.
+
+    >>> rg.linalg.ldl_factor(rg.tensor([[2.0, 1.0], [1.0, 3.0]])).LD
+    tensor([[2. , 0. ],
+            [0.5, 2.5]])
+    """
+    return LDLFactors(*_factored(A, hermitian)[:2])
+
+
+def _product(ld: Any, pivots: Any, hermitian: bool) -> Any:
+    """The matrix of one decomposition."""
+    conjugate = np.conj if hermitian else np.positive
+    n = len(ld)
+    out = np.zeros_like(ld)
+    k = n
+    while k > 0:
+        step = 1 if pivots[k - 1] > 0 else 2
+        k -= step
+        last = k + step
+        block = ld[k:last, k:last].copy()
+        if step == 2:
+            block[0, 1] = conjugate(block[1, 0])
+        lower = np.eye(n, step, -k, dtype=ld.dtype)
+        lower[last:] = ld[last:, k:last]
+        out += lower @ block @ conjugate(lower).T
+        i, j = last - 1, abs(int(pivots[k])) - 1
+        out[[i, j]] = out[[j, i]]
+        out[:, [i, j]] = out[:, [j, i]]
+    return out
+
+
+@operator(namespace="linalg", method=False)
+def ldl_solve(LD: Operand, pivots: Tensor, B: Operand, *, hermitian: bool = False) -> Tensor:
+    """``X`` with ``A X = B``, from what ``ldl_factor`` made of A.
+
+    Derivative: B: ``A^-H g``; LD: none, as in PyTorch.
+    Shape: LD (..., n, n), pivots (..., n), B (..., n, k); the result as B, batches broadcast.
+    Dtype: float32, float64 and complex, the same of both; kept.
+
+    Args:
+        LD: the packed factors.
+        pivots: the interchanges.
+        B: the right-hand sides.
+        hermitian: what ``ldl_factor`` was told.
+
+    Raises:
+        LinAlgError: D is singular.
+        RuntimeError: a shape does not fit.
+
+    >>> factors = rg.linalg.ldl_factor(rg.tensor([[2.0, 1.0], [1.0, 3.0]]))
+    >>> rg.linalg.ldl_solve(*factors, rg.tensor([[3.0], [4.0]]))
+    tensor([[1.],
+            [1.]])
+    """
+    x, right = matrices(LD, "LD", square=True), operand(B, "B")
+    if right.array.ndim < 2 or operand(pivots, "pivots").array.shape != x.array.shape[:-1]:
+        raise RuntimeError(f"pivots {describe(pivots)} or B {describe(right)} do not fit LD {describe(x)}")
+    backend = backend_of(x.array)
+    array, at = backend.to_numpy(x.array), backend.to_numpy(pivots.array)
+    stack, rows = array.reshape(-1, *array.shape[-2:]), at.reshape(-1, array.shape[-1])
+    of_complex = hermitian and array.dtype.kind == "c"
+    whole = np.array([_product(a, p, of_complex) for a, p in zip(stack, rows, strict=True)], array.dtype)
+    return solve(new_tensor(backend.asarray(whole.reshape(array.shape))), right)

@@ -1,0 +1,198 @@
+"""Affine maps of the last dimension: what linear and bilinear layers compute."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....core.arrays.summation import LARGE, accurate_sum
+from ....core.errors import describe
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor
+from ....kernels.loops.elements.ufuncs import written
+from ....kernels.loops.matrices.products import dot as product
+from ...table.registry import operator
+from ...table.types import Operand
+from ..matrices import as_rows
+from .matmul import MATMUL, OUTER, matmul, mm, require_ndim
+
+if TYPE_CHECKING:
+    from ....core.mapping.batching import Call
+
+# A linear layer saves the transposed views that `x @ w.T + b` would make, and sums the batch in one product.
+
+
+def _linear(x: Any, w: Any, b: Any = None) -> Any:
+    if x.ndim == 2:
+        out = product(x, w.T)
+    elif x.ndim > 2:
+        out = product(as_rows(x), w.T).reshape(x.shape[:-1] + w.shape[:1])
+    else:
+        out = np.matmul(x, w.T)
+    if b is not None and not (out.size >= LARGE and written(np.add, out, b)):
+        out += b
+    return out
+
+
+def _linear_weight(dy: Any, x: Any) -> Any:
+    if x.ndim != 2:
+        dy, x = as_rows(dy), as_rows(x)
+    return product(dy.T, x)
+
+
+def _weight_examples(call: Call) -> Any:
+    """A product for each example, of all its rows."""
+    dy, x = [as_rows_of_each(call.full(index)) for index in range(2)]
+    return call.below([dy.mT, x], {}, OUTER if dy.array.shape[1] == 1 else MATMUL)
+
+
+# The gradient of the weight: ``sum over rows of dy_o x_i``. The operator is linear, so this has the same kind of rules.
+LINEAR_WEIGHT: Primitive = Primitive(
+    "linear_weight",
+    _linear_weight,
+    "dy x",
+    [lambda g, x: LINEAR_NO_BIAS(x, g), lambda g, dy: MATMUL(dy, g)],
+    jvps=[lambda t, x: LINEAR_WEIGHT(t, x), lambda t, dy: LINEAR_WEIGHT(dy, t)],
+    promote="strict",
+    batch=_weight_examples,
+)
+
+
+def _linear_vjp_b(g: Any) -> Any:
+    rows = g if g.ndim == 2 else as_rows(g)
+    if isinstance(g, Tensor):
+        return rows.reshape(rows.shape[1:]) if rows.shape[0] == 1 else rows.sum(axis=0)
+    return accurate_sum(rows, (0,))
+
+
+def _linear_examples(call: Call) -> Any:
+    """One product for all examples where these share the weight; else a stack of products."""
+    x, w, *b = call.values
+    if not call.mapped[1] and not (b and call.mapped[2]):
+        return call.below(call.values)
+    vector = call.ndim() == 1
+    if call.mapped[1]:
+        rows = x.unsqueeze(-2) if vector else x
+        extra = max(rows.array.ndim - call.mapped[0] - 2, 0)
+        if extra and call.mapped[0]:
+            rows = as_rows_of_each(rows)
+        elif extra:
+            rows = as_rows(rows)
+        out = call.below([rows, w.mT], {}, MATMUL)
+        if extra:
+            out = out.reshape((call.size, *call.shape()[:-1], w.array.shape[1]))
+        elif vector:
+            out = out.squeeze(-2)
+    else:
+        out = call.below([x, w], {}, LINEAR_NO_BIAS)
+        if not call.mapped[0]:
+            out = out.unsqueeze(0)
+    if not b:
+        return out
+    bias = b[0]
+    if call.mapped[2]:
+        shape = bias.array.shape
+        bias = bias.reshape((shape[0],) + (1,) * (call.ndim() - 1) + shape[1:])
+    return out + bias
+
+
+def as_rows_of_each(x: Tensor) -> Tensor:
+    """All examples of a stack of rows as one matrix per example."""
+    shape = x.array.shape
+    return x.reshape((shape[0], prod(shape[1:-1]), shape[-1]))
+
+
+LINEAR = Primitive(
+    "linear",
+    _linear,
+    "x w b",
+    [lambda g, w: MATMUL(g, w), lambda g, x: LINEAR_WEIGHT(g, x), _linear_vjp_b],
+    jvps=[lambda t, w: LINEAR_NO_BIAS(t, w), lambda t, x: LINEAR_NO_BIAS(x, t), lambda t: t],
+    promote="strict",
+    batch=_linear_examples,
+)
+LINEAR_NO_BIAS: Primitive = Primitive(
+    "linear",
+    _linear,
+    "x w",
+    [lambda g, w: MATMUL(g, w), lambda g, x: LINEAR_WEIGHT(g, x)],
+    jvps=[lambda t, w: LINEAR_NO_BIAS(t, w), lambda t, x: LINEAR_NO_BIAS(x, t)],
+    promote="strict",
+    batch=_linear_examples,
+)
+
+
+@operator(namespace="nn.functional", method=False)
+def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
+    """``input @ weight^T + bias``.
+
+    Derivative: input: ``g @ weight``; weight: ``g^T @ input``; bias: ``g``, both summed over the batch.
+    Shape: input (..., in), weight (out, in) and bias (out) to (..., out); weight (in) gives (...).
+    Dtype: any, the same of all; kept.
+
+    Args:
+        input: the rows.
+        weight: a row per output.
+        bias: what is added; nothing by default.
+
+    Raises:
+        RuntimeError: the lengths do not match, or the dtypes differ.
+
+    >>> F.linear(rg.ones(2, 3), rg.ones(4, 3), rg.ones(4)).shape
+    (2, 4)
+    """
+    x, w = operand(input), operand(weight, "weight")
+    if w.array.ndim == 1 and bias is None:
+        return matmul(x, w)
+    if x.array.ndim == 0 or w.array.ndim != 2 or x.array.shape[-1] != w.array.shape[1]:
+        raise RuntimeError(f"wanted input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
+    if bias is None:
+        return apply(LINEAR_NO_BIAS, (x, w), {})
+    b = operand(bias, "bias")
+    if b.array.shape != w.array.shape[:1]:
+        if b.array.ndim == 0 or b.array.shape == (1,):
+            return apply(LINEAR_NO_BIAS, (x, w), {}) + b
+        raise RuntimeError(f"wanted bias ({w.array.shape[0]},) for weight {describe(w)}, got {describe(b)}")
+    return apply(LINEAR, (x, w, b), {})
+
+
+@operator(namespace="nn.functional", method=False)
+def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
+    """``y_o = sum_ij input1_i weight_oij input2_j + bias_o``, along the last dimensions.
+
+    Derivative: each factor: ``g`` times the others, summed over the rest; bias: ``g``, summed over the batch.
+    Shape: input1 (..., n), input2 (..., m), weight (out, n, m) and bias (out) to (..., out).
+    Dtype: any, the same of all; kept.
+
+    Args:
+        input1: the rows on the left.
+        input2: the rows on the right.
+        weight: a matrix per output.
+        bias: what is added; nothing by default.
+
+    Raises:
+        RuntimeError: the lengths do not match, or the dtypes differ.
+
+    >>> F.bilinear(rg.ones(5, 2), rg.ones(5, 3), rg.ones(4, 2, 3)).shape
+    (5, 4)
+    """
+    x, y = operand(input1, "input1"), operand(input2, "input2")
+    w = operand(weight, "weight")
+    require_ndim("weight", w, 3)
+    out, left, right = w.array.shape
+    batch = x.array.shape[:-1]
+    if x.array.shape != (*batch, left) or y.array.shape != (*batch, right):
+        raise RuntimeError(
+            f"wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, "
+            f"got {describe(x)} and {describe(y)}"
+        )
+    rows = mm(as_rows(x), w.permute(1, 0, 2).reshape(left, out * right))
+    result = (rows.reshape(*batch, out, right) * y.unsqueeze(-2)).sum(-1)
+    if bias is None:
+        return result
+    b = operand(bias, "bias")
+    if b.array.shape != (out,):
+        raise RuntimeError(f"wanted bias ({out},) for weight {describe(w)}, got {describe(b)}")
+    return result + b

@@ -1,0 +1,226 @@
+"""Inverses, solutions and factors that report failure per matrix instead of raising.
+
+``info`` is 0 where a matrix could be done. Elsewhere it says why, and what stands in the result is NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....core.arrays.devices import array_module
+from ....core.errors import LinAlgError, describe
+from ....core.graph.primitive import operand
+from ....core.tensor.tensor import Tensor, new_tensor
+from ...indexing.selection import where
+from ...table.registry import also_named, operator
+from ..decompositions.factorizations import cholesky
+from ..decompositions.lu import lu_factor
+from ..matrices import is_vector_batch, matrices
+from .inverses import inv
+from .systems import solve
+
+
+class InvExResult(NamedTuple):
+    """The inverses, and where they failed."""
+
+    inverse: Tensor
+    info: Tensor
+
+
+class SolveExResult(NamedTuple):
+    """The solutions, and where they failed."""
+
+    result: Tensor
+    info: Tensor
+
+
+class CholeskyExResult(NamedTuple):
+    """The factors, and where they failed."""
+
+    L: Tensor
+    info: Tensor
+
+
+class LUFactorExResult(NamedTuple):
+    """L and U packed in one matrix, the row interchanges counted from 1, and where a pivot is zero."""
+
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+def _first_zero_pivot(packed: Any) -> Any:
+    """Per matrix the place, from 1, of the first zero on the diagonal of U; 0 where there is none."""
+    zero = np.diagonal(packed, axis1=-2, axis2=-1) == 0
+    if not zero.shape[-1]:
+        return array_module(packed).zeros(zero.shape[:-1], np.int32)
+    return np.where(zero.any(axis=-1), zero.argmax(axis=-1) + 1, 0).astype(np.int32)
+
+
+def _singular(x: Any) -> Any:
+    """``info`` of LU: 0 for matrices that LAPACK inverts."""
+    info = np.asarray(_first_zero_pivot(lu_factor(new_tensor(x)).LU.array))
+    if type(x) is np.ndarray:
+        for place in np.ndindex(*x.shape[:-2]):
+            try:
+                np.linalg.inv(x[place])
+                info[place] = 0
+            except np.linalg.LinAlgError:
+                info[place] = info[place] or x.shape[-1]
+    return info
+
+
+def _order_of_bad_minor(x: Any) -> Any:
+    """Per matrix the order of the first leading minor that is not positive; 0 for a positive-definite matrix."""
+    info = array_module(x).zeros(x.shape[:-2], np.int32)
+    for place in np.ndindex(*x.shape[:-2]):
+        for order in range(1, x.shape[-1] + 1):
+            try:
+                cholesky(new_tensor(x[place][:order, :order]))
+            except LinAlgError:
+                info[place] = order
+                break
+    return info
+
+
+def _without_failures(x: Tensor, info: Any) -> Tensor:
+    """The matrices, in place of those that fail the unit matrix, which has whatever is wanted of it."""
+    eye = array_module(x).eye(x.array.shape[-1], dtype=x.dtype)
+    return where(new_tensor(np.asarray(info != 0)[..., None, None]), eye, x)
+
+
+def _with_failures(result: Tensor, info: Any, dims: int) -> Tensor:
+    bad = np.asarray(info != 0).reshape((*info.shape, *(1,) * dims))
+    return where(new_tensor(bad), new_tensor(array_module(result).full((), np.nan, result.dtype)), result)
+
+
+def _info(x: Any) -> Tensor:
+    return new_tensor(array_module(x).asarray(x, dtype=np.int32))
+
+
+@operator(namespace="linalg", method=False)
+@also_named(input="A")
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvExResult:
+    """The inverse of each square matrix, and whether it exists: ``inv`` that does not raise.
+
+    Derivative: ``inv``'s; 0 where there is no inverse.
+    Shape: ``(..., n, n)``; ``(..., n, n)`` and info ``(...)``.
+    Dtype: float32, float64 and complex; the inverse has A's, info is int32.
+
+    Args:
+        A: square matrices.
+        check_errors: whether to raise all the same.
+    Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix, and its inverse NaN.
+    Raises:
+        RuntimeError: A is not square, or with ``check_errors`` singular.
+
+    >>> rg.linalg.inv_ex(rg.tensor([[[2.0]], [[0.0]]])).info
+    tensor([0, 1], dtype=int32)
+    """
+    x = matrices(A, square=True)
+    info = array_module(x).zeros(x.array.shape[:-2], np.int32)
+    try:
+        return InvExResult(inv(x), _info(info))
+    except LinAlgError:
+        if check_errors:
+            raise
+    info = _singular(x.array)
+    return InvExResult(_with_failures(inv(_without_failures(x, info)), info, 2), _info(info))
+
+
+@operator(namespace="linalg", method=False)
+@also_named(input="A", b="B")
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveExResult:
+    """The X with ``A @ X = B``, and whether there is exactly one: ``solve`` that does not raise.
+
+    Derivative: ``solve``'s; 0 where there is no solution.
+    Shape: as ``solve``'s; info ``(...)``.
+    Dtype: float32, float64 and complex; info is int32.
+
+    Args:
+        A: square matrices.
+        B: right-hand sides.
+        left: whether A stands on the left of X.
+        check_errors: whether to raise all the same.
+    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A, and its result NaN.
+    Raises:
+        RuntimeError: the shapes do not fit, or with ``check_errors`` A is singular.
+
+    >>> rg.linalg.solve_ex(rg.tensor([[2.0]]), rg.tensor([4.0]))
+    SolveExResult(result=tensor([2.]), info=tensor(0, dtype=int32))
+    """
+    a, b = matrices(A, square=True), operand(B, "B")
+    info = array_module(a).zeros(a.array.shape[:-2], np.int32)
+    try:
+        return SolveExResult(solve(a, b, left=left), _info(info))
+    except LinAlgError:
+        if check_errors:
+            raise
+    info = _singular(a.array)
+    dims = 1 if is_vector_batch(a, b) else 2
+    return SolveExResult(_with_failures(solve(_without_failures(a, info), b, left=left), info, dims), _info(info))
+
+
+@operator(namespace="linalg", method=False)
+@also_named(input="A")
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyExResult:
+    """The Cholesky factor of each matrix, and whether it exists: ``cholesky`` that does not raise.
+
+    Derivative: ``cholesky``'s; 0 where there is no factor.
+    Shape: ``(..., n, n)``; ``(..., n, n)`` and info ``(...)``.
+    Dtype: float32, float64 and complex; the factor has A's, info is int32.
+
+    Args:
+        A: symmetric or Hermitian matrices.
+        upper: whether to give ``U`` with ``A = U^H @ U`` instead.
+        check_errors: whether to raise all the same.
+    Returns: (L, info): info is the order of the first leading minor that is not positive, and the factor NaN.
+    Raises:
+        RuntimeError: A is not square, or with ``check_errors`` not positive-definite.
+
+    >>> rg.linalg.cholesky_ex(rg.tensor([[[4.0]], [[-1.0]]])).info
+    tensor([0, 1], dtype=int32)
+    """
+    x = matrices(A, square=True)
+    info = array_module(x).zeros(x.array.shape[:-2], np.int32)
+    try:
+        return CholeskyExResult(cholesky(x, upper=upper), _info(info))
+    except LinAlgError:
+        if check_errors:
+            raise
+    info = _order_of_bad_minor(x.array)
+    return CholeskyExResult(_with_failures(cholesky(_without_failures(x, info), upper=upper), info, 2), _info(info))
+
+
+@operator(namespace="linalg", method=False)
+@also_named(input="A")
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorExResult:
+    """``lu_factor`` with the place of the first zero pivot, for which ``lu_solve`` would divide by zero.
+
+    Derivative: ``lu_factor``'s.
+    Shape: ``(..., m, n)``; LU as A, pivots ``(..., min(m, n))``, info ``(...)``.
+    Dtype: float32, float64 and complex; LU has A's, pivots and info are int32.
+
+    Args:
+        A: matrices.
+        pivot: whether rows are interchanged.
+        check_errors: whether to raise where a pivot is zero.
+    Returns: (LU, pivots, info): info is the place, from 1, of the first zero pivot, or 0.
+    Raises:
+        RuntimeError: A is no matrix, or with ``check_errors`` a pivot is zero.
+
+    >>> rg.linalg.lu_factor_ex(rg.tensor([[1.0, 2.0], [2.0, 4.0]])).info
+    tensor(2, dtype=int32)
+    """
+    x = matrices(A)
+    packed, pivots = lu_factor(x, pivot=pivot)
+    info = (
+        np.asarray(_first_zero_pivot(packed.array))
+        if type(packed.array) is np.ndarray
+        else (_first_zero_pivot(packed.array))
+    )
+    if check_errors and bool((info != 0).any()):
+        raise RuntimeError(f"U has a zero on its diagonal, at place {int(info.max())} of {describe(x)}")
+    return LUFactorExResult(packed, pivots, _info(info))

@@ -1,0 +1,179 @@
+"""Pseudo-inverses and least squares."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ....core.arrays.devices import all_examples, array_module
+from ....core.arrays.dtypes import precision
+from ....core.errors import describe
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor, new_tensor
+from ...table.batching import in_front
+from ...table.registry import also_named, operator
+from ...table.types import Operand
+from ..matrices import adjoint, finite, is_vector_batch, matrices, transposed
+from ..products.matmul import MATMUL
+
+
+def _pinv_rule(g: Any, x: Any, ans: Any) -> Any:
+    """dP = -P dA P + P P^H dA^H (1 - AP) + (1 - PA) dA^H P^H P (G. Golub and V. Pereyra, 1973)."""
+    pt = transposed(ans)
+    gh = adjoint(g)
+    x, p = x.conj(), ans.conj()
+    middle = -MATMUL(MATMUL(pt, g), pt)
+    right = MATMUL(gh, MATMUL(p, pt))
+    right = right - MATMUL(x, MATMUL(p, right))
+    left = MATMUL(MATMUL(pt, p), gh)
+    left = left - MATMUL(MATMUL(left, p), x)
+    return middle + right + left
+
+
+def _pinv_forward(x: Any, atol: Any, rtol: Any) -> Any:
+    x = finite(x)
+    if atol is not None and x.size:
+        largest = np.linalg.svd(x, compute_uv=False)[..., 0]
+        rtol = np.maximum(rtol, atol / np.where(largest > 0, largest, 1))
+    return np.linalg.pinv(x, rtol)
+
+
+PINV = Primitive("linalg.pinv", _pinv_forward, "x", [_pinv_rule], batch=in_front)
+
+
+def _pinv(value: Operand, argument: str, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
+    x = matrices(value, argument)
+    if hermitian:
+        x = (x.tril() + x.tril(-1).mH) if x.array.shape[-1] == x.array.shape[-2] else x
+    rows, columns = x.array.shape[-2:]
+    if rtol is None:
+        rtol = max(rows, columns) * precision(x.dtype) if atol is None else 0.0
+    atol, rtol = [bound.array if isinstance(bound, Tensor) else bound for bound in (atol, rtol)]
+    return apply(PINV, (x,), {"atol": atol, "rtol": rtol})
+
+
+@operator(namespace="linalg", method=False)
+@also_named(input="A")
+def pinv(
+    A: Operand,
+    rcond: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+) -> Tensor:
+    """``V @ diag(1 / S) @ U^H``: the pseudo-inverse of each matrix; singular values that count as zero stay zero.
+
+    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P, where the rank is constant.
+    Shape: (..., m, n) to (..., n, m).
+    Dtype: float32, float64 and complex; kept.
+
+    Args:
+        A: the matrices.
+        rcond: another name of ``rtol``.
+        hermitian: A is symmetric, and only its lower triangle is read.
+        atol: singular values up to this count as zero; a number, or one for each matrix.
+        rtol: and those up to this times the largest of the matrix, given as ``atol`` is; by default max(m, n) times
+            the precision, 0 where ``atol`` is given.
+
+    Raises:
+        RuntimeError: the input is no matrix, or holds other numbers.
+        LinAlgError: the algorithm did not converge.
+
+    Source: the derivative: G. Golub, V. Pereyra, The Differentiation of Pseudo-Inverses and Nonlinear Least Squares
+    Problems Whose Variables Separate, 1973.
+
+    >>> rg.linalg.pinv(rg.tensor([[2.0], [0.0]]))
+    tensor([[0.5, 0. ]])
+    """
+    return _pinv(A, "A", atol, rcond if rtol is None else rtol, hermitian)
+
+
+@operator()
+def pinverse(input: Operand, rcond: float = 1e-15) -> Tensor:
+    """``V @ diag(1 / S) @ U^H``: ``linalg.pinv``.
+
+    Derivative: as ``linalg.pinv``.
+    Shape: (..., m, n) to (..., n, m).
+    Dtype: float32, float64 and complex; kept.
+
+    Args:
+        input: the matrices.
+        rcond: singular values up to this times the largest count as zero.
+
+    Raises:
+        RuntimeError: the input is no matrix, or holds other numbers.
+        LinAlgError: the algorithm did not converge.
+
+    >>> rg.pinverse(rg.tensor([[2.0]]))
+    tensor([[0.5]])
+    """
+    return _pinv(input, "input", None, rcond, False)
+
+
+class LstsqResult(NamedTuple):
+    """What ``lstsq`` finds."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+@operator(namespace="linalg", method=False)
+@also_named(input="A", b="B")
+def lstsq(
+    A: Operand,
+    B: Operand,
+    rcond: float | None = None,
+    *,
+    driver: Literal["gels", "gelsy", "gelsd", "gelss"] | None = None,
+) -> LstsqResult:
+    """``argmin_X ||A @ X - B||`` for each matrix; the shortest X where there are several.
+
+    Derivative: that of ``pinv(A) @ B``, where the rank is constant; rank and singular values have none.
+    Shape: A (..., m, n), B (..., m, k) or vectors (..., m); X (..., n, k) or (..., n), residuals (..., k) where m > n
+    and the rank is full, else empty.
+    Dtype: float32, float64 and complex, the same of both; kept.
+
+    Args:
+        A: the matrices.
+        B: the right-hand sides.
+        rcond: singular values up to this times the largest count as zero; by default max(m, n) times the precision.
+        driver: the solution is found in one way for all; there is no ``rank`` from ``"gels"``, and there are
+            ``singular_values`` from ``"gelsd"`` and ``"gelss"`` only, as in PyTorch.
+
+    Returns:
+        The named tuple ``(solution, residuals, rank, singular_values)``, the residuals squared.
+
+    Raises:
+        RuntimeError: the shapes do not fit, the dtypes differ, or ``driver`` is another word.
+        LinAlgError: the algorithm did not converge.
+
+    >>> rg.linalg.lstsq(rg.tensor([[1.0], [1.0]]), rg.tensor([[1.0], [3.0]])).solution
+    tensor([[2.]])
+    """
+    a, b = matrices(A), operand(B, "B")
+    vector = is_vector_batch(a, b)
+    b = b.unsqueeze(-1) if vector else b
+    if b.array.ndim < 2 or a.array.shape[-2] != b.array.shape[-2]:
+        raise RuntimeError(f"incompatible shapes of A and B: {describe(A)} and {describe(B)}")
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(f"driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
+    rows, columns = a.array.shape[-2:]
+    solution = _pinv(a, "A", None, rcond, False) @ b
+    values = np.linalg.svd(finite(a.array), compute_uv=False)
+    cut = max(rows, columns) * precision(a.dtype) if rcond is None else rcond
+    rank = (values > cut * values.max(axis=-1, keepdims=True)).sum(axis=-1) if values.size else values.sum(axis=-1)
+    xp = array_module(a)
+    residuals = new_tensor(xp.empty((0,), a.dtype))
+    if rows > columns and bool((all_examples(rank) == columns).all()):
+        rest = a @ solution - b
+        residuals = (rest * rest.conj()).real.sum(-2) if rest.dtype.kind == "c" else (rest**2).sum(-2)
+    return LstsqResult(
+        solution.squeeze(-1) if vector else solution,
+        residuals,
+        new_tensor(xp.empty((0,), np.int64) if driver == "gels" else xp.asarray(rank, dtype=np.int64)),
+        new_tensor(values if driver in ("gelsd", "gelss") else xp.empty((0,), values.dtype)),
+    )

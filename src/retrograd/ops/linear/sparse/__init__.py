@@ -1,0 +1,1 @@
+"""Sparse matrices as coordinates or compressed rows, and their products."""

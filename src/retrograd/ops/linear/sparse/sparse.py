@@ -1,0 +1,567 @@
+"""Sparse matrices as graph networks use them: coordinates and values, and their products with dense matrices.
+
+Two primitives, each the other's derivative: the product of a sparse and a dense matrix, and the products of pairs of
+rows at the sparse matrix's places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from importlib import import_module
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ....core.arrays.devices import Device, array_module
+from ....core.arrays.dtypes import DType
+from ....core.errors import describe
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Size as Shape
+from ....core.tensor.tensor import Tensor, new_tensor, tensor_method
+from ...make.creation import as_tensor
+from ...table.arguments import integer, integers
+from ...table.registry import operator
+from ...table.types import DeviceLike, DTypeLike, Number, Operand
+from ..products.matmul import mm as dense_mm
+
+
+class Places:
+    """The rows and columns of a sparse matrix's values."""
+
+    def __init__(self, rows: Any, columns: Any, height: int, width: int) -> None:
+        self.rows, self.columns, self.height, self.width = rows, columns, height, width
+
+    def __repr__(self) -> str:
+        return f"{len(self.rows)} places in ({self.height}, {self.width})"
+
+    @cached_property
+    def transposed(self) -> Places:
+        places = Places(self.columns, self.rows, self.width, self.height)
+        places.__dict__["transposed"] = self
+        return places
+
+    @cached_property
+    def runs(self) -> tuple[Any, Any, Any]:
+        """The order that sorts by rows, where each row then begins, and which row it is."""
+        order = np.argsort(self.rows, kind="stable")
+        ordered = self.rows[order]
+        starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+        return order, starts, ordered[starts]
+
+
+def _spmm(values: Any, x: Any, places: Places) -> Any:
+    """``sum_j A_ij x_jk``: per row the sum of what its values take from x."""
+    xp = array_module(x)
+    out = xp.zeros((places.height, *x.shape[1:]), xp.result_type(values, x))
+    if not values.size:
+        return out
+    if xp is np:
+        order, starts, rows = places.runs
+        taken = values[order].reshape((-1,) + (1,) * (x.ndim - 1)) * x[places.columns[order]]
+        out[rows] = np.add.reduceat(taken, starts, axis=0)
+    else:
+        xp.add.at(out, places.rows, values.reshape((-1,) + (1,) * (x.ndim - 1)) * x[places.columns])
+    return out
+
+
+def _sampled(x: Any, y: Any, places: Places) -> Any:
+    """``sum_k x_ik y_jk`` at the places."""
+    return (x[places.rows] * y[places.columns]).sum(axis=-1)
+
+
+SPMM: Primitive = Primitive(
+    "sparse.mm",
+    _spmm,
+    "values x",
+    [
+        lambda g, x, places: SAMPLED(g, x, places=places),
+        lambda g, values, places: SPMM(values, g, places=places.transposed),
+    ],
+    promote="strict",
+)
+SAMPLED: Primitive = Primitive(
+    "sparse.mm_backward",
+    _sampled,
+    "x y",
+    [
+        lambda g, y, places: SPMM(g, y, places=places),
+        lambda g, x, places: SPMM(g, x, places=places.transposed),
+    ],
+    promote="strict",
+)
+
+
+class SparseTensor:
+    """A matrix, or more dimensions, of which the elements at some coordinates are given; the others are zero.
+
+    Made by ``sparse_coo_tensor`` and ``Tensor.to_sparse``. Values at one coordinate add up. Gradients flow to the
+    values and, in products, to dense matrices.
+
+    >>> a = rg.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    >>> a @ rg.ones(3, 1)
+    tensor([[3.],
+            [4.]])
+    """
+
+    __array_priority__ = 1000
+    __array_ufunc__ = None
+
+    is_sparse = True
+
+    def __init__(self, indices: Tensor, values: Tensor, size: tuple[int, ...], coalesced: bool = False) -> None:
+        self._at = indices
+        self._values = values
+        self.shape = Shape(size)
+        self._coalesced = coalesced
+
+    # What it is
+
+    def __repr__(self) -> str:
+        return (
+            f"sparse_coo_tensor(indices={self._at}, values={self._values}, size={tuple(self.shape)}, nnz={self._nnz()})"
+        )
+
+    def indices(self) -> Tensor:
+        """The coordinates ``(ndim, nnz)``, each once.
+
+        Raises:
+            RuntimeError: the Tensor is not coalesced.
+        """
+        self._want_coalesced("indices")
+        return self._at
+
+    def values(self) -> Tensor:
+        """The values ``(nnz,)`` at the coordinates.
+
+        Raises:
+            RuntimeError: the Tensor is not coalesced.
+        """
+        self._want_coalesced("values")
+        return self._values
+
+    def _want_coalesced(self, name: str) -> None:
+        if not self._coalesced:
+            raise RuntimeError(f"{name}: a coordinate may stand there twice; call coalesce() first")
+
+    def _indices(self) -> Tensor:
+        return self._at
+
+    def _nnz(self) -> int:
+        return self._at.array.shape[1]
+
+    def is_coalesced(self) -> bool:
+        """Whether every coordinate stands there once, in row-major order."""
+        return self._coalesced
+
+    def size(self, dim: int | None = None) -> Shape | int:
+        """The shape, or the length of one dimension."""
+        return self.shape if dim is None else self.shape[dim]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def sparse_dim(self) -> int:
+        """How many dimensions the coordinates have."""
+        return self._at.array.shape[0]
+
+    def dense_dim(self) -> int:
+        """How many dimensions each value has."""
+        return self._values.array.ndim - 1
+
+    @property
+    def layout(self) -> Any:
+        """``sparse_coo``."""
+        return import_module("retrograd.compat.types").layout("sparse_coo")
+
+    def numel(self) -> int:
+        """The number of elements, zeros included."""
+        return prod(self.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the values."""
+        return self._values.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the values live."""
+        return self._values.device
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to the values."""
+        return self._values.requires_grad
+
+    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
+        """Set whether gradients flow to the values."""
+        self._values.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def grad(self) -> SparseTensor | None:
+        """The gradient that the values have accumulated, at their coordinates."""
+        gradient = self._values._grad
+        return None if gradient is None else self._with(gradient)
+
+    @grad.setter
+    def grad(self, gradient: SparseTensor | None) -> None:
+        if gradient is not None:
+            if not isinstance(gradient, SparseTensor):
+                raise RuntimeError(f"grad: wanted a SparseTensor or None, got {describe(gradient)}")
+            if gradient.shape != self.shape or not np.array_equal(gradient._at.numpy(), self._at.numpy()):
+                raise RuntimeError(
+                    f"grad: wanted the size {tuple(self.shape)} and the coordinates of the Tensor, "
+                    f"got the size {tuple(gradient.shape)} and {gradient._nnz()} coordinates"
+                )
+        self._values.grad = None if gradient is None else gradient._values
+
+    # Other forms of it
+
+    def _with(self, values: Tensor) -> SparseTensor:
+        return SparseTensor(self._at, values, self.shape, self._coalesced)
+
+    def _flat(self) -> Any:
+        """The coordinates in the flattened Tensor."""
+        flat = array_module(self._values).zeros(self._nnz(), np.int64)
+        for length, index in zip(self.shape, self._at.array, strict=False):
+            flat = flat * length + index
+        return flat
+
+    def _split(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The lengths of the dimensions of the coordinates, and of those of the values."""
+        return tuple(self.shape[: self.sparse_dim()]), tuple(self.shape[self.sparse_dim() :])
+
+    def coalesce(self) -> SparseTensor:
+        """The same with each coordinate once, in row-major order, its values added up.
+
+        >>> rg.sparse_coo_tensor([[0, 0]], [1.0, 2.0], (3,)).coalesce().values()
+        tensor([3.])
+        """
+        if self._coalesced:
+            return self
+        xp = array_module(self._values)
+        flat, inverse = xp.unique(self._flat(), return_inverse=True)
+        lengths, rest = self._split()
+        summed = self._values.new_zeros((len(flat), *rest)).index_add(0, new_tensor(inverse.reshape(-1)), self._values)
+        indices = xp.stack([xp.asarray(index, dtype=np.int64) for index in xp.unravel_index(flat, lengths)])
+        return SparseTensor(new_tensor(indices), summed, self.shape, True)
+
+    def to_dense(self) -> Tensor:
+        """The Tensor with all its zeros."""
+        lengths, rest = self._split()
+        flat = self._values.new_zeros((prod(lengths), *rest)).index_add(0, new_tensor(self._flat()), self._values)
+        return flat.reshape(tuple(self.shape))
+
+    def to_sparse(self, sparse_dim: int | None = None, *, layout: Any = None) -> SparseTensor:
+        """With coordinates: itself."""
+        return SparseTensor(self._at, self._values, self.shape, self._coalesced)
+
+    to_sparse_coo = to_sparse
+
+    def to_sparse_csr(self) -> SparseTensor:
+        """The same matrix with its rows compressed."""
+        return import_module("retrograd.ops.linear.sparse.compressed").compressed(self)
+
+    def t(self) -> SparseTensor:
+        """The transpose of a matrix."""
+        return self.transpose(0, 1)
+
+    @property
+    def T(self) -> SparseTensor:
+        """The transpose of a matrix."""
+        return self.t()
+
+    def transpose(self, dim0: int, dim1: int) -> SparseTensor:
+        """The same with two dimensions of the coordinates swapped."""
+        order = list(range(self.ndim))
+        order[dim0], order[dim1] = order[dim1], order[dim0]
+        if order[self.sparse_dim() :] != list(range(self.sparse_dim(), self.ndim)):
+            raise RuntimeError(f"transpose: wanted two of the {self.sparse_dim()} dimensions of the coordinates")
+        places = order[: self.sparse_dim()]
+        return SparseTensor(self._at[places], self._values, tuple(self.shape[d] for d in order))
+
+    def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
+        """The same in another dtype or on another device."""
+        values = self._values.to(*args, **kwargs)
+        return SparseTensor(self._at.to(values.device), values, self.shape, self._coalesced)
+
+    def float(self) -> SparseTensor:
+        """The same in float32."""
+        return self.to(np.float32)
+
+    def double(self) -> SparseTensor:
+        """The same in float64."""
+        return self.to(np.float64)
+
+    def cpu(self) -> SparseTensor:
+        """The same on the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, device: DeviceLike | None = None) -> SparseTensor:
+        """The same on a GPU."""
+        return self.to("cuda" if device is None else device)
+
+    def detach(self) -> SparseTensor:
+        """The same without a history."""
+        return self._with(self._values.detach())
+
+    def clone(self) -> SparseTensor:
+        """A copy, through which gradients flow."""
+        return self._with(self._values.clone())
+
+    # Arithmetic
+
+    def __neg__(self) -> SparseTensor:
+        return self._with(-self._values)
+
+    def __mul__(self, other: Number | Tensor) -> SparseTensor:
+        """``self * other``, elementwise; at the places that both have, of two sparse matrices."""
+        if isinstance(other, SparseTensor):
+            return _intersection(self, other)
+        dense = operand(other)
+        if not dense.array.ndim:
+            return self._with(self._values * other)
+        if dense.array.shape != tuple(self.shape):
+            raise RuntimeError(f"mul: a sparse Tensor of shape {tuple(self.shape)} and {describe(dense)}")
+        return self._with(self._values * dense[tuple(self._at[d] for d in range(self.sparse_dim()))])
+
+    __rmul__ = mul = multiply = __mul__
+
+    def __truediv__(self, other: Number | Tensor) -> SparseTensor:
+        if isinstance(other, SparseTensor) or np.ndim(getattr(other, "array", other)):
+            return NotImplemented
+        return self._with(self._values / other)
+
+    def __add__(self, other: SparseTensor | Tensor) -> Any:
+        """``self + alpha * other``, elementwise."""
+        if isinstance(other, Tensor):
+            raise RuntimeError("add: sparse + dense is not supported; use dense + sparse")
+        if not isinstance(other, SparseTensor):
+            return NotImplemented
+        if other.shape != self.shape:
+            raise RuntimeError(f"add: sparse Tensors of shapes {tuple(self.shape)} and {tuple(other.shape)}")
+        from ...shape.joining import cat
+
+        indices = cat([self._at, other._at], 1)
+        return SparseTensor(indices, cat([self._values, other._values]), self.shape)
+
+    add = __add__
+
+    def __radd__(self, other: Tensor) -> Any:
+        return other + self.to_dense() if isinstance(other, Tensor) else NotImplemented
+
+    def __sub__(self, other: SparseTensor | Tensor) -> Any:
+        """``self - alpha * other``, elementwise."""
+        return self + -other if isinstance(other, (SparseTensor, Tensor)) else NotImplemented
+
+    sub = __sub__
+
+    def __rsub__(self, other: Tensor) -> Any:
+        return other - self.to_dense() if isinstance(other, Tensor) else NotImplemented
+
+    def sum(self, dim: int | None = None) -> Tensor | SparseTensor:
+        """The sum of all elements, or sums along one dimension, as a sparse Tensor of the others."""
+        if dim is None:
+            return self._values.sum()
+        if dim % self.ndim >= self.sparse_dim():
+            values = self._values.sum(dim % self.ndim - self.sparse_dim() + 1)
+            return SparseTensor(self._at, values, self.shape[: dim % self.ndim] + self.shape[dim % self.ndim + 1 :])
+        places = [d for d in range(self.sparse_dim()) if d != dim % self.ndim]
+        if not places:
+            return self._values.sum(0)
+        shape = (*(self.shape[d] for d in places), *self._split()[1])
+        return SparseTensor(self._at[places], self._values, shape).coalesce()
+
+    def __matmul__(self, other: Tensor | SparseTensor) -> Any:
+        return sparse_product(self, other) if isinstance(other, SparseTensor) else product(self, other)
+
+    def __rmatmul__(self, other: Tensor) -> Tensor:
+        return product(self.t(), operand(other).mT).mT
+
+    def matmul(self, other: Tensor | SparseTensor) -> Any:
+        """The product with a matrix or vector; of two sparse matrices a sparse one."""
+        return self @ other
+
+    mm = mv = spmm = matmul
+
+
+def product(a: SparseTensor, x: Operand) -> Tensor:
+    """The product of a sparse matrix and a dense matrix or vector."""
+    dense = operand(x, "mat2")
+    if a.ndim != 2 or dense.array.ndim not in (1, 2) or dense.array.shape[0] != a.shape[1]:
+        raise RuntimeError(f"a sparse matrix of shape {tuple(a.shape)} cannot be multiplied by {describe(dense)}")
+    column = dense if dense.array.ndim == 2 else dense.unsqueeze(1)
+    rows, columns = a._indices().array
+    result: Tensor = apply(SPMM, (a._values, column), {"places": Places(rows, columns, *a.shape)})
+    return result if dense.array.ndim == 2 else result.squeeze(1)
+
+
+def _intersection(a: SparseTensor, b: SparseTensor) -> SparseTensor:
+    """The product of two sparse Tensors, element by element: at the coordinates that both have."""
+    if a.shape != b.shape or a.sparse_dim() != b.sparse_dim():
+        raise RuntimeError(f"mul: sparse Tensors of shapes {tuple(a.shape)} and {tuple(b.shape)}")
+    a, b = a.coalesce(), b.coalesce()
+    _, first, second = array_module(a._values).intersect1d(a._flat(), b._flat(), True, True)
+    mine = new_tensor(first)
+    return SparseTensor(a._at[:, mine], a._values[mine] * b._values[new_tensor(second)], a.shape, True)
+
+
+def sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
+    """The product of two sparse matrices: each value of a meets those in b's row of its column."""
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or a.dense_dim() or b.dense_dim():
+        raise RuntimeError(f"sparse matrices of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
+    b = b.coalesce()
+    xp = array_module(a._values)
+    starts = xp.searchsorted(b._at.array[0], xp.arange(b.shape[0] + 1))
+    rows, inner = a._at.array
+    counts = (starts[1:] - starts[:-1])[inner]
+    left = xp.repeat(xp.arange(len(inner)), counts)
+    first = xp.repeat(starts[inner] - xp.cumsum(counts) + counts, counts)
+    right = first + xp.arange(len(left))
+    indices = new_tensor(xp.stack([rows[left], b._at.array[1][right]]))
+    values = a._values[new_tensor(left)] * b._values[new_tensor(right)]
+    return SparseTensor(indices, values, (a.shape[0], b.shape[1])).coalesce()
+
+
+@operator(method=False)
+def sparse_coo_tensor(
+    indices: Operand | Sequence[Any],
+    values: Operand | Sequence[Any],
+    size: Sequence[int] | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> Any:
+    """``A[indices[:, k]] = values[k]``, added up where a coordinate stands twice, and 0 elsewhere: a SparseTensor.
+
+    Derivative: values: ``g`` at the coordinates.
+    Shape: indices ``(d, nnz)``; values ``(nnz, ...)``; the result ``size``, whose last dimensions are the values'.
+    Dtype: indices are integers; the result has that of the values.
+
+    Args:
+        indices: the coordinates of the values, a column each.
+        values: what stands there.
+        size: the shape, by default the smallest that has all coordinates.
+        dtype: the dtype of the values.
+        device: the device.
+        requires_grad: whether gradients with respect to values that are given as data are wanted.
+        check_invariants: taken for PyTorch's sake; coordinates are always checked.
+        is_coalesced: promises that every coordinate stands there once, in row-major order.
+    Raises:
+        RuntimeError: shapes do not fit, or a coordinate is out of range.
+
+    >>> rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)).to_dense()
+    tensor([[0., 2.],
+            [3., 0.]])
+    """
+    at = as_tensor(indices, device=device)
+    v = as_tensor(values, dtype=dtype, device=device)
+    if at.array.size and at.array.dtype.kind not in "iu":
+        raise RuntimeError(f"indices must be integers, got {describe(at)}")
+    at = at.to(np.int64)
+    if at.array.ndim != 2 or v.array.ndim < 1 or v.array.shape[0] != at.array.shape[1]:
+        raise RuntimeError(f"wanted indices (d, nnz) and values (nnz, ...), got {describe(at)} and {describe(v)}")
+    count, rest = len(at.array), v.array.shape[1:]
+    if size is None:
+        lengths = tuple(int(length) for length in at.array.max(axis=1) + 1) if at.array.size else (0,) * count
+        lengths += rest
+    else:
+        lengths = integers((size,), "size")
+    if len(lengths) != count + len(rest) or lengths[count:] != rest:
+        raise RuntimeError(f"size {lengths} does not fit indices {describe(at)} and values {describe(v)}")
+    if at.array.size:
+        least, most = at.array.min(axis=1), at.array.max(axis=1)
+        for d, length in enumerate(lengths[:count]):
+            if int(least[d]) < 0 or int(most[d]) >= length:
+                reach = f"{int(least[d])} to {int(most[d])}"
+                raise RuntimeError(f"coordinates {reach} lie outside of dimension {d} of size {lengths}")
+    if requires_grad:
+        v = v.detach().requires_grad_()
+    return SparseTensor(at, v, lengths, bool(is_coalesced))
+
+
+@operator(namespace="sparse", method=False)
+def mm(mat1: Any, mat2: Any) -> Any:
+    """``out_ik = sum_j A_ij x_jk``: the product of two matrices, dense or sparse; of two sparse ones it is sparse.
+
+    Derivative: values: ``sum_k g_ik x_jk`` at their coordinates; dense: ``A^T g``.
+    Shape: ``(n, m)`` and ``(m, k)`` or ``(m,)``; ``(n, k)`` or ``(n,)``.
+    Dtype: floating and complex, both one; the result has it.
+
+    Args:
+        mat1: a SparseTensor, or a dense matrix.
+        mat2: a dense matrix, or a SparseTensor.
+    Raises:
+        RuntimeError: the shapes do not fit, or the dtypes differ.
+
+    >>> a = rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2))
+    >>> rg.sparse.mm(a, rg.ones(2, 1))
+    tensor([[2.],
+            [3.]])
+    """
+    if isinstance(mat1, SparseTensor):
+        return mat1 @ mat2
+    return mat2.__rmatmul__(mat1) if isinstance(mat2, SparseTensor) else dense_mm(mat1, mat2)
+
+
+@operator(method=False)
+def spmm(input: Any, mat2: Tensor) -> Tensor:
+    """``out_ik = sum_j A_ij x_jk``: ``sparse.mm``; of two dense matrices their product.
+
+    Derivative: ``sparse.mm``'s.
+    Shape: ``(n, m)`` and ``(m, k)``; ``(n, k)``.
+    Dtype: floating and complex, both one; the result has it.
+
+    Args:
+        mat2: a dense matrix.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+
+    >>> rg.spmm(rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)), rg.ones(2, 1))
+    tensor([[2.],
+            [3.]])
+    """
+    return mm(input, mat2)
+
+
+@operator(namespace="Tensor")
+def to_sparse(self: Tensor, sparse_dim: int | None = None) -> Any:
+    """``self[i, j, ..]`` where it is not 0: a SparseTensor of the elements and their coordinates.
+
+    Derivative: ``g`` at the coordinates.
+    Shape: any with a dimension; kept.
+    Dtype: all; kept.
+
+    Args:
+        sparse_dim: the number of dimensions that coordinates have, by default all of them.
+    Raises:
+        RuntimeError: the Tensor has no dimension, or ``sparse_dim`` is no number of its dimensions.
+
+    >>> rg.tensor([[0.0, 2.0]]).to_sparse().indices()
+    tensor([[0],
+            [1]])
+    """
+    count = self.array.ndim if sparse_dim is None else integer(sparse_dim, "sparse_dim")
+    if not 1 <= count <= self.array.ndim:
+        raise RuntimeError(f"wanted coordinates for some dimensions of {describe(self)}, got sparse_dim={sparse_dim}")
+    there = self.array != 0
+    there = there.any(axis=tuple(range(count, there.ndim))) if count < there.ndim else there
+    found = tuple(new_tensor(index) for index in there.nonzero())
+    indices = new_tensor(array_module(self).stack([index.array for index in found]))
+    return SparseTensor(indices, self[found], self.array.shape, True)
+
+
+tensor_method(property(lambda self: False, doc="Whether only some elements are kept, as by SparseTensor."), "is_sparse")

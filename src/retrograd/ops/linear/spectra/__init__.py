@@ -1,0 +1,1 @@
+"""Discrete and short-time Fourier transforms."""

@@ -1,0 +1,385 @@
+"""Discrete Fourier transforms between complex signals and spectra, their shifts and frequencies.
+
+The transform matrix is symmetric, so in the transpose convention of the walk (see core.graph) the transform is its
+own rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+
+from ....core.arrays.devices import backend_for
+from ....core.arrays.dtypes import INEXACT, DType, complex_of, get_default_dtype
+from ....core.errors import describe
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels.runtime.cores import count
+from ...indexing.indexing import GETITEM
+from ...nn.spatial.padding import PAD
+from ...shape.arrangement import roll
+from ...table import batching
+from ...table.arguments import dimension, integer
+from ...table.registry import operator
+from ...table.types import DeviceLike, Dim, Dims, DTypeLike, Norm, Operand
+
+OPPOSITE: dict[str, Norm] = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+SEVERAL = 1 << 12  # elements from which SciPy's transforms, which take several signals at once, are faster
+MANY = 1 << 15  # elements from which a transform is worth the time of several threads
+
+
+@cache
+def _scipys() -> Any:
+    """SciPy's transforms, or None where it is not installed."""
+    return import_module("scipy.fft") if find_spec("scipy") else None
+
+
+def transformed(name: str, x: Any, *lengths: int, **options: Any) -> Any:
+    """NumPy's transform of that name, or SciPy's of large arrays."""
+    if type(x) is np.ndarray and x.size >= SEVERAL and (library := _scipys()) is not None:
+        return getattr(library, name)(x, *lengths, workers=count() if x.size >= MANY else 1, **options)
+    return getattr(np.fft, name)(x, *lengths, **options)
+
+
+def _complex(x: Any, dims: tuple[int, ...], norm: Norm, inverse: bool) -> Any:
+    result = transformed("ifftn" if inverse else "fftn", x, axes=dims, norm=norm)
+    return result.astype(_complex_dtype(x), copy=False)
+
+
+def _complex_dtype(x: Any) -> DType:
+    return x.dtype if x.dtype.kind == "c" else complex_of(x.dtype)
+
+
+FFT: Primitive = Primitive(
+    "fft",
+    _complex,
+    "x",
+    [lambda g, dims, norm, inverse: FFT(g, dims=dims, norm=norm, inverse=inverse)],
+    contiguous=True,
+    batch=batching.along("dims"),
+)
+
+
+def resized(x: Tensor, n: int | None, dim: int) -> Tensor:
+    """x with n entries along a dimension: cropped, or padded with zeros."""
+    length = x.array.shape[dim]
+    if n is None or n == length:
+        if length < 1:
+            raise RuntimeError(f"invalid number of data points ({length}) along dimension {dim} of {describe(x)}")
+        return x
+    if integer(n, "n") < 1:
+        raise RuntimeError(f"invalid number of data points ({n}) specified for {describe(x)}")
+    if n < length:
+        index = [slice(None)] * x.array.ndim
+        index[dim] = slice(0, n)
+        return apply(GETITEM, (x,), {"index": tuple(index)})
+    widths = [(0, 0)] * x.array.ndim
+    widths[dim] = (0, n - length)
+    return apply(PAD, (x,), {"widths": tuple(widths), "value": 0})
+
+
+def signal(input: Operand) -> Tensor:
+    x = operand(input)
+    if x.dtype.kind not in INEXACT:
+        x = x.to(get_default_dtype())
+    if x.dtype == np.float16:
+        raise RuntimeError(f"float16 is not supported on the CPU; convert {describe(x)} to float32 first")
+    return x
+
+
+def norm_of(norm: Norm | None) -> Norm:
+    if norm is None:
+        return "backward"
+    if not isinstance(norm, str):
+        raise TypeError(f"argument 'norm' must be str, not {type(norm).__name__}")
+    if norm not in OPPOSITE:
+        raise RuntimeError(f"norm must be 'backward', 'ortho' or 'forward', not {norm!r}")
+    return norm
+
+
+def lengths_of(x: Tensor, s: Dims | None, dim: Dims | None) -> tuple[list[int | None], list[int]]:
+    """The sizes (None for as given) and dimensions of an n-dimensional transform."""
+    s = [s] if isinstance(s, int) else s
+    ndim = x.array.ndim
+    if dim is None:
+        dims = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
+        if s is not None and len(s) > ndim:
+            raise RuntimeError(f"got sizes {tuple(s)} for {describe(x)}")
+    else:
+        dims = [dimension(axis, ndim) for axis in ([dim] if isinstance(dim, int) else dim)]
+    if len(set(dims)) != len(dims):
+        raise RuntimeError(f"dimensions {tuple(dims)} must be unique")
+    if not dims:
+        raise RuntimeError(f"needs at least one dimension, got {describe(x)}")
+    sizes: list[int | None] = [None] * len(dims) if s is None else [None if n == -1 else n for n in s]
+    if len(sizes) != len(dims):
+        raise RuntimeError(f"got {len(sizes)} sizes for {len(dims)} dimensions")
+    return sizes, dims
+
+
+def _transform(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | None, inverse: bool) -> Tensor:
+    x, norm = signal(input), norm_of(norm)
+    lengths, dims = lengths_of(x, s, dim)
+    for n, axis in zip(lengths, dims):
+        x = resized(x, n, axis)
+    return apply(FFT, (x,), {"dims": tuple(dims), "norm": norm, "inverse": inverse})
+
+
+@operator(namespace="fft", method=False)
+def fft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
+    """``X_k = sum_j x_j exp(-2 pi i j k / n)``: the discrete Fourier transform along a dimension.
+
+    Derivative: the transform in the other direction of ``g``, with the factor kept.
+    Shape: any; the result has the input's, but for the lengths given.
+    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+
+    Args:
+        input: a signal, real or complex.
+        n: crops or pads with zeros to this length first.
+        dim: the dimension, the last by default.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.fft(rg.tensor([1.0, 0.0, 0.0])).real
+    tensor([1., 1., 1.])
+    """
+    return _transform(input, None if n is None else [n], dim, norm, False)
+
+
+@operator(namespace="fft", method=False)
+def ifft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
+    """``x_j = 1/n sum_k X_k exp(2 pi i j k / n)``: the inverse of ``fft``.
+
+    Derivative: the transform in the other direction of ``g``, with the factor kept.
+    Shape: any; the result has the input's, but for the lengths given.
+    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+
+    Args:
+        input: a spectrum.
+        n: crops or pads with zeros to this length first.
+        dim: the dimension, the last by default.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.ifft(rg.tensor([3.0, 0.0, 0.0])).real
+    tensor([1., 1., 1.])
+    """
+    return _transform(input, None if n is None else [n], dim, norm, True)
+
+
+@operator(namespace="fft", method=False)
+def fft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
+    """``fft`` along two dimensions.
+
+    Derivative: the transform in the other direction of ``g``, with the factor kept.
+    Shape: any; the result has the input's, but for the lengths given.
+    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+
+    Args:
+        input: a signal, real or complex.
+        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
+        dim: the dimensions, the last two by default.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.fft2(rg.ones(2, 2)).real
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
+    return _transform(input, s, dim, norm, False)
+
+
+@operator(namespace="fft", method=False)
+def ifft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
+    """``ifft`` along two dimensions: the inverse of ``fft2``.
+
+    Derivative: the transform in the other direction of ``g``, with the factor kept.
+    Shape: any; the result has the input's, but for the lengths given.
+    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+
+    Args:
+        input: a spectrum.
+        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
+        dim: the dimensions, the last two by default.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.ifft2(rg.ones(2, 2)).real
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
+    return _transform(input, s, dim, norm, True)
+
+
+@operator(namespace="fft", method=False)
+def fftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
+    """``fft`` along several dimensions.
+
+    Derivative: the transform in the other direction of ``g``, with the factor kept.
+    Shape: any; the result has the input's, but for the lengths given.
+    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+
+    Args:
+        input: a signal, real or complex.
+        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
+        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.fftn(rg.ones(2, 2)).real
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
+    return _transform(input, s, dim, norm, False)
+
+
+@operator(namespace="fft", method=False)
+def ifftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
+    """``ifft`` along several dimensions: the inverse of ``fftn``.
+
+    Derivative: the transform in the other direction of ``g``, with the factor kept.
+    Shape: any; the result has the input's, but for the lengths given.
+    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+
+    Args:
+        input: a spectrum.
+        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
+        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.ifftn(rg.ones(2, 2)).real
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
+    return _transform(input, s, dim, norm, True)
+
+
+def _shifted(input: Operand, dim: Dims | None, direction: int) -> Tensor:
+    x = operand(input)
+    dims = range(x.array.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    axes = [dimension(axis, x.array.ndim) for axis in dims]
+    shifts = [length // 2 if direction > 0 else (length + 1) // 2 for length in (x.array.shape[axis] for axis in axes)]
+    return roll(x, tuple(shifts), tuple(axes)) if axes else x.clone()
+
+
+@operator(namespace="fft", method=False)
+def fftshift(input: Operand, dim: Dims | None = None) -> Tensor:
+    """``y_(k + n // 2) = x_k``, indices modulo ``n``: the zero frequency moves to the middle.
+
+    Derivative: ``ifftshift(g)``.
+    Shape: any; the result has the input's.
+    Dtype: any; kept.
+
+    Args:
+        input: a spectrum.
+        dim: the dimensions, all by default.
+
+    Raises:
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.fftshift(rg.tensor([0.0, 1.0, -2.0, -1.0]))
+    tensor([-2., -1.,  0.,  1.])
+    """
+    return _shifted(input, dim, 1)
+
+
+@operator(namespace="fft", method=False)
+def ifftshift(input: Operand, dim: Dims | None = None) -> Tensor:
+    """``y_k = x_(k + n // 2)``, indices modulo ``n``: the inverse of ``fftshift``.
+
+    Derivative: ``fftshift(g)``.
+    Shape: any; the result has the input's.
+    Dtype: any; kept.
+
+    Args:
+        input: a spectrum in the middle.
+        dim: the dimensions, all by default.
+
+    Raises:
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.ifftshift(rg.tensor([-2.0, -1.0, 0.0, 1.0]))
+    tensor([ 0.,  1., -2., -1.])
+    """
+    return _shifted(input, dim, -1)
+
+
+def _frequencies(
+    name: Literal["fftfreq", "rfftfreq"], n: int, d: float, dtype: DTypeLike | None, device: DeviceLike | None
+) -> Tensor:
+    if n <= 0:
+        raise RuntimeError(f"n must be positive, got {n}")
+    frequencies = getattr(backend_for(device).xp.fft, name)(n, d)
+    return new_tensor(frequencies.astype(get_default_dtype() if dtype is None else dtype))
+
+
+@operator(namespace="fft", method=False, differentiable=False)
+def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
+    """``[0, 1, ..., -2, -1] / (n d)``: the frequencies of ``fft`` on ``n`` samples ``d`` apart.
+
+    Derivative: none.
+    Shape: (n).
+    Dtype: ``dtype``, or the default dtype.
+
+    Args:
+        n: the number of samples.
+        d: their distance; frequencies are in cycles per its unit.
+        dtype: the dtype of the result.
+        device: where the result lies.
+
+    Raises:
+        RuntimeError: ``n`` is not positive.
+
+    >>> rg.fft.fftfreq(4)
+    tensor([ 0.  ,  0.25, -0.5 , -0.25])
+    """
+    return _frequencies("fftfreq", n, d, dtype, device)
+
+
+@operator(namespace="fft", method=False, differentiable=False)
+def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
+    """``[0, 1, ..., n // 2] / (n d)``: the frequencies of ``rfft`` on ``n`` samples ``d`` apart.
+
+    Derivative: none.
+    Shape: (n // 2 + 1).
+    Dtype: ``dtype``, or the default dtype.
+
+    Args:
+        n: the number of samples.
+        d: their distance; frequencies are in cycles per its unit.
+        dtype: the dtype of the result.
+        device: where the result lies.
+
+    Raises:
+        RuntimeError: ``n`` is not positive.
+
+    >>> rg.fft.rfftfreq(4)
+    tensor([0.  , 0.25, 0.5 ])
+    """
+    return _frequencies("rfftfreq", n, d, dtype, device)

@@ -1,0 +1,338 @@
+"""Fourier transforms between real signals and the half of their spectrum that determines the rest.
+
+They are put together from the complex transform, from those of one dimension, and from cropping and padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import complex_of
+from ....core.errors import describe
+from ....core.graph.primitive import Primitive, apply
+from ....core.tensor.tensor import Tensor
+from ...nn.spatial.padding import PAD
+from ...table import batching
+from ...table.arguments import integer
+from ...table.registry import operator
+from ...table.types import Dim, Dims, Norm, Operand
+from .fourier import FFT, OPPOSITE, lengths_of, norm_of, resized, signal, transformed
+
+
+def _half_rule(g: Any, x_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
+    """The half spectrum has the first rows of the transform matrix: its transpose pads with zeros first."""
+    widths = [(0, 0)] * len(x_shape)
+    widths[dim] = (0, x_shape[dim] - g.shape[dim])
+    return FFT(PAD(g, widths=tuple(widths), value=0), dims=(dim,), norm=norm, inverse=False).real
+
+
+def _real_rule(g: Any, x_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
+    """Each coefficient stands for itself and its mirror image, but for the first and, at even length, the last."""
+    n = g.shape[dim]
+    count = n // 2 + 1
+    weights = array_module(g).full(count, 2.0, dtype=g.dtype)
+    weights[0] = 1
+    if n % 2 == 0:
+        weights[-1] = 1
+    shape = [1] * len(g.shape)
+    shape[dim] = count
+    spectrum = HALF(g, dim=dim, norm=OPPOSITE[norm])
+    return spectrum.conj() * weights.reshape(tuple(shape))
+
+
+HALF = Primitive(
+    "rfft",
+    lambda x, dim, norm: transformed("rfft", x, axis=dim, norm=norm).astype(complex_of(x.dtype), copy=False),
+    "x",
+    [_half_rule],
+    contiguous=True,
+    batch=batching.along("dim"),
+)
+REAL = Primitive(
+    "irfft",
+    lambda x, n, dim, norm: transformed("irfft", x, n, axis=dim, norm=norm).astype(x.real.dtype, copy=False),
+    "x",
+    [_real_rule],
+    contiguous=True,
+    batch=batching.along("dim"),
+)
+
+
+def _to_half(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | None) -> Tensor:
+    x, norm = signal(input), norm_of(norm)
+    if x.dtype.kind == "c":
+        raise RuntimeError(f"expects a real input, got {describe(x)}")
+    lengths, dims = lengths_of(x, s, dim)
+    for n, axis in zip(lengths, dims):
+        x = resized(x, n, axis)
+    half: Tensor = apply(HALF, (x,), {"dim": dims[-1], "norm": norm})
+    if len(dims) == 1:
+        return half
+    return apply(FFT, (half,), {"dims": tuple(dims[:-1]), "norm": norm, "inverse": False})
+
+
+def _to_real(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | None) -> Tensor:
+    x, norm = signal(input), norm_of(norm)
+    lengths, dims = lengths_of(x, s, dim)
+    if x.dtype.kind != "c":
+        x = x.to(complex_of(x.dtype))
+    last = dims[-1]
+    n = lengths[-1] if lengths[-1] is not None else 2 * (x.array.shape[last] - 1)
+    if integer(n, "n") < 1:
+        raise RuntimeError(f"invalid number of data points ({n}) specified for {describe(x)}")
+    for size, axis in zip(lengths[:-1], dims[:-1]):
+        x = resized(x, size, axis)
+    x = resized(x, n // 2 + 1, last)
+    if len(dims) > 1:
+        x = apply(FFT, (x,), {"dims": tuple(dims[:-1]), "norm": norm, "inverse": True})
+    return apply(REAL, (x,), {"n": n, "dim": last, "norm": norm})
+
+
+def _hermitian(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | None) -> Tensor:
+    """The forward transform of a half spectrum is the inverse of its conjugate, with the norm taken the other way."""
+    x = signal(input)
+    return _to_real(x.conj() if x.dtype.kind == "c" else x, s, dim, OPPOSITE[norm_of(norm)])
+
+
+@operator(namespace="fft", method=False)
+def rfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
+    """``X_0, ..., X_(n // 2)`` of ``fft`` of a real signal: the half that determines the rest.
+
+    Derivative: the real part of the transform in the other direction of ``g``, padded with zeros.
+    Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
+    Dtype: float32 and float64; gives complex; integers become the default dtype.
+
+    Args:
+        input: a real signal.
+        n: crops or pads with zeros to this length first.
+        dim: the dimension, the last by default.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16, or complex.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.rfft(rg.ones(4)).real
+    tensor([4., 0., 0.])
+    """
+    return _to_half(input, None if n is None else [n], dim, norm)
+
+
+@operator(namespace="fft", method=False)
+def rfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
+    """``rfft`` along the last of two dimensions, ``fft`` along the other.
+
+    Derivative: the real part of the transform in the other direction of ``g``, padded with zeros.
+    Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
+    Dtype: float32 and float64; gives complex; integers become the default dtype.
+
+    Args:
+        input: a real signal.
+        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
+        dim: the dimensions, the last two by default.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16, or complex.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.rfft2(rg.ones(4, 4)).shape
+    (4, 3)
+    """
+    return _to_half(input, s, dim, norm)
+
+
+@operator(namespace="fft", method=False)
+def rfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
+    """``rfft`` along the last of several dimensions, ``fft`` along the others.
+
+    Derivative: the real part of the transform in the other direction of ``g``, padded with zeros.
+    Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
+    Dtype: float32 and float64; gives complex; integers become the default dtype.
+
+    Args:
+        input: a real signal.
+        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
+        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16, or complex.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.rfftn(rg.ones(2, 4, 4)).shape
+    (2, 4, 3)
+    """
+    return _to_half(input, s, dim, norm)
+
+
+@operator(namespace="fft", method=False)
+def irfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
+    """``x_0, ..., x_(n-1)`` from its half spectrum: the inverse of ``rfft``.
+
+    Derivative: the factor times ``rfft`` of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
+    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
+    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+
+    Args:
+        input: the half of a spectrum.
+        n: the length of the result.
+        dim: the dimension, the last by default.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.irfft(rg.tensor([4.0, 0.0, 0.0]))
+    tensor([1., 1., 1., 1.])
+    """
+    return _to_real(input, None if n is None else [n], dim, norm)
+
+
+@operator(namespace="fft", method=False)
+def irfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
+    """``irfft`` along the last of two dimensions, ``ifft`` along the other: the inverse of ``rfft2``.
+
+    Derivative: the factor times ``rfft`` of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
+    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
+    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+
+    Args:
+        input: the half of a spectrum.
+        s: the lengths of the result; -1 leaves one as it is.
+        dim: the dimensions, the last two by default.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.irfft2(rg.fft.rfft2(rg.ones(2, 4)))
+    tensor([[1., 1., 1., 1.],
+            [1., 1., 1., 1.]])
+    """
+    return _to_real(input, s, dim, norm)
+
+
+@operator(namespace="fft", method=False)
+def irfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
+    """``irfft`` along the last of several dimensions, ``ifft`` along the others: the inverse of ``rfftn``.
+
+    Derivative: the factor times ``rfft`` of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
+    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
+    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+
+    Args:
+        input: the half of a spectrum.
+        s: the lengths of the result; -1 leaves one as it is.
+        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.irfftn(rg.fft.rfftn(rg.ones(2, 4)))
+    tensor([[1., 1., 1., 1.],
+            [1., 1., 1., 1.]])
+    """
+    return _to_real(input, s, dim, norm)
+
+
+@operator(namespace="fft", method=False)
+def hfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
+    """``X_k = sum_j x_j exp(-2 pi i j k / n)``, real, of a Hermitian signal given by its half.
+
+    Derivative: that of ``irfft`` of the conjugate, with the factor the other way.
+    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
+    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+
+    Args:
+        input: the half of a signal with ``x_(-j) = conj(x_j)``.
+        n: the length of the result.
+        dim: the dimension, the last by default.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.hfft(rg.tensor([1.0, 0.0, 0.0]))
+    tensor([1., 1., 1., 1.])
+    """
+    return _hermitian(input, None if n is None else [n], dim, norm)
+
+
+@operator(namespace="fft", method=False)
+def hfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
+    """``hfft`` along the last of two dimensions, ``fft`` along the other.
+
+    Derivative: that of ``irfft`` of the conjugate, with the factor the other way.
+    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
+    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+
+    Args:
+        input: the half of a Hermitian signal.
+        s: the lengths of the result; -1 leaves one as it is.
+        dim: the dimensions, the last two by default.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.hfft2(rg.ones(2, 3)).shape
+    (2, 4)
+    """
+    return _hermitian(input, s, dim, norm)
+
+
+@operator(namespace="fft", method=False)
+def hfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
+    """``hfft`` along the last of several dimensions, ``fft`` along the others.
+
+    Derivative: that of ``irfft`` of the conjugate, with the factor the other way.
+    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
+    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+
+    Args:
+        input: the half of a Hermitian signal.
+        s: the lengths of the result; -1 leaves one as it is.
+        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.hfftn(rg.ones(2, 3)).shape
+    (2, 4)
+    """
+    return _hermitian(input, s, dim, norm)
+
+
+@operator(namespace="fft", method=False)
+def ihfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
+    """``conj(rfft(input)) / n``: the inverse of ``hfft``, the half spectrum of a real signal.
+
+    Derivative: that of ``rfft``, conjugated.
+    Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
+    Dtype: float32 and float64; gives complex; integers become the default dtype.
+
+    Args:
+        input: a real spectrum.
+        n: crops or pads with zeros to this length first.
+        dim: the dimension, the last by default.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
+
+    Raises:
+        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16, or complex.
+        IndexError: a dimension is out of range.
+
+    >>> rg.fft.ihfft(rg.ones(4)).real
+    tensor([1., 0., 0.])
+    """
+    return _to_half(input, None if n is None else [n], dim, OPPOSITE[norm_of(norm)]).conj()

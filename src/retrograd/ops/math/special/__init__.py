@@ -1,0 +1,1 @@
+"""Special functions: gamma, Bessel, error, zeta and orthogonal polynomials."""

@@ -1,0 +1,1 @@
+"""Example calls of the operators in ``ops/linear/solving``."""
