@@ -9,10 +9,10 @@ WORKERS ?= auto
 TORCH_PIP_ARGS ?=
 VENV := .venv
 LOWEST := $(VENV)/lowest
-ON_LIBRARIES := src/retrograd $(addprefix tests/test_operators.py::test_,values derivatives) \
-	$(addprefix tests/,cli/test_console.py cli/test_info.py compiler/test_programs.py compiler/test_regions.py core \
-	distributed distributions/test_against_scipy.py estimators inspect/test_watch.py onnx ops optim/test_minimization.py \
-	test_kernel_products.py training/test_plots.py weights)
+ON_LIBRARIES := src/retrograd $(addprefix tests/every_operator/test_operators.py::test_,values derivatives) \
+	$(addprefix tests/,cli/test_console.py cli/test_info.py compiler/programs/test_programs.py compiler/passes/test_regions.py core \
+	distributed distributions/test_against_scipy.py sklearn inspect/watching/test_watch.py onnx ops optim/test_minimization.py \
+	kernels/loops/test_products.py training/test_plots.py weights)
 BIN := $(VENV)/bin
 # Bytecode is made of what is imported, when it is: of all that is installed it would be a third of the installation.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -71,7 +71,7 @@ bench: $(VENV)/dev.stamp $(VENV)/compare.stamp
 # docstring, or a page that says something else than its programs print.
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m tools.pages.site
-	$(BIN)/python -m pytest -q tests/test_site_in_a_browser.py
+	$(BIN)/python -m pytest -q tests/project/test_site_in_a_browser.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The in-place programs of tests/core/test_mutation.py on PyTorch: which of them it refuses, and with what message.
+"""The in-place programs of tests/core/tensor/test_mutation.py on PyTorch: which it refuses, and with what message.
 
 Retrograd runs them all, and its gradients agree with central differences (the test). Needs PyTorch.
 
@@ -33,7 +33,7 @@ def outcome(source: str, name: str) -> str:
 
 def main() -> None:
     sys.path.insert(0, str(ROOT))
-    from tests.core.test_mutation import PROGRAMS
+    from tests.core.tensor.test_mutation import PROGRAMS
 
     outcomes = {name: outcome(inspect.getsource(function), name) for name, function in sorted(PROGRAMS.items())}
     refused = {name: message for name, message in outcomes.items() if message != "runs"}

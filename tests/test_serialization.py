@@ -180,7 +180,7 @@ def test_files_one_after_the_other_in_a_stream_are_read_one_by_one():
 
 
 def test_a_device_can_be_chosen(tmp_path):
-    from tests.guarded import guarded_backend
+    from tests.helpers.guarded import guarded_backend
 
     rg.save({"a": rg.ones(2)}, tmp_path / "a.safetensors")
     with guarded_backend():

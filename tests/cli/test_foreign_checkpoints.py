@@ -11,7 +11,7 @@ import pytest
 from retrograd.cli import main
 from retrograd.safetensors_format import read
 from retrograd.serialization import write_file
-from tests.small_sets import use_small_sets
+from tests.helpers.small_sets import use_small_sets
 
 pytest.importorskip("safetensors")
 

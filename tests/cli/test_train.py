@@ -17,7 +17,7 @@ from retrograd.cli.training.recipes import RECIPES, Recipe
 from retrograd.cli.training.trainers import EngineTrainer, ManualTrainer
 from retrograd.models import MLP, CharTransformer, NamesLSTM, generate
 from retrograd.training import Loop
-from tests.small_sets import use_small_sets
+from tests.helpers.small_sets import use_small_sets
 
 pytest.importorskip("safetensors")
 pytestmark = pytest.mark.slow

@@ -13,8 +13,8 @@ from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing.cases import all_cases
 from retrograd.testing.comparison import numbers
 from retrograd.testing.programs import cast, program_of, programs, replaced
-from tests.against_torch import torch_function, torch_value
-from tests.together import check_each, namespaces
+from tests.helpers.against_torch import torch_function, torch_value
+from tests.helpers.together import check_each, namespaces
 
 pytest.importorskip("ml_dtypes")
 

@@ -236,7 +236,7 @@ def test_bfloat16_is_read_as_float32_where_its_library_is_missing(tmp_path, monk
 
 
 def test_tensors_go_where_map_location_says(tmp_path):
-    from tests.guarded import guarded_backend
+    from tests.helpers.guarded import guarded_backend
 
     _saved([x := torch.arange(4.0), x[1:]], tmp_path / "a.pt", True)
     with guarded_backend():

@@ -10,7 +10,7 @@ import pytest
 
 import retrograd as rg
 from tests.distributions.families import EVERY_FAMILY, EXAMPLES, Example
-from tests.together import check_each
+from tests.helpers.together import check_each
 
 torch = pytest.importorskip("torch")
 

@@ -9,7 +9,7 @@ import pytest
 
 import retrograd as rg
 from tests.distributions.families import EXAMPLES, Example
-from tests.guarded import guarded_backend
+from tests.helpers.guarded import guarded_backend
 
 
 def made_on_device(example: Example) -> Any:

@@ -21,7 +21,7 @@ from retrograd.core.graph.observers import Observer, observing
 from retrograd.func import rematerialization
 from retrograd.models.language import CharTransformer
 from retrograd.utils.checkpoint import checkpoint
-from tests.core import fuzzing
+from tests.core.tensor import fuzzing
 
 F = nn.functional
 

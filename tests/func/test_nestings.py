@@ -9,7 +9,7 @@ import pytest
 import retrograd as rg
 from retrograd import func
 from tests.func.programs import QUIET, SCALAR, assert_same, bound, of, point, vector
-from tests.together import check_each
+from tests.helpers.together import check_each
 
 torch = pytest.importorskip("torch")
 pytestmark = QUIET

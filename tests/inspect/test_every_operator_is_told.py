@@ -11,7 +11,7 @@ from retrograd.core.graph.modes import no_grad
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing.cases import all_cases
 from retrograd.testing.programs import programs
-from tests.together import check_each, namespaces
+from tests.helpers.together import check_each, namespaces
 
 CASES = {case.name: case for case in all_cases() if case.name in OPERATORS}
 

@@ -8,7 +8,7 @@ import pytest
 import retrograd as rg
 from retrograd import inspect
 from retrograd.nn import functional as F
-from tests.guarded import cupy, guarded_backend
+from tests.helpers.guarded import cupy, guarded_backend
 
 
 def step(x, w):

@@ -6,8 +6,7 @@ import pytest
 import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd import manual, nn, scalar
-
-from .test_layers import normal
+from tests.manual.test_layers import normal
 
 F64 = np.float64
 IMAGES = normal(2, 2, 6, 5)

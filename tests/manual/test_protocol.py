@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from retrograd import manual
-
-from .test_layers import LAYERS, normal
+from tests.manual.test_layers import LAYERS, normal
 
 F64 = np.float64
 

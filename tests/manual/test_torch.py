@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from retrograd import manual
-
-from .test_layers import normal
+from tests.manual.test_layers import normal
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -8,7 +8,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import optim
-from tests.guarded import guarded_backend
+from tests.helpers.guarded import guarded_backend
 
 NAMES = [
     "SGD",

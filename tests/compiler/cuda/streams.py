@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tests import guarded
 from tests.compiler.cuda import processor
+from tests.helpers import guarded
 
 READS = ("get", "item", "tolist", "tobytes", "__bool__", "__int__", "__float__", "__complex__", "__format__")
 

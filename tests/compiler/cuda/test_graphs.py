@@ -10,7 +10,7 @@ from retrograd.compiler.cuda import graphs
 from retrograd.core.opaque_calls import whole
 from tests.compiler.cuda import processor
 from tests.compiler.cuda.streams import Graph, Stream, streams
-from tests.guarded import cupy, guarded_backend
+from tests.helpers.guarded import cupy, guarded_backend
 
 F = rg.nn.functional
 pytestmark = pytest.mark.skipif(processor.compiler() is None, reason="no g++")

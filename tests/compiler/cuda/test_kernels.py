@@ -16,7 +16,7 @@ from retrograd.compiler.passes.expressions import _ARITHMETIC, _COMPARISONS
 from retrograd.compiler.passes.loops import Group
 from retrograd.compiler.program import Instruction, Value, method
 from tests.compiler.cuda import nvrtc, processor
-from tests.guarded import GuardedArray, cupy, guarded_backend
+from tests.helpers.guarded import GuardedArray, cupy, guarded_backend
 
 needs_compiler = pytest.mark.skipif(processor.compiler() is None, reason="no g++")
 needs_nvrtc = pytest.mark.skipif(nvrtc.nvrtc() is None, reason="no NVRTC")

@@ -13,9 +13,9 @@ from retrograd.testing.cases import all_cases
 from retrograd.testing.programs import program_of, programs
 from tests.compiler.cuda import nvrtc, processor
 from tests.compiler.cuda.streams import streams
-from tests.compiler.test_programs import EAGER
-from tests.guarded import GuardedArray, cupy, guarded_backend
-from tests.on_device import moves_away
+from tests.compiler.programs.test_programs import EAGER
+from tests.helpers.guarded import GuardedArray, cupy, guarded_backend
+from tests.helpers.on_device import moves_away
 
 F = rg.nn.functional
 pytestmark = pytest.mark.skipif(processor.compiler() is None, reason="no g++")

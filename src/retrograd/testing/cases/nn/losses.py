@@ -177,7 +177,7 @@ def triplet_norm_calls(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def ctc_calls(rng: np.random.Generator) -> Iterator[Call]:
-    # Its gradient is that for inputs made by log_softmax, not the derivative; tests/ops/test_ctc.py checks it composed.
+    # Its gradient is that for inputs made by log_softmax, not the derivative: tests/ops/nn/test_ctc.py composes it.
     for call in ctc_edges(rng):
         yield Call(Fixed(call.args[0]), *call.args[1:], **call.kwargs)
 

@@ -1,0 +1,128 @@
+"""Every operator of the table through the harness: one test per operator and group of properties."""
+
+import sys
+from functools import partial
+
+import pytest
+
+import retrograd as rg
+from retrograd.core.graph.primitive import Primitive
+from retrograd.core.mapping import batching
+from retrograd.ops.table.registry import OPERATORS
+from retrograd.testing import harness, mapping
+from retrograd.testing.cases import all_cases
+from tests.helpers.against_torch import check_edges
+from tests.helpers.together import check_all
+
+CASES = {case.name: case for case in all_cases()}
+KNOWN = sorted(name for name in CASES if name in OPERATORS)
+DIFFERENTIABLE = [name for name in KNOWN if CASES[name].order >= 1]
+
+# Rows and columns of Jacobians of the second order that are compared, without ``--long``.
+MOST_ROWS = 4
+
+every_operator = pytest.mark.parametrize("name", KNOWN)
+every_differentiable = pytest.mark.parametrize("name", DIFFERENTIABLE)
+
+
+def pair(name):
+    return OPERATORS[name], CASES[name]
+
+
+def test_every_operator_has_a_case():
+    missing = sorted(set(OPERATORS) - set(CASES))
+    assert not missing
+
+
+def test_every_case_belongs_to_an_operator():
+    assert set(CASES) <= set(OPERATORS)
+
+
+def test_no_operator_has_two_cases():
+    names = [case.name for case in all_cases()]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_orders_agree_with_the_table():
+    wrong = [name for name in KNOWN if OPERATORS[name].differentiable != (CASES[name].order > 0)]
+    assert not wrong
+
+
+def check_columns(name, **columns):
+    """Each column has a name of its own among the findings, and is run whatever the others find."""
+    check_all((column, partial(check, *pair(name))) for column, check in columns.items())
+
+
+@every_operator
+def test_values(name):
+    check_columns(
+        name,
+        forward=harness.check_forward,
+        dtypes=harness.check_dtypes,
+        layouts=harness.check_layouts,
+    )
+
+
+@every_differentiable
+def test_derivatives(name):
+    check_columns(
+        name,
+        gradient=harness.check_gradient,
+        forward_mode=harness.check_forward_mode,
+        chain=harness.check_chain,
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].order >= 2])
+def test_second_order(name, pytestconfig):
+    most = harness.MOST_ROWS // 2 if pytestconfig.getoption("--long") else MOST_ROWS
+    harness.check_second_order(*pair(name), most)
+
+
+@every_operator
+def test_memory(name):
+    columns = {"views": harness.check_views, "inputs_unchanged": harness.check_inputs_unchanged}
+    if CASES[name].order >= 1:
+        columns |= {
+            "no_aliasing": harness.check_no_aliasing,
+            "freed": harness.check_freed,
+            "mutation": harness.check_mutation,
+            "written_result": harness.check_written_result,
+        }
+    check_columns(name, **columns)
+
+
+LOOPS = {"sparse.mm", "sparse.mm_backward"}
+
+
+@every_operator
+def test_vmap(name, pytestconfig, monkeypatch):
+    """Against a loop of one's own; that the rules themselves do not loop over the examples is looked at on the way."""
+    looped, names = batching.looped, set()
+    monkeypatch.setattr(batching, "looped", lambda call: names.add(call.primitive.name) or looped(call))
+    mapping.check_vmap(*pair(name), long=pytestconfig.getoption("--long"))
+    assert names <= LOOPS
+
+
+def test_vmap_loops_over_examples_for_sparse_products_alone():
+    """Besides them only ``attach`` and ``output`` lack a rule, which stand in graphs and are never called."""
+    modules = [module for name, module in sys.modules.items() if name.startswith(("retrograd.ops", "retrograd.core"))]
+    primitives = {
+        value for module in modules for value in vars(module).values() if isinstance(value, Primitive)
+    }  # fmt: skip
+    loops = {primitive.name for primitive in primitives if primitive.batch is None and not primitive.elementwise}
+    assert loops == {"attach", "output", *LOOPS}
+    a = rg.eye(3).to_sparse()
+    with pytest.warns(UserWarning, match=r"vmap: sparse\.mm has no batching rule"):
+        rg.func.vmap(lambda x: rg.sparse.mm(a, x))(rg.ones(2, 3, 3))
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if OPERATORS[name].inplace])
+def test_inplace(name):
+    assert harness.check_inplace(*pair(name)) > 0
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].edge_calls is not None])
+def test_edges(name):
+    pytest.importorskip("torch")
+    check_edges(*pair(name))
