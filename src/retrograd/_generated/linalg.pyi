@@ -3,14 +3,14 @@
 import builtins
 from collections.abc import Sequence as Sequence
 from retrograd.core.tensor.tensor import Tensor as Tensor
+from retrograd.ops.linear.decompositions.eigen import EigResult as EigResult
+from retrograd.ops.linear.decompositions.spectral import EighResult as EighResult
 from retrograd.ops.linear.solving.checked import CholeskyExResult as CholeskyExResult
 from retrograd.ops.linear.solving.checked import InvExResult as InvExResult
 from retrograd.ops.linear.solving.checked import LUFactorExResult as LUFactorExResult
 from retrograd.ops.linear.solving.checked import SolveExResult as SolveExResult
-from retrograd.ops.linear.decompositions.eigen import EigResult as EigResult
 from retrograd.ops.linear.solving.least_squares import LstsqResult as LstsqResult
 from retrograd.ops.linear.solving.matrix_norms import Order as Order
-from retrograd.ops.linear.decompositions.spectral import EighResult as EighResult
 from retrograd.ops.table.types import DTypeLike as DTypeLike
 from retrograd.ops.table.types import Dim as Dim
 from retrograd.ops.table.types import Dims as Dims

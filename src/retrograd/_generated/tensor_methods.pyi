@@ -9,8 +9,8 @@ from retrograd.core.graph.handles import RemovableHandle as RemovableHandle
 from retrograd.core.tensor.tensor import Tensor as Tensor
 from retrograd.ops.linear.decompositions.factorizations import QRResult as QRResult
 from retrograd.ops.linear.decompositions.householder import GeqrfResult as GeqrfResult
-from retrograd.ops.linear.solving.inverses import SlogdetResult as SlogdetResult
 from retrograd.ops.linear.decompositions.spectral import OldSVDResult as OldSVDResult
+from retrograd.ops.linear.solving.inverses import SlogdetResult as SlogdetResult
 from retrograd.ops.linear.solving.systems import TriangularSolution as TriangularSolution
 from retrograd.ops.make.generators import Generator as Generator
 from retrograd.ops.math.floating_numbers import FrexpResult as FrexpResult

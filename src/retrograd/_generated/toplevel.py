@@ -25,10 +25,6 @@ from ..ops.indexing.selection import where
 from ..ops.indexing.slices import diagonal_scatter
 from ..ops.indexing.slices import select_scatter
 from ..ops.indexing.slices import slice_scatter
-from ..ops.linear.products.chains import adjoint
-from ..ops.linear.products.chains import chain_matmul
-from ..ops.linear.sparse.compressed import sparse_csr_tensor
-from ..ops.linear.products.einsum import einsum
 from ..ops.linear.decompositions.factorizations import cholesky_ as cholesky
 from ..ops.linear.decompositions.factorizations import cholesky_inverse
 from ..ops.linear.decompositions.factorizations import cholesky_solve
@@ -36,19 +32,16 @@ from ..ops.linear.decompositions.factorizations import qr_ as qr
 from ..ops.linear.decompositions.householder import geqrf
 from ..ops.linear.decompositions.householder import orgqr
 from ..ops.linear.decompositions.householder import ormqr
-from ..ops.linear.solving.inverses import det_ as det
-from ..ops.linear.solving.inverses import inverse
-from ..ops.linear.solving.inverses import logdet
-from ..ops.linear.solving.inverses import matrix_exp
-from ..ops.linear.solving.inverses import matrix_power_ as matrix_power
-from ..ops.linear.solving.inverses import slogdet_ as slogdet
-from ..ops.linear.solving.least_squares import pinverse
 from ..ops.linear.decompositions.low_rank import lobpcg
 from ..ops.linear.decompositions.low_rank import pca_lowrank
 from ..ops.linear.decompositions.low_rank import svd_lowrank
 from ..ops.linear.decompositions.lu import lu_ as lu
 from ..ops.linear.decompositions.lu import lu_solve_ as lu_solve
 from ..ops.linear.decompositions.lu_parts import lu_unpack
+from ..ops.linear.decompositions.spectral import svd_ as svd
+from ..ops.linear.products.chains import adjoint
+from ..ops.linear.products.chains import chain_matmul
+from ..ops.linear.products.einsum import einsum
 from ..ops.linear.products.matmul import addbmm
 from ..ops.linear.products.matmul import addmm
 from ..ops.linear.products.matmul import addmv
@@ -64,16 +57,23 @@ from ..ops.linear.products.matmul import outer
 from ..ops.linear.products.matmul import outer as ger
 from ..ops.linear.products.matmul import tensordot
 from ..ops.linear.products.matmul import vdot
-from ..ops.linear.solving.matrix_norms import norm
 from ..ops.linear.products.vector_products import cross_ as cross
 from ..ops.linear.products.vector_products import kron
 from ..ops.linear.products.vector_products import trace
-from ..ops.linear.spectra.short_time import istft
-from ..ops.linear.spectra.short_time import stft
+from ..ops.linear.solving.inverses import det_ as det
+from ..ops.linear.solving.inverses import inverse
+from ..ops.linear.solving.inverses import logdet
+from ..ops.linear.solving.inverses import matrix_exp
+from ..ops.linear.solving.inverses import matrix_power_ as matrix_power
+from ..ops.linear.solving.inverses import slogdet_ as slogdet
+from ..ops.linear.solving.least_squares import pinverse
+from ..ops.linear.solving.matrix_norms import norm
+from ..ops.linear.solving.systems import triangular_solve
+from ..ops.linear.sparse.compressed import sparse_csr_tensor
 from ..ops.linear.sparse.sparse import sparse_coo_tensor
 from ..ops.linear.sparse.sparse import spmm
-from ..ops.linear.decompositions.spectral import svd_ as svd
-from ..ops.linear.solving.systems import triangular_solve
+from ..ops.linear.spectra.short_time import istft
+from ..ops.linear.spectra.short_time import stft
 from ..ops.make.creation import as_tensor
 from ..ops.make.creation import asarray
 from ..ops.make.creation import from_numpy
@@ -169,9 +169,6 @@ from ..ops.math.complex_numbers import view_as_real
 from ..ops.math.complex_parts import complex_ as complex
 from ..ops.math.complex_parts import isreal
 from ..ops.math.complex_parts import polar
-from ..ops.math.special.error_function import erf
-from ..ops.math.special.error_function import erfc
-from ..ops.math.special.error_function import erfinv
 from ..ops.math.exponential import exp
 from ..ops.math.exponential import exp2
 from ..ops.math.exponential import expm1
@@ -216,11 +213,16 @@ from ..ops.math.rounding import frac
 from ..ops.math.rounding import round_ as round
 from ..ops.math.rounding import trunc
 from ..ops.math.rounding import trunc as fix
+from ..ops.math.special.error_function import erf
+from ..ops.math.special.error_function import erfc
+from ..ops.math.special.error_function import erfinv
 from ..ops.math.special.gamma import digamma
 from ..ops.math.special.gamma import i0
 from ..ops.math.special.gamma import lgamma
 from ..ops.math.special.gamma import mvlgamma
 from ..ops.math.special.gamma import polygamma
+from ..ops.math.special.zeta import igamma
+from ..ops.math.special.zeta import igammac
 from ..ops.math.trigonometric import acos
 from ..ops.math.trigonometric import acos as arccos
 from ..ops.math.trigonometric import acosh
@@ -244,8 +246,6 @@ from ..ops.math.trigonometric import sinc
 from ..ops.math.trigonometric import sinh
 from ..ops.math.trigonometric import tan
 from ..ops.math.trigonometric import tanh
-from ..ops.math.special.zeta import igamma
-from ..ops.math.special.zeta import igammac
 from ..ops.nn.activations.piecewise import hardshrink
 from ..ops.nn.activations.piecewise import threshold
 from ..ops.nn.activations.rectifiers import celu
