@@ -63,6 +63,19 @@ def test_every_row_stands_in_a_table(path):
     assert [counts for counts in columns if len(counts) != 1] == []
 
 
+def test_every_decision_has_its_number_its_parts_and_a_line_in_the_index():
+    folder = DOCS / "decisions"
+    pages = sorted(folder.glob("[0-9]*.md"))
+    index = re.findall(
+        r"^\* \[(\d+)\. (.*)\]\((.*)\)$", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert sorted(name for _, _, name in index) == [page.name for page in pages]
+    for number, title, name in index:
+        text = (folder / name).read_text(encoding="utf-8")
+        assert name.startswith(f"{int(number):03}-") and text.startswith(f"# {number}. {title}\n"), name
+        assert all(f"**{part}.** " in text for part in ("Context", "Decision", "Consequences")), name
+
+
 PAGE = """# A page
 
 Text.
