@@ -239,7 +239,8 @@ def main() -> None:
     if options.plot:
         plot(results, options.plot)
     if options.page:
-        options.page.write_text(page.written(record))
+        before = options.page.read_text() if options.page.exists() else ""
+        options.page.write_text(page.written(record) + page.by_hand(before))
 
 
 def load(path: Path | None, threads: int) -> dict[str, Any]:

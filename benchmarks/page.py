@@ -29,6 +29,8 @@ moment: below 1, Retrograd is faster. JAX and torch.compile are given the whole 
 seconds to minutes that are not counted here.
 """
 
+BY_HAND = "## Figures behind decisions"  # the last section, which no run measures
+
 
 def written(record: dict[str, Any]) -> str:
     """The page in Markdown."""
@@ -55,6 +57,12 @@ def written(record: dict[str, Any]) -> str:
         sections += ["## Before the first step", _setup(record["setup"])]
     sections += ["## What each step is", _descriptions(steps | parts)]
     return "\n\n".join(section.rstrip() for section in sections) + "\n"
+
+
+def by_hand(page: str) -> str:
+    """Return the part of an earlier page that is written by hand, to be put behind a new one."""
+    _, heading, text = page.partition(f"\n{BY_HAND}\n")
+    return heading + text
 
 
 def _machine(machine: dict[str, Any]) -> str:

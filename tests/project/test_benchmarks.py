@@ -10,7 +10,7 @@ import pytest
 
 import retrograd as rg
 from benchmarks.__main__ import ROOT, keep, load, ratio, table
-from benchmarks.page import written
+from benchmarks.page import BY_HAND, by_hand, written
 from benchmarks.workloads import PARTS, STEPS
 
 QUICK = ("mlp_small", "chain")
@@ -56,6 +56,13 @@ def test_the_page_tells_ratios_and_where_pytorch_is_faster():
     assert "| chain | 0.50 |" in text and "| cnn | 1.50 |" in text and "| geometric mean | 0.87 |" in text
     assert "Where PyTorch is faster: cnn (1.50)." in text and "2 cores (P, S), numpy 2" in text and "50 ms" in text
     assert "| 1000, 1000, 1000 |" in text and "e+0" not in text
+
+
+def test_a_new_page_keeps_the_section_that_is_written_by_hand():
+    section = f"\n{BY_HAND}\n\nText.\n"
+    assert by_hand("# Performance\n" + section) == section
+    assert by_hand("# Performance\n") == by_hand("") == ""
+    assert by_hand((ROOT / "docs/performance.md").read_text())
 
 
 def test_a_run_in_pieces_adds_to_what_the_file_has(tmp_path):

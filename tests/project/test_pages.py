@@ -63,6 +63,19 @@ def test_every_row_stands_in_a_table(path):
     assert [counts for counts in columns if len(counts) != 1] == []
 
 
+def test_every_decision_has_its_number_its_parts_and_a_line_in_the_index():
+    folder = DOCS / "decisions"
+    pages = sorted(folder.glob("[0-9]*.md"))
+    index = re.findall(
+        r"^\* \[(\d+)\. (.*)\]\((.*)\)$", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert sorted(name for _, _, name in index) == [page.name for page in pages]
+    for number, title, name in index:
+        text = (folder / name).read_text(encoding="utf-8")
+        assert name.startswith(f"{int(number):03}-") and text.startswith(f"# {number}. {title}\n"), name
+        assert all(f"**{part}.** " in text for part in ("Context", "Decision", "Consequences")), name
+
+
 PAGE = """# A page
 
 Text.
@@ -133,3 +146,14 @@ def test_numbers_may_differ_in_their_last_digits_only():
     assert not agree("1.0 2.0\n", "1.0\n")
     assert agree("about ~100 steps\n", "about ~110 steps\n")
     assert not agree("about ~100 steps\n", "about ~150 steps\n")
+
+
+def test_every_path_in_the_architecture_page_and_the_decisions_exists():
+    roots = [DOCS.parent / "src" / "retrograd", DOCS.parent / "src", DOCS.parent]
+    missing = [
+        f"{page.name}: {path}"
+        for page in [DOCS.parent / "docs" / "architecture.md", *(DOCS.parent / "docs" / "decisions").glob("*.md")]
+        for path in re.findall(r"`([a-z_]+/[\w/]+\.(?:py|md))`", page.read_text(encoding="utf-8"))
+        if not any((root / path).exists() for root in roots)
+    ]
+    assert sorted(missing) == []
