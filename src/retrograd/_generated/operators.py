@@ -175,6 +175,7 @@ MODULES = (
     "ops.table.batching",
     "ops.table.blocks",
     "ops.table.composites",
+    "ops.table.documentation",
     "ops.table.elementwise",
     "ops.table.errors",
     "ops.table.masks",
