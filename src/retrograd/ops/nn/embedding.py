@@ -119,7 +119,7 @@ def embedding(
 
     Raises:
         IndexError: a number is out of range.
-        RuntimeError: the input is not of integers, weight is no matrix, or ``padding_idx`` is out of range.
+        RuntimeError: the input is not of integers, weight is not a matrix, or ``padding_idx`` is out of range.
 
     >>> F.embedding(rg.tensor([1, 0]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
@@ -262,7 +262,6 @@ def _bags(index: Tensor, offsets: Operand | None, include_last: bool) -> tuple[A
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """``1 if k = tensor else 0`` for k from 0 to ``num_classes - 1``, along a new last dimension.
 
-    Derivative: none.
     Shape: ``(*)`` to ``(*, num_classes)``.
     Dtype: integers; the result is int64.
 

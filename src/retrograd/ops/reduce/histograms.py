@@ -14,19 +14,16 @@ from ..table.registry import operator
 from ..table.types import Operand
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, dtype="floating")
 @called_per_example
 def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: how many elements lie in each of ``bins`` equal intervals.
 
     Intervals are closed on the left, the last one on both sides. Elements outside are left out.
 
-    Derivative: none.
     Shape: any; the result is (bins).
-    Dtype: floating; kept.
 
     Args:
-        input: the elements.
         bins: the number of intervals.
         min: where the first begins.
         max: where the last ends; with ``min == max`` the range is that of the elements.
@@ -63,7 +60,6 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Te
 def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0) -> Tensor:
     """``y_n = sum_i [x_i = n] weights_i``: how often each number 0, 1, 2, ... occurs, or the sum of its weights.
 
-    Derivative: none.
     Shape: input and ``weights`` (n); the result has the length ``max(minlength, max(input) + 1)``.
     Dtype: integers; gives int64, or with ``weights`` float64 (float32 for float32).
 

@@ -8,13 +8,11 @@ from .piecewise import _threshold
 from .rectifiers import _celu, _relu, _selu, elu, hardtanh, leaky_relu
 
 
-@operator(namespace="nn.functional", method=False, name="relu_")
+@operator(namespace="nn.functional", method=False, name="relu_", dtype="number")
 def relu_(input: Tensor) -> Tensor:
     """``max(input, 0)``; the input is overwritten and returned.
 
     Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
-    Shape: any.
-    Dtype: floating and integers; kept.
 
     Raises:
         NotImplementedError: the input holds bools or complex numbers.
@@ -25,20 +23,14 @@ def relu_(input: Tensor) -> Tensor:
     return _relu(input, inplace=True)
 
 
-@operator(namespace="nn.functional", method=False, name="leaky_relu_")
+@operator(namespace="nn.functional", method=False, name="leaky_relu_", dtype="real")
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """``input`` where it is positive, else ``negative_slope * input``; the input is overwritten and returned.
 
     Derivative: ``g`` above 0, ``g negative_slope`` below and at 0.
-    Shape: any.
-    Dtype: real floating; kept.
 
     Args:
         input: the Tensor that is written.
-        negative_slope: the slope below 0.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     >>> F.leaky_relu_(rg.tensor([-1.0, 2.0]), 0.5)
     tensor([-0.5,  2. ])
@@ -46,20 +38,14 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     return leaky_relu(input, negative_slope, inplace=True)
 
 
-@operator(namespace="nn.functional", method=False, name="elu_")
+@operator(namespace="nn.functional", method=False, name="elu_", like=leaky_relu_)
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``input`` where it is positive, else ``alpha (exp(input) - 1)``; the input is overwritten and returned.
 
     Derivative: ``g`` above 0, ``g alpha exp(input)`` below and at 0.
-    Shape: any.
-    Dtype: real floating; kept.
 
     Args:
-        input: the Tensor that is written.
         alpha: minus the limit far below 0.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     >>> F.elu_(rg.tensor([0.0, 2.0]))
     tensor([0., 2.])
@@ -67,21 +53,14 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return elu(input, alpha, inplace=True)
 
 
-@operator(namespace="nn.functional", method=False, name="celu_")
+@operator(namespace="nn.functional", method=False, name="celu_", like=elu_)
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``input`` where it is positive, else ``alpha (exp(input / alpha) - 1)``; the input is overwritten and returned.
 
     Derivative: ``g`` above 0, ``g exp(input / alpha)`` below and at 0.
-    Shape: any.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor that is written.
-        alpha: minus the limit far below 0.
 
     Raises:
         RuntimeError: ``alpha`` is 0.
-        NotImplementedError: the input is not real floating.
 
     >>> F.celu_(rg.tensor([0.0, 2.0]))
     tensor([0., 2.])
@@ -89,16 +68,11 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return _celu(input, alpha, inplace=True)
 
 
-@operator(namespace="nn.functional", method=False, name="selu_")
+@operator(namespace="nn.functional", method=False, name="selu_", dtype="real")
 def selu_(input: Tensor) -> Tensor:
     """``scale input`` above 0, else ``scale alpha (exp(input) - 1)``; the input is overwritten and returned.
 
     Derivative: ``g scale`` above 0, ``g scale alpha exp(input)`` below and at 0; the constants are those of ``selu``.
-    Shape: any.
-    Dtype: real floating; kept.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     >>> F.selu_(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.0507])
@@ -106,13 +80,11 @@ def selu_(input: Tensor) -> Tensor:
     return _selu(input, inplace=True)
 
 
-@operator(namespace="nn.functional", method=False, name="hardtanh_")
+@operator(namespace="nn.functional", method=False, name="hardtanh_", dtype="number")
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """``min(max(input, min_val), max_val)``; the input is overwritten and returned.
 
     Derivative: ``g`` between the bounds, 0 outside and at the bounds.
-    Shape: any.
-    Dtype: floating and integers; kept.
 
     Args:
         input: the Tensor that is written.
@@ -127,13 +99,11 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
     return hardtanh(input, min_val, max_val, inplace=True)
 
 
-@operator(namespace="nn.functional", method=False, name="threshold_")
+@operator(namespace="nn.functional", method=False, name="threshold_", dtype="number")
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """``input`` where it is greater than ``threshold``, else ``value``; the input is overwritten and returned.
 
     Derivative: ``g`` above the threshold, 0 below and at it.
-    Shape: any.
-    Dtype: floating and integers; kept.
 
     Args:
         input: the Tensor that is written.

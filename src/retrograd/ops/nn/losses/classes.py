@@ -435,9 +435,7 @@ def cross_entropy(
         input: logits.
         target: class indices ``(N, d1, ...)``, or probabilities of the input's shape.
         weight: a factor per class, ``(C,)``; for indices the mean is then weighted, too.
-        size_average, reduce: the deprecated forms of ``reduction``.
         ignore_index: class indices that do not count, neither in the sum nor in the mean.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         label_smoothing: the share of the target that is given evenly to all classes.
 
     Raises:
@@ -487,7 +485,7 @@ def _with_probabilities(
     return reduced(rows, reduction)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=cross_entropy)
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -501,23 +499,16 @@ def nll_loss(
 
     Derivative: ``-g weight[y]`` at the class y of each example, over the mean's divisor, and 0 elsewhere and for what
     is ignored.
-    Shape: input ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` has the
-    input's shape without C.
-    Dtype: real floating, kept; weight has the input's.
 
     Args:
         input: log-probabilities.
         target: class indices ``(N, d1, ...)``.
         weight: a factor per class, ``(C,)``.
-        size_average, reduce: the deprecated forms of ``reduction``.
         ignore_index: class indices that do not count.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        IndexError: a class index is out of bounds.
         ValueError: an unknown reduction, batches of different length, or a 0-d input.
-        RuntimeError: shapes or dtypes do not match.
-        NotImplementedError: the input is not real floating.
+        RuntimeError: the shapes or dtypes do not match.
 
     >>> F.nll_loss(rg.tensor([[-0.5, -1.5], [-2.5, -3.5]]), rg.tensor([1, 0]))
     tensor(2.)

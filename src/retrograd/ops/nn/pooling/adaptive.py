@@ -148,16 +148,14 @@ def _adaptive_max(axes: int, input: Tensor, output_size: OutputSize, return_indi
     return result if return_indices else result.output
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, dtype="real")
 def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
     """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: each element gets ``g / count`` of every window that it lies in.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating; kept.
 
     Args:
-        input: the Tensor.
         output_size: an integer; None stands for the input's length.
 
     Raises:
@@ -170,21 +168,14 @@ def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
     return _adaptive_avg(1, input, output_size)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=adaptive_avg_pool1d)
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
     """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: each element gets ``g / count`` of every window that it lies in.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating; kept.
 
     Args:
-        input: the Tensor.
         output_size: one integer or one per axis; None stands for the input's length.
-
-    Raises:
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
-        NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
     tensor([[[[7.5]]]])
@@ -192,21 +183,11 @@ def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
     return _adaptive_avg(2, input, output_size)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=adaptive_avg_pool2d)
 def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
     """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: each element gets ``g / count`` of every window that it lies in.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor.
-        output_size: one integer or one per axis; None stands for the input's length.
-
-    Raises:
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
-        NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_avg_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
     (1, 2, 1, 2, 4)
@@ -220,17 +201,13 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool: ...
 @overload
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real or integer", like=adaptive_avg_pool1d)
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
-    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating and integers; kept.
 
     Args:
-        input: the Tensor.
-        output_size: an integer; None stands for the input's length.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -238,7 +215,6 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
         axis ``L``.
 
     Raises:
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
         NotImplementedError: the input holds bools or complex numbers.
 
     >>> F.adaptive_max_pool1d(rg.tensor([[[1.0, 3.0, 2.0]]]), 2)
@@ -253,26 +229,18 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool: ...
 @overload
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=adaptive_max_pool1d)
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating and integers; kept.
 
     Args:
-        input: the Tensor.
         output_size: one integer or one per axis; None stands for the input's length.
-        return_indices: also where each maximum was found.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
         flattened ``H * W``.
-
-    Raises:
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
-        NotImplementedError: the input holds bools or complex numbers.
 
     >>> F.adaptive_max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
     tensor([[[[15.]]]])
@@ -286,26 +254,15 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool: ...
 @overload
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=adaptive_max_pool2d)
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating and integers; kept.
-
-    Args:
-        input: the Tensor.
-        output_size: one integer or one per axis; None stands for the input's length.
-        return_indices: also where each maximum was found.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
         flattened ``D * H * W``.
-
-    Raises:
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
-        NotImplementedError: the input holds bools or complex numbers.
 
     >>> F.adaptive_max_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
     (1, 2, 1, 2, 4)

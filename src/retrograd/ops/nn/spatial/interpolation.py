@@ -138,7 +138,6 @@ def interpolate(
     Dtype: real floating, kept; uint8, too, for the nearest modes and images.
 
     Args:
-        input: the Tensor.
         size: the spatial size wanted, one integer or one per axis.
         scale_factor: by how much to enlarge each axis, instead of ``size``.
         mode: ``"nearest"`` (at ``floor(i * scale)``, as older programs have it), ``"nearest-exact"``, ``"linear"``
@@ -236,7 +235,6 @@ def upsample(
     Dtype: real floating, kept; uint8, too, for the nearest modes and images.
 
     Args:
-        input: the Tensor.
         size, scale_factor, mode, align_corners: as in ``interpolate``.
 
     Raises:
@@ -261,7 +259,6 @@ def upsample_nearest(
     Dtype: real floating and uint8; kept.
 
     Args:
-        input: the Tensor.
         size, scale_factor: as in ``interpolate``.
 
     Raises:
@@ -274,7 +271,7 @@ def upsample_nearest(
     return interpolate(input, size, scale_factor)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real", like=upsample_nearest)
 def upsample_bilinear(
     input: Tensor, size: Size | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
@@ -282,16 +279,9 @@ def upsample_bilinear(
 
     Derivative: each element gets ``g`` times its weight in each output.
     Shape: ``(N, C, H, W)``; the result has the spatial size asked for.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor.
-        size, scale_factor: as in ``interpolate``.
 
     Raises:
-        ValueError: neither or both of ``size`` and ``scale_factor`` are given.
         NotImplementedError: the input is not 4-D, or not real floating.
-        RuntimeError: a size is not positive.
 
     >>> F.upsample_bilinear(rg.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 3)[0, 0, 0]
     tensor([1. , 1.5, 2. ])
