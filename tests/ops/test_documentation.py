@@ -11,17 +11,9 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.ops.table.documentation import (
-    DTYPES,
-    OF_ARGUMENTS,
-    OF_DTYPES,
-    REFUSALS,
-    SHAPES,
-    compose,
-    items,
-    sections,
-)
+from retrograd.ops.table.documentation import compose, items, sections
 from retrograd.ops.table.registry import OPERATORS
+from retrograd.ops.table.wording import DTYPES, OF_ARGUMENTS, OF_DTYPES, REFUSALS, SHAPES
 from retrograd.testing.case import Call, Case, Fixed
 from retrograd.testing.cases import all_cases
 from retrograd.testing.comparison import numbers

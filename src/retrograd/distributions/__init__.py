@@ -11,6 +11,7 @@ lets gradients flow to the parameters, ``log_prob`` scores values, ``kl_divergen
 from typing import TYPE_CHECKING
 
 from ..core.fallback import legacy_names
+from ..ops.table.documentation import complete as _complete
 from . import constraints, transforms, utils
 from .binary import Bernoulli, Binomial, ContinuousBernoulli, Geometric, LogitRelaxedBernoulli, NegativeBinomial
 from .categorical import (
@@ -79,6 +80,8 @@ __all__ = [
     "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart", "biject_to", "constraints",
     "identity_transform", "kl_divergence", "register_kl", "transform_to", "transforms", "utils",
 ]  # fmt: skip
+
+_complete(globals(), object, utils.ARGUMENTS, utils.ERRORS)
 
 if not TYPE_CHECKING:
     __getattr__ = legacy_names(__name__)

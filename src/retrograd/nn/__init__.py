@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..core.fallback import legacy_names
+from ..ops.table.documentation import complete as _complete
 from . import functional as functional
 from . import init as init
 from . import utils as utils
@@ -34,6 +35,7 @@ from .activation import Tanh as Tanh
 from .activation import Tanhshrink as Tanhshrink
 from .activation import Threshold as Threshold
 from .adaptive_softmax import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
+from .arguments import DESCRIPTIONS as _DESCRIPTIONS
 from .attention import MultiheadAttention as MultiheadAttention
 from .containers import ModuleDict as ModuleDict
 from .containers import ModuleList as ModuleList
@@ -170,6 +172,8 @@ from .upsampling import PixelUnshuffle as PixelUnshuffle
 from .upsampling import Upsample as Upsample
 from .upsampling import UpsamplingBilinear2d as UpsamplingBilinear2d
 from .upsampling import UpsamplingNearest2d as UpsamplingNearest2d
+
+_complete(globals(), object, _DESCRIPTIONS)
 
 if not TYPE_CHECKING:
     __getattr__ = legacy_names(__name__)

@@ -3,12 +3,12 @@
 The docstring in the source states what is particular: the formula, the derivative, the source, an example, and
 arguments, errors, shapes and dtypes that are unlike those of other operators. The rest follows from the definition:
 
-* ``Shape:`` and ``Dtype:`` from the tokens of ``@operator(shape=..., dtype=...)``, or from the arguments and primitive;
+* ``Shape:`` and ``Dtype:`` from the keys in ``@operator(shape=..., dtype=...)``, or from the arguments and primitive;
 * ``Args:`` from the names of the arguments, with their annotations and defaults where these decide;
-* ``Raises:`` from the arguments, ``real=True``, the shape, and the tokens of ``raises=``;
+* ``Raises:`` from the arguments, ``real=True``, the shape, and the keys in ``raises=``;
 * whatever is still missing from the operator ``like=``, of whose family this one is.
 
-A line of the operator's own docstring always replaces the composed one.
+A line of the operator's own docstring always replaces the composed one. The words are in ``wording.py``.
 """
 
 from __future__ import annotations
@@ -20,115 +20,7 @@ from types import FunctionType
 from typing import Any
 
 from ...core.primitive import Primitive
-
-SHAPES = {
-    "same": "any; the result has the input's shape.",
-    "broadcast": "any; the arguments broadcast, and the result has their common shape.",
-    "reduced": "any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.",
-    "reduced dimension": "any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.",
-    "size": "``size``.",
-    "points": "``(M,)``.",
-    "square": "``(..., n, n)``; the result has the input's shape.",
-    "square to number": "``(..., n, n)`` to ``(...)``.",
-    "channels": "``(N, C, *)``; the result has the input's shape.",
-    "loss": 'input and target broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.',
-    "sequence": "input ``(T, N, features)`` to ``(T, N, directions * H)``.",
-}
-
-DTYPES = {
-    "same": "any; the result has the input's dtype.",
-    "default": "floating, by default the default dtype.",
-    "float": "floating; integers become the default dtype.",
-    "float or complex": "floating and complex; integers become the default dtype.",
-    "float promoted": "floating: PyTorch's result type of all; integers become the default dtype.",
-    "promoted": "any; the result has PyTorch's result type of all.",
-    "promoted real": "real; the result has PyTorch's result type of all.",
-    "not complex": "any but complex; the result has the input's dtype.",
-    "floating": "floating; the result has the input's dtype.",
-    "real": "real floating; the result has the input's dtype.",
-    "real or integer": "real floating and integers; the result has the input's dtype.",
-    "number": "floating and integers; the result has the input's dtype.",
-    "equal": "any, the same of all arguments; the result has it.",
-    "equal real": "real floating, the same of all arguments; the result has it.",
-    "equal floating": "floating and complex, the same of all arguments; the result has it.",
-    "matrix": "float32, float64 and complex; the result has the input's dtype.",
-    "equal matrix": "float32, float64 and complex, the same of all arguments; the result has it.",
-    "magnitude": "floating and complex; the result is real.",
-    "single or double": "float32 and float64; integers become the default dtype.",
-    "promoted integer": "integers and bools; the result has PyTorch's result type of all.",
-    "integer sum": "any; integers and bools give int64.",
-    "condition": "any, where all but 0 is true; the result is of bools.",
-    "tested": "any; the result is of bools.",
-    "tested real": "any but complex; the result is of bools.",
-    "compared": "compared in PyTorch's result type; the result is of bools.",
-    "indices": "any but complex; values keep the input's dtype, indices are int64.",
-}
-
-# By the name of an argument; where its annotation and default decide, by these.
-ARGUMENTS: dict[str, str | dict[str, str]] = {
-    "A": "the matrices.",
-    "B": "the right-hand sides.",
-    "ceil_mode": "also windows that start inside but end outside of the input.",
-    "data": "a number, nested sequences of numbers, an array or a Tensor.",
-    "descending": "sort the largest first.",
-    "device": "the device, by default the default device.",
-    "dim": {
-        "": "the dimension.",
-        "Dim = -1": "the dimension, by default the last.",
-        "Dim | None = None": "the dimension, by default all.",
-        "Dims": "a dimension or several.",
-        "Dims = ()": "a dimension or several, by default all.",
-        "Dims = (-2, -1)": "the dimensions, by default the last two.",
-        "Dims | None = None": "a dimension or several, by default all.",
-    },
-    "dim1": "the dimension of the rows.",
-    "dim2": "the dimension of the columns.",
-    "dtype": "the dtype, by default the default dtype.",
-    "fill_value": "a number, or a Tensor or array that holds one.",
-    "generator": "the source of the random numbers, by default the default generator.",
-    "inplace": "write the result over the input.",
-    "input": "the input Tensor.",
-    "keepdim": "keep the reduced dimensions, with length 1.",
-    "M": "the number of points.",
-    "left": "False solves ``X @ A = B``.",
-    "mask": "a Tensor of bools.",
-    "memory_format": "taken for compatibility; arrays keep NumPy's layout.",
-    "negative_slope": "the slope below 0.",
-    "offset": "which diagonal: 0 the main one, > 0 above it, < 0 below it.",
-    "other": "the second operand, a Tensor or a number.",
-    "reduce": "deprecated form of ``reduction``.",
-    "reduction": '``"none"``, ``"mean"`` or ``"sum"``.',
-    "requires_grad": "whether gradients with respect to the result are wanted.",
-    "size": "the lengths of the dimensions.",
-    "size_average": "deprecated form of ``reduction``.",
-    "stride": {"Size | None = None": "the distance of windows, by default ``kernel_size``."},
-    "tensors": "a list or tuple of Tensors.",
-}
-
-# The tokens of raises=, and the refusals that follow from an argument or from a token of dtype=.
-REFUSALS = {
-    "broadcast": "    RuntimeError: the shapes do not broadcast.",
-    "complex": "    NotImplementedError: an input is complex.",
-    "convergence": "    LinAlgError: the algorithm did not converge.",
-    "dimension": "    IndexError: a dimension is out of range.",
-    "dtypes": "    RuntimeError: the shapes or dtypes do not match.",
-    "length": "    RuntimeError: a length is negative.",
-    "matrix": "    RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.",
-    "probability": "    ValueError: ``p`` is not between 0 and 1.",
-    "scipy": "    RuntimeError: SciPy is not installed.",
-    "singular": "    LinAlgError: a matrix is singular.",
-    "square": "    RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.",
-    "windows": "    RuntimeError: the rank is wrong, an argument is out of range, or no window fits.",
-}
-OF_ARGUMENTS = {
-    "dim": "    IndexError: ``dim`` is out of range.",
-    "dims": "    IndexError: a dimension is out of range.",
-    "reduction": "    ValueError: ``reduction`` is not one of the names above.",
-}
-OF_DTYPES = {
-    "real": "    NotImplementedError: the input is not real floating.",
-    "not complex": "    NotImplementedError: an input is complex.",
-}
+from .wording import ARGUMENTS, DTYPES, OF_ARGUMENTS, OF_DTYPES, REFUSALS, SHAPES
 
 _OPERANDS = ("Tensor", "Operand")  # annotations of arguments for which anything else is refused
 _BROADCAST = SHAPES["broadcast"]
@@ -143,7 +35,7 @@ def sections(text: str) -> tuple[str, ...]:
     Returns:
         Summary, derivative, shape, dtype, arguments, returns, raises, source and example, empty where there is none.
     """
-    text, _, example = text.rstrip().partition(_EXAMPLE)
+    text, _, example = text.partition(_EXAMPLE)
     text, _, source = text.partition(_SOURCE)
     text, _, raises = text.partition(_RAISES)
     text, _, returns = text.partition(_RETURNS)
@@ -190,13 +82,10 @@ def compose(
         raises: keys of ``REFUSALS``, separated by commas.
         like: an operator whose docstring says what this one's leaves out.
     """
-    text = function.__doc__
-    if not text:
+    if not function.__doc__:
         return  # python -OO
-    margin = text[text.rfind("\n") :]
-    if margin.isspace():  # Python 3.13 removes the indentation at compile time
-        text = text.replace(margin, "\n")
-    summary, derivative, own_shape, own_dtype, arguments, returns, own_raises, source, example = sections(text)
+    own = sections(_dedented(function.__doc__))
+    summary, derivative, own_shape, own_dtype, arguments, returns, own_raises, source, example = own
     plain: Any = function
     while "__wrapped__" in plain.__dict__:
         plain = plain.__wrapped__
@@ -210,7 +99,8 @@ def compose(
     shapes = own_shape or (SHAPES[shape] if shape else family[2]) or _shape(names)
     dtypes = own_dtype or (DTYPES[dtype] if dtype else family[3]) or _dtype(names, primitive)
     if arguments or len(names) != 1 or code.co_flags & CO_VARARGS:
-        arguments = _arguments(arguments, family[4], plain, names)
+        theirs = _by_name(family[4]) if family[4] else {}
+        arguments = _arguments(arguments, theirs, names, plain)
 
     usual = []
     if code.co_argcount and not method and plain.__annotations__.get(names[0]) in _OPERANDS:
@@ -239,6 +129,55 @@ def compose(
     function.__doc__ = text + _EXAMPLE + example if example else text
 
 
+def complete(
+    names: dict[str, Any], base: type, arguments: dict[str, str], errors: dict[str, str] | None = None
+) -> None:
+    """Complete the docstrings of classes, which describe the arguments of their ``__init__``.
+
+    Args:
+        names: what a module holds.
+        base: the subclasses of this one are completed.
+        arguments: descriptions by name, of arguments that a class does not describe itself.
+        errors: by the name of an argument: what a class that has it refuses, where it names no such error itself.
+    """
+    for value in {*filter(lambda value: isinstance(value, type) and issubclass(value, base), names.values())}:
+        _complete_class(value, arguments, errors or {})
+
+
+def _complete_class(cls: type, arguments: dict[str, str], errors: dict[str, str]) -> None:
+    init: Any = cls.__init__  # type: ignore[misc]
+    while hasattr(init, "__wrapped__"):
+        init = init.__wrapped__
+    text = _dedented(cls.__doc__ or "")
+    if not text or not hasattr(init, "__code__"):
+        return
+    names = init.__code__.co_varnames[1 : init.__code__.co_argcount + init.__code__.co_kwonlyargcount]
+    theirs = {name: f"    {name}: {arguments[name]}" for name in names if name in arguments}
+    if _ARGS in text or theirs and len(theirs) == len(names):
+        text = _replaced(text, _ARGS, lambda own: _arguments(own, theirs, names))
+    usual = ["    " + errors[name] for name in names if name in errors and errors[name].partition(":")[0] not in text]
+    if usual:
+        text = _replaced(text, _RAISES, lambda own: "\n".join([*usual, own] if own else usual))
+    cls.__doc__ = text
+
+
+def _replaced(text: str, title: str, change: Callable[[str], str]) -> str:
+    """The text with a changed section, which may begin here."""
+    before, found, after = text.partition(title)
+    own, blank, rest = after.partition("\n\n")
+    if not found:
+        place = min([text.index(mark) for mark in (_RAISES, _SOURCE, _EXAMPLE) if mark in text], default=len(text))
+        before, rest = text[:place], text[place:]
+    section = change(own)
+    return before + title + section + blank + rest if section else text
+
+
+def _dedented(text: str) -> str:
+    """A docstring without its indentation, which Python 3.13 removes at compile time."""
+    margin = text[text.rfind("\n") :]
+    return text.replace(margin, "\n").rstrip() if margin.isspace() else text
+
+
 _family = lru_cache(1)(sections)  # operators of one family stand together
 
 
@@ -254,23 +193,21 @@ def _dtype(names: tuple[str, ...], primitive: object) -> str:
     return DTYPES["promoted" if "other" in names else "same"]
 
 
-def _arguments(own: str, family: str, function: FunctionType, names: tuple[str, ...]) -> str:
-    """The descriptions of the arguments, in the signature's order."""
-    code = function.__code__
-    if code.co_flags & CO_VARARGS:
-        count = code.co_argcount
-        names = (*names[:count], code.co_varnames[len(names)], *names[count:])
+def _arguments(own: str, theirs: dict[str, str], names: tuple[str, ...], function: FunctionType | None = None) -> str:
+    """The descriptions of the arguments, in the signature's order; those of ``function`` also from the table."""
+    if function and function.__code__.co_flags & CO_VARARGS:
+        count = function.__code__.co_argcount
+        names = (*names[:count], function.__code__.co_varnames[len(names)], *names[count:])
     missing: Sequence[str] = names
     if own:
         missing = [
             name
             for name in names
-            if f"    {name}: " not in own and f" {name}, " not in own and f", {name}: " not in own
+            if f"    {name}: " not in own and f"    {name}, " not in own and f", {name}: " not in own
         ]
     if not missing:
         return own
-    theirs = _of_family(family) if family else {}
-    lines = {name: theirs.get(name) or _usual(function, name) for name in missing}
+    lines = {name: theirs.get(name) or (_usual(function, name) if function else "") for name in missing}
     if own:
         before = 0  # of the arguments that the operator describes itself
         while before < len(missing) and missing[before] == names[before]:
@@ -299,9 +236,6 @@ def _by_name(section: str) -> dict[str, str]:
         for name in line[4 : line.index(":")].split(", "):
             found[name] = line
     return found
-
-
-_of_family = lru_cache(1)(_by_name)
 
 
 def _declared(function: FunctionType, name: str) -> str:

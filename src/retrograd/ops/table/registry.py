@@ -104,9 +104,9 @@ def operator(
         real: refuses complex numbers, which have no order or no meaning here, but which NumPy would compute with.
         direct: the function only hands its arguments to a primitive of its name, which reports errors itself.
         also: qualified names under which other namespaces have it, too.
-        shape: the line ``Shape:`` of the docstring, a key of ``documentation.SHAPES``; by default from the arguments.
-        dtype: the line ``Dtype:``, a key of ``documentation.DTYPES``; by default from the primitive.
-        raises: further errors, keys of ``documentation.REFUSALS``: ``"square, singular"``.
+        shape: the line ``Shape:`` of the docstring, a key of ``wording.SHAPES``; by default from the arguments.
+        dtype: the line ``Dtype:``, a key of ``wording.DTYPES``; by default from the primitive.
+        raises: further errors, keys of ``wording.REFUSALS``: ``"square, singular"``.
         like: an operator whose docstring says what this one's leaves out.
     """
 
