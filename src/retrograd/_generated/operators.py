@@ -182,4 +182,5 @@ MODULES = (
     "ops.table.python_operators",
     "ops.table.registry",
     "ops.table.types",
+    "ops.table.wording",
 )
