@@ -125,7 +125,6 @@ def copy_(self: Tensor, src: Operand, non_blocking: bool = False) -> Tensor:
 
     Args:
         src: a Tensor, an array or a number.
-        non_blocking: taken for compatibility.
 
     Raises:
         RuntimeError: ``src`` does not broadcast to this shape, or is complex and this Tensor is not.

@@ -115,17 +115,17 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return apply(INDEX_SELECT, (x,), {"index": vector(x, dim, index, error=error)[0]})
 
 
-@operator(like=take_along_dim)
+@operator(raises="position")
 def take(input: Tensor, index: Tensor) -> Tensor:
     """``out = input.ravel()[index]``.
 
+    Derivative: ``g`` added at the positions.
     Shape: any; the result has the index's.
 
     Args:
         index: integers; negative ones count from the end.
 
     Raises:
-        IndexError: a position is out of range.
         RuntimeError: the index is not of integers.
 
     >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))

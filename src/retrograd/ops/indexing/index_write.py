@@ -157,7 +157,7 @@ def _index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
     return Write(INDEX_PUT_ADD if accumulate else INDEX_PUT, x, values, {"index": index})
 
 
-@operator(inplace=True)
+@operator(inplace=True, raises="position")
 def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """``out[indices] = values``, or ``+=`` with ``accumulate``, in a copy of the input.
 
@@ -172,7 +172,6 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
         accumulate: add instead of replacing; at a repeated position all values are added.
 
     Raises:
-        IndexError: a position is out of range.
         RuntimeError: the values do not broadcast, or the dtypes differ.
         TypeError: ``indices`` is not a tuple of Tensors.
 

@@ -111,7 +111,6 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvExResult:
 
     Args:
         A: square matrices.
-        check_errors: whether to raise all the same.
 
     Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix, and its inverse NaN.
 
@@ -144,7 +143,6 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     Args:
         A: square matrices.
         left: whether A stands on the left of X.
-        check_errors: whether to raise all the same.
 
     Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A, and its result NaN.
 
@@ -178,7 +176,6 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     Args:
         A: symmetric or Hermitian matrices.
         upper: whether to give ``U`` with ``A = U^H @ U`` instead.
-        check_errors: whether to raise all the same.
 
     Returns: (L, info): info is the order of the first leading minor that is not positive, and the factor NaN.
 

@@ -173,7 +173,6 @@ def fft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), n
     """``fft`` along two dimensions.
 
     Args:
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, by default the last two.
 
     >>> rg.fft.fft2(rg.ones(2, 2)).real
@@ -183,15 +182,12 @@ def fft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), n
     return _transform(input, s, dim, norm, False)
 
 
-@operator(namespace="fft", method=False, like=fft)
+@operator(namespace="fft", method=False, like=ifft)
 def ifft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``ifft`` along two dimensions: the inverse of ``fft2``.
 
     Args:
-        input: a spectrum.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, by default the last two.
-        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     >>> rg.fft.ifft2(rg.ones(2, 2)).real
     tensor([[1., 0.],
@@ -205,7 +201,6 @@ def fftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None
     """``fft`` along several dimensions.
 
     Args:
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
 
     >>> rg.fft.fftn(rg.ones(2, 2)).real
@@ -215,7 +210,7 @@ def fftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None
     return _transform(input, s, dim, norm, False)
 
 
-@operator(namespace="fft", method=False, like=ifft2)
+@operator(namespace="fft", method=False, like=ifft)
 def ifftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``ifft`` along several dimensions: the inverse of ``fftn``.
 

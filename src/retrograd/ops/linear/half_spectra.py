@@ -123,7 +123,6 @@ def rfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
     """``rfft`` along the last of two dimensions, ``fft`` along the other.
 
     Args:
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, by default the last two.
 
     >>> rg.fft.rfft2(rg.ones(4, 4)).shape
@@ -137,7 +136,6 @@ def rfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = Non
     """``rfft`` along the last of several dimensions, ``fft`` along the others.
 
     Args:
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
 
     >>> rg.fft.rfftn(rg.ones(2, 4, 4)).shape
@@ -183,12 +181,11 @@ def irfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1),
     return _to_real(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False, like=irfft)
+@operator(namespace="fft", method=False, like=irfft2)
 def irfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``irfft`` along the last of several dimensions, ``ifft`` along the others: the inverse of ``rfftn``.
 
     Args:
-        s: the lengths of the result; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
 
     >>> rg.fft.irfftn(rg.fft.rfftn(rg.ones(2, 4)))
@@ -229,13 +226,11 @@ def hfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
     return _hermitian(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False, like=hfft)
+@operator(namespace="fft", method=False, like=hfft2)
 def hfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``hfft`` along the last of several dimensions, ``fft`` along the others.
 
     Args:
-        input: the half of a Hermitian signal.
-        s: the lengths of the result; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
 
     >>> rg.fft.hfftn(rg.ones(2, 3)).shape

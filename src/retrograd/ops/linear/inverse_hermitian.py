@@ -29,7 +29,6 @@ def ihfft2(input: Tensor, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
     Dtype: float32 and float64, integers become the default dtype; complex.
 
     Args:
-        s: crop or pad with zeros to these lengths first.
         dim: the two dimensions.
         norm: ``"backward"`` (1/n, the default), ``"ortho"`` (1/sqrt(n)) or ``"forward"`` (no factor).
 

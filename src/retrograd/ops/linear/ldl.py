@@ -108,7 +108,6 @@ def ldl_factor_ex(A: Operand, *, hermitian: bool = False, check_errors: bool = F
     Args:
         A: symmetric or Hermitian matrices, of which the lower triangle is read.
         hermitian: complex matrices are Hermitian, not symmetric.
-        check_errors: raise an error all the same.
 
     Returns:
         The named tuple ``(LD, pivots, info)``.

@@ -407,7 +407,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Number = 1, alp
     return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
-@operator(inplace=True, like=mv)
+@operator(inplace=True, like=addmm)
 def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``.
 
@@ -415,10 +415,8 @@ def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Number = 1, alpha
     Shape: (n, k) and (k) to (n); input broadcasts to the product.
 
     Args:
-        input: what is added.
         mat: the matrix.
-        beta: the factor of the input; with 0 its values do not count, NaN included.
-        alpha: the factor of the product.
+        vec: the vector.
 
     >>> rg.addmv(rg.ones(2), rg.ones(2, 3), rg.ones(3))
     tensor([4., 4.])

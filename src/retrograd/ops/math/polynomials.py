@@ -139,13 +139,11 @@ def shifted_chebyshev_polynomial_t(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: x, _chebyshev, shifted=True)
 
 
-@operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
+@operator(namespace="special", method=False, real=True, like=shifted_chebyshev_polynomial_t)
 def shifted_chebyshev_polynomial_u(input: Operand, n: Operand) -> Tensor:
     """``U^*_n(input) = U_n(2 input - 1)``: Chebyshev's polynomials of the second kind on ``[0, 1]``.
 
     Derivative: input: ``g U^*_n'(input)``, by the recurrence; n: none.
-
-    Source: DLMF 18.7.
 
     >>> rg.special.shifted_chebyshev_polynomial_u(rg.tensor([0.5, 2.0]), 3)
     tensor([ -0., 204.])
@@ -153,13 +151,11 @@ def shifted_chebyshev_polynomial_u(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: 2 * x, _chebyshev, shifted=True)
 
 
-@operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
+@operator(namespace="special", method=False, real=True, like=shifted_chebyshev_polynomial_t)
 def shifted_chebyshev_polynomial_v(input: Operand, n: Operand) -> Tensor:
     """``V^*_n(input) = V_n(2 input - 1)``: Chebyshev's polynomials of the third kind on ``[0, 1]``.
 
     Derivative: input: ``g V^*_n'(input)``, by the recurrence; n: none.
-
-    Source: DLMF 18.7.
 
     >>> rg.special.shifted_chebyshev_polynomial_v(rg.tensor([0.5, 2.0]), 3)
     tensor([  1., 169.])
@@ -167,13 +163,11 @@ def shifted_chebyshev_polynomial_v(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: 2 * x - 1, _chebyshev, shifted=True)
 
 
-@operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
+@operator(namespace="special", method=False, real=True, like=shifted_chebyshev_polynomial_t)
 def shifted_chebyshev_polynomial_w(input: Operand, n: Operand) -> Tensor:
     """``W^*_n(input) = W_n(2 input - 1)``: Chebyshev's polynomials of the fourth kind on ``[0, 1]``.
 
     Derivative: input: ``g W^*_n'(input)``, by the recurrence; n: none.
-
-    Source: DLMF 18.7.
 
     >>> rg.special.shifted_chebyshev_polynomial_w(rg.tensor([0.5, 2.0]), 3)
     tensor([ -1., 239.])

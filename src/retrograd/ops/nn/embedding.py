@@ -115,7 +115,6 @@ def embedding(
         max_norm: rows that are looked up and are longer are first scaled down to this norm, in place.
         norm_type: the p of that norm.
         scale_grad_by_freq: divide a row's gradient by how often it was looked up.
-        sparse: taken for PyTorch's sake; gradients are dense.
 
     Raises:
         IndexError: a number is out of range.
@@ -163,7 +162,6 @@ def embedding_bag(
         offsets: where each bag starts in a vector.
         max_norm, norm_type, scale_grad_by_freq: as in ``embedding``.
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
-        sparse: taken for PyTorch's sake; gradients are dense.
         per_sample_weights: factors of the rows, of the input's shape, for ``mode="sum"``.
         include_last_offset: the last of ``offsets`` is where the last bag ends.
         padding_idx: rows of this number are left out of their bags.

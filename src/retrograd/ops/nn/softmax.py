@@ -204,13 +204,11 @@ def functional_softmax(
     return _softmax_along(SOFTMAX, input, _implicit("softmax", input, dim), dtype)
 
 
-@operator(namespace="nn.functional", method=False, name="log_softmax", like=softmax)
+@operator(namespace="nn.functional", method=False, name="log_softmax", like=log_softmax)
 def functional_log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None
 ) -> Tensor:
     """``input_i - log(sum_j exp(input_j))`` along ``dim``: the logarithm of ``softmax``, without overflow.
-
-    Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
 
     Args:
         dim: the dimension of the sum; without it, with a warning, 0 for inputs of 0, 1 or 3 dimensions, else 1.

@@ -98,7 +98,7 @@ def _weight(weight: Any, shape: tuple[int, ...], x: Any) -> Any:
     return heavy
 
 
-@operator(differentiable=False, dtype="real")
+@operator(differentiable=False, raises="integers")
 @called_per_example
 def histogram(
     input: Tensor,
@@ -113,6 +113,7 @@ def histogram(
     What lies outside of all counts nowhere.
 
     Shape: any; ``(bins,)`` and ``(bins + 1,)``.
+    Dtype: real floating; the result has the input's dtype.
 
     Args:
         bins: the number of equal intervals, or their ascending edges.
@@ -124,7 +125,6 @@ def histogram(
     Returns: (hist, bin_edges).
 
     Raises:
-        NotImplementedError: the input is not floating.
         RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
 
     >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)

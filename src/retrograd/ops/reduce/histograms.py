@@ -14,7 +14,7 @@ from ..table.registry import operator
 from ..table.types import Operand
 
 
-@operator(differentiable=False, dtype="floating")
+@operator(differentiable=False, dtype="floating", raises="integers")
 @called_per_example
 def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: how many elements lie in each of ``bins`` equal intervals.
@@ -29,7 +29,6 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Te
         max: where the last ends; with ``min == max`` the range is that of the elements.
 
     Raises:
-        NotImplementedError: the input is not floating.
         RuntimeError: ``bins`` is not positive, ``max`` is below ``min`` or the range is not finite.
 
     >>> rg.histc(rg.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)

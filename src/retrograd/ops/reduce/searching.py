@@ -58,7 +58,6 @@ def unique(
     Dtype: any; kept, the indices and counts are int64.
 
     Args:
-        sorted: accepted; the elements always come in order.
         return_inverse: give also, per element (slice), its index among the distinct ones.
         return_counts: give also how often each occurs.
         dim: the dimension of the slices; by default the flattened input's elements.
@@ -125,7 +124,7 @@ def unique_consecutive(
     return _results(xp.take(array, starts, axis=dim), inverse, counts)
 
 
-@operator(method=False, differentiable=False, real=True)
+@operator(method=False, differentiable=False, real=True, dtype="indices only")
 @called_per_example
 def searchsorted(
     sorted_sequence: Operand,
@@ -140,7 +139,6 @@ def searchsorted(
 
     Shape: ``sorted_sequence`` (n) and any input, or ``sorted_sequence`` (..., n) and input (..., m) with the same
     leading dimensions; the result has the input's.
-    Dtype: any but complex; gives int64.
 
     Args:
         sorted_sequence: in ascending order along the last dimension.
@@ -183,12 +181,11 @@ def searchsorted(
     return new_tensor(xp.asarray(out, dtype=np.int32 if out_int32 else np.int64))
 
 
-@operator(method=False, differentiable=False, real=True)
+@operator(method=False, differentiable=False, real=True, dtype="indices only")
 def bucketize(input: Operand, boundaries: Operand, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """``i`` with ``b[i-1] < x <= b[i]``: the index of the bucket of each value.
 
     Shape: any input, ``boundaries`` (n); the result has the input's.
-    Dtype: any but complex; gives int64.
 
     Args:
         boundaries: in ascending order.

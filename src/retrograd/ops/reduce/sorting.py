@@ -143,9 +143,6 @@ def sort(input: Operand, dim: Dim = -1, descending: bool = False, stable: bool =
 
     Derivative: ``g`` at the place each element came from; equal elements keep their order.
 
-    Args:
-        stable: accepted; every sort here is stable.
-
     Returns:
         The named tuple ``(values, indices)``.
 
@@ -157,14 +154,9 @@ def sort(input: Operand, dim: Dim = -1, descending: bool = False, stable: bool =
     return selected(SORT, x, argsorted(x.array, dim, descending), dim)
 
 
-@operator(differentiable=False, real=True)
+@operator(differentiable=False, real=True, dtype="indices only")
 def argsort(input: Operand, dim: Dim = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """``i_0, i_1, ...`` with ``x[i_0] <= x[i_1] <= ...``: the indices that sort the input along ``dim``.
-
-    Dtype: any but complex; gives int64.
-
-    Args:
-        stable: accepted; every sort here is stable.
 
     >>> rg.argsort(rg.tensor([2.0, 3.0, 1.0]))
     tensor([2, 0, 1])
@@ -197,7 +189,6 @@ def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bo
     Args:
         k: how many, from 0 to the length.
         largest: the largest elements; otherwise the smallest.
-        sorted: accepted; the elements always come in order.
 
     Raises:
         RuntimeError: ``k`` is negative or larger than the dimension.

@@ -115,7 +115,6 @@ def to(
     Args:
         dtype: the dtype wanted.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
-        non_blocking: taken for compatibility; transfers finish before the call returns.
         copy: make a copy also where nothing changes.
 
     Raises:
@@ -179,7 +178,6 @@ def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = Fal
 
     Args:
         dtype: the dtype wanted; None asks for the name.
-        non_blocking: taken for compatibility.
 
     Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
 
@@ -285,7 +283,6 @@ def cuda(
 
     Args:
         device: a number or ``"cuda:N"``; None for the current GPU.
-        non_blocking: taken for compatibility; transfers finish before the call returns.
 
     Raises:
         RuntimeError: CuPy is not installed, no GPU answers, or ``device`` is none of CUDA's.

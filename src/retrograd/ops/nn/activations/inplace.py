@@ -8,14 +8,11 @@ from .piecewise import _threshold
 from .rectifiers import _celu, _relu, _selu, elu, hardtanh, leaky_relu
 
 
-@operator(namespace="nn.functional", method=False, name="relu_", dtype="number")
+@operator(namespace="nn.functional", method=False, name="relu_", dtype="number", raises="bools or complex")
 def relu_(input: Tensor) -> Tensor:
     """``max(input, 0)``; the input is overwritten and returned.
 
     Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
-
-    Raises:
-        NotImplementedError: the input holds bools or complex numbers.
 
     >>> F.relu_(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
@@ -88,7 +85,6 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 
     Args:
         input: the Tensor that is written.
-        min_val, max_val: the bounds.
 
     Raises:
         ValueError: ``min_val`` is greater than ``max_val``.

@@ -39,15 +39,12 @@ RELU = unary(
 )
 
 
-@operator(direct=True, inplace=RELU)
+@operator(direct=True, inplace=RELU, raises="bools or complex")
 def relu(input: Tensor) -> Tensor:
     """``max(input, 0)``, elementwise.
 
     Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
     Dtype: floating and integers, kept; bools and complex numbers are refused.
-
-    Raises:
-        NotImplementedError: the input holds bools or complex numbers.
 
     >>> rg.relu(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
@@ -98,9 +95,6 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
     Derivative: ``g`` between the bounds, 0 outside and, unlike that of ``clamp``, at the bounds.
     Dtype: floating and integers, kept; the bounds of integers are cut to integers, as PyTorch's.
-
-    Args:
-        min_val, max_val: the bounds.
 
     Raises:
         ValueError: ``min_val`` is greater than ``max_val``.

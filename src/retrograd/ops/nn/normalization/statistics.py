@@ -56,7 +56,7 @@ def _normalized_shape(x: Tensor, normalized_shape: Size) -> tuple[int, ...]:
     return shape
 
 
-@operator(namespace="nn.functional", method=False, raises="dtypes")
+@operator(namespace="nn.functional", method=False, raises="dtypes, real")
 def layer_norm(
     input: Tensor,
     normalized_shape: Size,
@@ -77,9 +77,6 @@ def layer_norm(
         normalized_shape: the trailing dimensions that mean and variance are taken over.
         weight, bias: factors and offsets of that shape; by default none.
         eps: added to the variance.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     Source: Ba, Kiros, Hinton, "Layer normalization", 2016.
 

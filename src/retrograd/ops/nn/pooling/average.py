@@ -163,7 +163,7 @@ def average_pool(
     return result[0] if single else result
 
 
-@operator(namespace="nn.functional", method=False, raises="windows")
+@operator(namespace="nn.functional", method=False, raises="bools or complex, windows")
 def avg_pool1d(
     input: Tensor,
     kernel_size: Size,
@@ -183,9 +183,6 @@ def avg_pool1d(
         kernel_size: elements of a window; one integer.
         padding: zeros around the input, at most half of the window.
         count_include_pad: whether the zeros of the padding count.
-
-    Raises:
-        NotImplementedError: the input holds bools or complex numbers.
 
     >>> F.avg_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[2., 1.]]])

@@ -289,7 +289,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False, dtype="real or integer", raises="windows")
+@operator(namespace="nn.functional", method=False, dtype="real or integer", raises="bools or complex, windows")
 def max_pool1d(
     input: Tensor,
     kernel_size: Size,
@@ -316,9 +316,6 @@ def max_pool1d(
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
         axis ``L``.
-
-    Raises:
-        NotImplementedError: the input holds bools or complex numbers.
 
     >>> F.max_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[3., 2.]]])

@@ -209,7 +209,7 @@ def conv2d(
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@operator(namespace="nn.functional", method=False, like=conv1d)
+@operator(namespace="nn.functional", method=False, like=conv2d)
 def conv3d(
     input: Tensor,
     weight: Tensor,
@@ -231,7 +231,6 @@ def conv3d(
 
     Args:
         weight: ``(O, C / groups, kD, kH, kW)``.
-        stride: the distance of windows; one integer or one per axis, as are the next two.
 
     >>> F.conv3d(rg.ones(1, 2, 4, 4, 4), rg.ones(3, 2, 3, 3, 3)).shape
     (1, 3, 2, 2, 2)
@@ -316,7 +315,7 @@ def conv_transpose2d(
     return _convolve_transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@operator(namespace="nn.functional", method=False, like=conv_transpose1d)
+@operator(namespace="nn.functional", method=False, like=conv_transpose2d)
 def conv_transpose3d(
     input: Tensor,
     weight: Tensor,
@@ -339,10 +338,8 @@ def conv_transpose3d(
 
     Args:
         weight: ``(C, O / groups, kD, kH, kW)``.
-        stride: the distance of kernels in the result; one integer or one per axis, as are the next two.
         output_padding: where several sizes of the result have the input's size under ``conv3d``, how many more places
             at the end are wanted than the smallest has.
-        dilation: the distance of the kernel's elements; one integer or one per axis.
 
     >>> F.conv_transpose3d(rg.ones(1, 2, 2, 2, 2), rg.ones(2, 3, 3, 3, 3)).shape
     (1, 3, 4, 4, 4)
