@@ -13,10 +13,10 @@ A line of the operator's own docstring always replaces the composed one. The wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from inspect import CO_VARARGS
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from ...core.primitive import Primitive
@@ -98,9 +98,10 @@ def compose(
         derivative = "none."
     shapes = own_shape or (SHAPES[shape] if shape else family[2]) or _shape(names)
     dtypes = own_dtype or (DTYPES[dtype] if dtype else family[3]) or _dtype(names, primitive)
-    if arguments or len(names) != 1 or code.co_flags & CO_VARARGS:
-        theirs = _by_name(family[4]) if family[4] else {}
-        arguments = _arguments(arguments, theirs, names, plain)
+    if code.co_flags & CO_VARARGS:
+        arguments = _arguments(arguments, _of_family(family[4]) if family[4] else {}, _with_variadic(code), plain)
+    elif arguments or len(names) != 1:
+        arguments = _arguments(arguments, _of_family(family[4]) if family[4] else {}, names, plain)
 
     usual = []
     if code.co_argcount and not method and plain.__annotations__.get(names[0]) in _OPERANDS:
@@ -195,47 +196,48 @@ def _dtype(names: tuple[str, ...], primitive: object) -> str:
 
 def _arguments(own: str, theirs: dict[str, str], names: tuple[str, ...], function: FunctionType | None = None) -> str:
     """The descriptions of the arguments, in the signature's order; those of ``function`` also from the table."""
-    if function and function.__code__.co_flags & CO_VARARGS:
-        count = function.__code__.co_argcount
-        names = (*names[:count], function.__code__.co_varnames[len(names)], *names[count:])
-    missing: Sequence[str] = names
-    if own:
-        missing = [
-            name
-            for name in names
-            if f"    {name}: " not in own and f"    {name}, " not in own and f", {name}: " not in own
-        ]
-    if not missing:
-        return own
-    lines = {name: theirs.get(name) or (_usual(function, name) if function else "") for name in missing}
-    if own:
-        before = 0  # of the arguments that the operator describes itself
-        while before < len(missing) and missing[before] == names[before]:
-            before += 1
-        after = len(missing) - before
-        if not after or tuple(missing[before:]) == names[-after:]:
-            lines = {**{name: lines[name] for name in missing[:before]}, "": own, **lines}
-        else:
-            described = _by_name(own)
-            lines = {name: described.pop(name, "") or lines.get(name, "") for name in names} | described
-    return "\n".join(dict.fromkeys(filter(None, lines.values())))
-
-
-def _usual(function: FunctionType, name: str) -> str:
-    usual = ARGUMENTS.get(name)
-    if not usual:
-        return ""
-    if isinstance(usual, dict):
-        usual = usual.get(_declared(function, name)) or usual.get("")
-    return f"    {name}: {usual}" if usual else ""
+    described = _by_name(own) if own else {}
+    lines: list[str] = []
+    for name in names:
+        line = described.get(name) or theirs.get(name)
+        if line is None:
+            if function is None or name not in ARGUMENTS:
+                continue
+            usual = ARGUMENTS[name]
+            if isinstance(usual, dict):
+                usual = usual.get(_declared(function, name)) or usual.get("", "")
+                if not usual:
+                    continue
+            line = f"    {name}: {usual}"
+        if line not in lines:
+            lines.append(line)
+    for name, line in described.items():
+        if name not in names and line not in lines:  # of **keywords
+            lines.append(line)
+    return "\n".join(lines).replace("\0", "\n     ")
 
 
 def _by_name(section: str) -> dict[str, str]:
+    """The entries of a section of arguments; a line break within an entry is a NUL here."""
     found = {}
-    for line in items(section):
-        for name in line[4 : line.index(":")].split(", "):
-            found[name] = line
+    for line in section.replace("\n     ", "\0").split("\n"):
+        title = line[4 : line.index(":")]
+        if "," in title:
+            for name in title.split(", "):
+                found[name] = line
+        else:
+            found[title] = line
     return found
+
+
+_of_family = lru_cache(1)(_by_name)
+
+
+def _with_variadic(code: CodeType) -> tuple[str, ...]:
+    """The names of the arguments, with that of ``*args``, which stands behind the keywords in the code object."""
+    count, keywords = code.co_argcount, code.co_kwonlyargcount
+    names = code.co_varnames
+    return (*names[:count], names[count + keywords], *names[count : count + keywords])
 
 
 def _declared(function: FunctionType, name: str) -> str:
@@ -249,12 +251,10 @@ def _declared(function: FunctionType, name: str) -> str:
 
 def _refusals(own: str, family: str, usual: list[str], declared: str) -> str:
     """The errors. An exception that the operator describes itself replaces the usual and the family's reason for it."""
-    lines = usual
+    stated = own + family
+    lines = [line for line in usual if line[: line.index(":")] not in stated] if stated else usual
     if family:
-        theirs = [line for line in items(family) if line[: line.index(":") + 1] not in own] if own else [family]
-        lines = [line for line in usual if line[: line.index(":") + 1] not in family] + theirs
-    if own:
-        lines = [line for line in lines if line[: line.index(":") + 1] not in own]
+        lines += [line for line in items(family) if line[: line.index(":")] not in own] if own else [family]
     if declared:
         text = "\n".join([*lines, own])
         lines += [line for token in declared.split(", ") if (line := REFUSALS[token]) not in text]
