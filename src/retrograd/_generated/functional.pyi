@@ -681,13 +681,15 @@ def celu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
     Dtype: real floating; the result has the input's dtype.
 
     Args:
-        input: the Tensor that is written.
+        input: the input Tensor.
         alpha: minus the limit far below 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not real floating.
         RuntimeError: ``alpha`` is 0.
+
+    Source: Barron, "Continuously differentiable exponential linear units", 2017.
 
     >>> F.celu_(rg.tensor([0.0, 2.0]))
     tensor([0., 2.])
@@ -1135,12 +1137,15 @@ def elu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
     Dtype: real floating; the result has the input's dtype.
 
     Args:
-        input: the Tensor that is written.
+        input: the input Tensor.
         alpha: minus the limit far below 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not real floating.
+
+    Source: Clevert, Unterthiner, Hochreiter, "Fast and accurate deep network learning by exponential linear
+        units", 2016.
 
     >>> F.elu_(rg.tensor([0.0, 2.0]))
     tensor([0., 2.])
@@ -1584,18 +1589,19 @@ def hardtanh(input: Tensor, min_val: builtins.float = -1.0, max_val: builtins.fl
 def hardtanh_(input: Tensor, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0) -> Tensor:
     """``min(max(input, min_val), max_val)``; the input is overwritten and returned.
 
-    Derivative: ``g`` between the bounds, 0 outside and at the bounds.
+    Derivative: ``g`` between the bounds, 0 outside and, unlike that of ``clamp``, at the bounds.
     Shape: any; the result has the input's shape.
-    Dtype: floating and integers; the result has the input's dtype.
+    Dtype: floating and integers, kept; the bounds of integers are cut to integers, as PyTorch's.
 
     Args:
-        input: the Tensor that is written.
+        input: the input Tensor.
         min_val: the lower bound.
         max_val: the upper bound.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         ValueError: ``min_val`` is greater than ``max_val``.
+        NotImplementedError: the input holds bools or complex numbers, or unsigned ones and ``min_val`` is negative.
 
     >>> F.hardtanh_(rg.tensor([-3.0, 0.5]))
     tensor([-1. ,  0.5])
@@ -1823,12 +1829,14 @@ def leaky_relu_(input: Tensor, negative_slope: builtins.float = 0.01) -> Tensor:
     Dtype: real floating; the result has the input's dtype.
 
     Args:
-        input: the Tensor that is written.
+        input: the input Tensor.
         negative_slope: the slope below 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not real floating.
+
+    Source: Maas, Hannun, Ng, "Rectifier nonlinearities improve neural network acoustic models", 2013.
 
     >>> F.leaky_relu_(rg.tensor([-1.0, 2.0]), 0.5)
     tensor([-0.5,  2. ])
@@ -2857,7 +2865,7 @@ def relu_(input: Tensor) -> Tensor:
 
     Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
     Shape: any; the result has the input's shape.
-    Dtype: floating and integers; the result has the input's dtype.
+    Dtype: floating and integers, kept; bools and complex numbers are refused.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2990,13 +2998,15 @@ def selu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
 def selu_(input: Tensor) -> Tensor:
     """``scale input`` above 0, else ``scale alpha (exp(input) - 1)``; the input is overwritten and returned.
 
-    Derivative: ``g scale`` above 0, ``g scale alpha exp(input)`` below and at 0; the constants are those of ``selu``.
+    Derivative: ``g scale`` above 0, ``g scale alpha exp(input)`` below and at 0.
     Shape: any; the result has the input's shape.
     Dtype: real floating; the result has the input's dtype.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not real floating.
+
+    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
 
     >>> F.selu_(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.0507])
@@ -3233,7 +3243,7 @@ def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) 
     Dtype: floating and integers; the result has the input's dtype.
 
     Args:
-        input: the Tensor that is written.
+        input: the input Tensor.
         threshold: the bound.
         value: what replaces elements up to the bound.
 

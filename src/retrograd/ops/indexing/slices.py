@@ -81,7 +81,7 @@ def slice_scatter(
     return _replaced(SLICE_SCATTER, x, src, (*(slice(None),) * place, slice(start, end, step), Ellipsis))
 
 
-@operator(raises="dimension")
+@operator(like=diagonal)
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """``diagonal(out, offset, dim1, dim2) = src``, in a copy of the input.
 
@@ -89,7 +89,6 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     Shape: the input's, kept; src has that of ``diagonal(input, offset, dim1, dim2)``.
 
     Args:
-        input: a Tensor of at least two dimensions.
         src: the diagonal.
 
     Raises:

@@ -362,7 +362,7 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     return tuple(chunk(input, chunks, dim))
 
 
-@operator()
+@operator(like=as_strided)
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Size, stride: Size, storage_offset: int | None = None
 ) -> Tensor:
@@ -373,7 +373,6 @@ def as_strided_scatter(
 
     Args:
         src: what is written.
-        size: the shape of the view.
         stride: per dimension, how many elements of memory lie between neighbours.
         storage_offset: where the view starts; by default where the input does.
 

@@ -221,7 +221,7 @@ def _by_name(section: str) -> dict[str, str]:
     """The entries of a section of arguments; a line break within an entry is a NUL here."""
     found = {}
     for line in section.replace("\n     ", "\0").split("\n"):
-        title = line[4 : line.index(":")]
+        title = line[4:].partition(":")[0]
         if "," in title:
             for name in title.split(", "):
                 found[name] = line
@@ -252,9 +252,9 @@ def _declared(function: FunctionType, name: str) -> str:
 def _refusals(own: str, family: str, usual: list[str], declared: str) -> str:
     """The errors. An exception that the operator describes itself replaces the usual and the family's reason for it."""
     stated = own + family
-    lines = [line for line in usual if line[: line.index(":")] not in stated] if stated else usual
+    lines = [line for line in usual if line.partition(":")[0] not in stated] if stated else usual
     if family:
-        lines += [line for line in items(family) if line[: line.index(":")] not in own] if own else [family]
+        lines += [line for line in items(family) if line.partition(":")[0] not in own] if own else [family]
     if declared:
         text = "\n".join([*lines, own])
         lines += [line for token in declared.split(", ") if (line := REFUSALS[token]) not in text]
