@@ -1267,6 +1267,9 @@ def fractional_max_pool2d(input: Operand, kernel_size: builtins.int | Sequence[b
         return_indices: return the maxima's places, too.
         _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
 
+    Returns:
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``.
+
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: windows do not fit, or a shape is wrong.
@@ -1319,6 +1322,9 @@ def fractional_max_pool3d(input: Operand, kernel_size: builtins.int | Sequence[b
         output_ratio: instead, the output's lengths as parts of the input's.
         return_indices: return the maxima's places, too.
         _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
+
+    Returns:
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2771,6 +2777,9 @@ def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
         TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: height or width is not a multiple of r, or there are fewer than three dimensions.
 
+    Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
+        Neural Network, 2016
+
     >>> rg.nn.functional.pixel_unshuffle(rg.arange(4).reshape(1, 2, 2), 2).shape
     (4, 1, 1)
     """
@@ -3301,6 +3310,8 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
         ValueError: the margin is not positive; an unknown reduction.
         RuntimeError: the tensors have different numbers of dimensions.
 
+    Source: Balntas, Riba, Ponsa, Mikolajczyk, "Learning local feature descriptors with triplets", 2016.
+
     >>> a, p, n = rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]])
     >>> F.triplet_margin_with_distance_loss(a, p, n, distance_function=lambda x, y: (x - y).abs().sum(-1))
     tensor(0.5)
@@ -3341,6 +3352,9 @@ def upsample(input: Tensor, size: Size | None = None, scale_factor: builtins.flo
         ValueError: neither or both of ``size`` and ``scale_factor`` are given, or the arguments don't go together.
         NotImplementedError: the mode does not exist, or not for this rank or dtype.
         RuntimeError: a size is not positive.
+
+    Source: bicubic: Keys, "Cubic convolution interpolation for digital image processing", 1981, with ``a = -0.75``, and
+        -0.5 with ``antialias``.
 
     >>> F.upsample(rg.tensor([[[1.0, 2.0]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2.]]])

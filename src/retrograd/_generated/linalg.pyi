@@ -386,6 +386,9 @@ def eigvalsh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> Tensor:
         A: the matrices, of which one triangle is read.
         UPLO: which one: the lower or the upper.
 
+    Returns:
+        The eigenvalues, ascending.
+
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         LinAlgError: the algorithm did not converge.
@@ -405,6 +408,9 @@ def eigvalsh(*, input: Operand, UPLO: Literal['L', 'U'] = 'L') -> Tensor:
     Args:
         A: the matrices, of which one triangle is read.
         UPLO: which one: the lower or the upper.
+
+    Returns:
+        The eigenvalues, ascending.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1323,10 +1329,15 @@ def svdvals(A: Operand, *, driver: builtins.str | None = None) -> Tensor:
         A: the matrices.
         driver: accepted and ignored.
 
+    Returns:
+        The singular values, descending.
+
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         LinAlgError: the algorithm did not converge.
         RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
+
+    Source: the derivative: J. Townsend, Differentiating the Singular Value Decomposition, 2016.
 
     >>> rg.linalg.svdvals(rg.tensor([[3.0, 0.0], [0.0, -2.0]]))
     tensor([3., 2.])

@@ -5785,6 +5785,8 @@ class TensorMethods:
             NotImplementedError: an input is complex.
             RuntimeError: n is negative, or SciPy is not installed.
 
+        Source: Abramowitz and Stegun 6.4; by the Hurwitz zeta function, DLMF 5.15.1.
+
         >>> rg.tensor([1.0, 2.0]).polygamma(1)
         tensor([1.6449, 0.6449])
         """
@@ -5913,6 +5915,8 @@ class TensorMethods:
             TypeError: ``input`` is not a Tensor, array or number.
             RuntimeError: as ``linalg.qr``.
             LinAlgError: as ``linalg.qr``.
+
+        Source: the derivative: S. Walter, L. Lehmann, Algorithmic differentiation of linear algebra functions, 2010.
 
         >>> rg.qr(rg.ones(3, 2)).Q.shape
         (3, 2)

@@ -6739,6 +6739,8 @@ def qr(input: Operand, some: builtins.bool = True) -> QRResult:
         RuntimeError: as ``linalg.qr``.
         LinAlgError: as ``linalg.qr``.
 
+    Source: the derivative: S. Walter, L. Lehmann, Algorithmic differentiation of linear algebra functions, 2010.
+
     >>> rg.qr(rg.ones(3, 2)).Q.shape
     (3, 2)
     """

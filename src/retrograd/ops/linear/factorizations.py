@@ -220,7 +220,7 @@ def qr(A: Operand, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRR
     return _qr(A, "A", mode)
 
 
-@operator(name="qr", dtype="matrix")
+@operator(name="qr", like=qr)
 def qr_(input: Operand, some: bool = True) -> QRResult:
     """``Q, R`` with ``input = Q @ R``: ``linalg.qr``.
 
@@ -231,10 +231,8 @@ def qr_(input: Operand, some: bool = True) -> QRResult:
         input: the matrices.
         some: False is ``mode="complete"``.
 
-    Returns:
-        The named tuple ``(Q, R)``.
-
     Raises:
+        TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: as ``linalg.qr``.
         LinAlgError: as ``linalg.qr``.
 

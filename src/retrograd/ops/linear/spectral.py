@@ -113,21 +113,16 @@ def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
     return EighResult(*apply(EIGH, (x,), {"uplo": UPLO.upper()}))
 
 
-@operator(namespace="linalg", method=False, raises="convergence")
+@operator(namespace="linalg", method=False, like=eigh)
 @also_named(input="A")
 def eigvalsh(A: Operand, UPLO: Literal["L", "U"] = "L") -> Tensor:
     """``w`` with ``A = V @ diag(w) @ V^H``: the eigenvalues of each symmetric (Hermitian) matrix, ascending.
 
     Derivative: ``V diag(g) V^H``; of equal eigenvalues, that of one choice of eigenvectors.
     Shape: (..., n, n) to (..., n).
-    Dtype: float32, float64 and complex, whose eigenvalues are real.
 
-    Args:
-        A: the matrices, of which one triangle is read.
-        UPLO: which one: the lower or the upper.
-
-    Raises:
-        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is unknown.
+    Returns:
+        The eigenvalues, ascending.
 
     >>> rg.linalg.eigvalsh(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([1., 2.])
@@ -249,16 +244,15 @@ def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDRe
     return OldSVDResult(u, s, vh.mH.contiguous())
 
 
-@operator(namespace="linalg", method=False, raises="convergence, matrix")
+@operator(namespace="linalg", method=False, like=svd)
 def svdvals(A: Operand, *, driver: str | None = None) -> Tensor:
     """``S`` with ``A = U @ diag(S) @ Vh``: the singular values of each matrix, descending.
 
     Derivative: ``U diag(g) Vh``; of equal singular values, that of one choice of U and Vh.
     Shape: (..., m, n) to (..., min(m, n)).
-    Dtype: float32, float64 and complex, whose singular values are real.
 
-    Args:
-        driver: accepted and ignored.
+    Returns:
+        The singular values, descending.
 
     >>> rg.linalg.svdvals(rg.tensor([[3.0, 0.0], [0.0, -2.0]]))
     tensor([3., 2.])

@@ -102,18 +102,12 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     return apply1(DIGAMMA, input) if n == 0 else apply(POLYGAMMA, (operand(input),), {"n": n})
 
 
-@operator(namespace="Tensor", name="polygamma", inplace=True, real=True, dtype="float")
+@operator(namespace="Tensor", name="polygamma", inplace=True, real=True, like=polygamma)
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
     """``digamma^(n)(self)``, elementwise, as ``polygamma(n, self)``.
 
     Derivative: ``g * polygamma(n + 1, self)``.
     Shape: any; the result has the Tensor's.
-
-    Args:
-        n: the order, at least 0; 0 is the digamma function itself.
-
-    Raises:
-        RuntimeError: n is negative, or SciPy is not installed.
 
     >>> rg.tensor([1.0, 2.0]).polygamma(1)
     tensor([1.6449, 0.6449])

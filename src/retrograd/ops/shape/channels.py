@@ -59,7 +59,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return apply_view(RESHAPE, x, {"shape": (*batch, channels // (r * r), height * r, width * r)})
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=pixel_shuffle)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """``out[.., c r^2 + i r + j, h, w] = input[.., c, h r + i, w r + j]``: the inverse of ``pixel_shuffle``.
 
@@ -67,7 +67,6 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     Shape: (*, C, H r, W r) to (*, C r^2, H, W), ``r = downscale_factor``.
 
     Args:
-        input: images.
         downscale_factor: by how much height and width shrink.
 
     Raises:

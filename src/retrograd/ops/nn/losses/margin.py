@@ -302,7 +302,7 @@ def triplet_margin_loss(
     return _triplet((anchor, positive, negative), distance, margin, swap, reduction)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=triplet_margin_loss)
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -315,20 +315,14 @@ def triplet_margin_with_distance_loss(
 ) -> Tensor:
     """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with a distance d of the caller's.
 
-    Derivative: that of the distances where the loss is positive or at the kink, else 0.
     Shape: as the distance takes and gives it; the result is 0-d, or with reduction ``"none"`` has that of
     the distances.
-    Dtype: real floating.
 
     Args:
         anchor, positive, negative: as in ``triplet_margin_loss``.
         distance_function: from two Tensors to their distances, by default ``pairwise_distance``.
         margin: positive.
         swap: as in ``triplet_margin_loss``.
-
-    Raises:
-        ValueError: the margin is not positive; an unknown reduction.
-        RuntimeError: the tensors have different numbers of dimensions.
 
     >>> a, p, n = rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]])
     >>> F.triplet_margin_with_distance_loss(a, p, n, distance_function=lambda x, y: (x - y).abs().sum(-1))

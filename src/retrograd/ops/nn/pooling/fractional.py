@@ -179,7 +179,7 @@ def fractional_max_pool2d_with_indices(
     return _pooled(input, 2, kernel_size, output_size, output_ratio, _random_samples)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=fractional_max_pool2d_with_indices)
 def fractional_max_pool2d(
     input: Operand,
     kernel_size: int | Sequence[int],
@@ -190,22 +190,14 @@ def fractional_max_pool2d(
 ) -> Tensor | Pooled:
     """The maximum of each of ``output_size`` windows, whose places are drawn for each plane.
 
-    Derivative: input: ``g`` at the maxima.
     Shape: (N, C, H, W) or (C, H, W) to the same with ``output_size``.
     Dtype: real; kept.
 
     Args:
-        kernel_size: the windows' lengths.
-        output_size: how many windows along each dimension.
-        output_ratio: instead, the output's lengths as parts of the input's.
         return_indices: return the maxima's places, too.
-        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
 
-    Raises:
-        RuntimeError: windows do not fit, or a shape is wrong.
-        ValueError: not one of output_size and output_ratio is given.
-
-    Source: Graham, Fractional max-pooling, 2014.
+    Returns:
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``.
 
     >>> F.fractional_max_pool2d(rg.ones(1, 1, 5, 5), 2, 2).shape
     (1, 1, 2, 2)

@@ -220,7 +220,7 @@ def _sizes(
     return out, (None,) * axes if recompute or mode == "area" else factors
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=interpolate)
 def upsample(
     input: Tensor,
     size: Size | None = None,
@@ -230,17 +230,8 @@ def upsample(
 ) -> Tensor:
     """``interpolate(input, size, scale_factor, mode, align_corners)``, by its older name.
 
-    Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
-    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
-    Dtype: real floating, kept; uint8, too, for the nearest modes and images.
-
     Args:
         size, scale_factor, mode, align_corners: as in ``interpolate``.
-
-    Raises:
-        ValueError: neither or both of ``size`` and ``scale_factor`` are given, or the arguments don't go together.
-        NotImplementedError: the mode does not exist, or not for this rank or dtype.
-        RuntimeError: a size is not positive.
 
     >>> F.upsample(rg.tensor([[[1.0, 2.0]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2.]]])
