@@ -19,7 +19,7 @@ from .diff import Difference, compare
 from .record import Departure, Record
 from .recorder import Recorder
 from .statistics import Statistics
-from .table import Groups, table
+from .table import groups_table, table
 
 _NAMED = 30  # names in a text
 
@@ -205,6 +205,15 @@ class Records:
         'exp'
         """
         return json.dumps({"records": [_plain(record) for record in self.records]}, allow_nan=False)
+
+
+class Groups(dict[str, Records]):
+    """Records by what they have in common. Its ``str`` is a table of what each group took and kept."""
+
+    outside = 0.0  # seconds in which no operator ran, where the groups have no part of these
+
+    def __str__(self) -> str:
+        return groups_table(self, outside=self.outside)
 
 
 class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one for its C code

@@ -29,13 +29,13 @@ from ..trace.effects import hooks_of, unrepeated
 from ..trace.escapes import KEPT, containers, kept_outside
 from ..trace.listening import tracing_with
 from ..trace.scalars import leave_scalars
-from ..trace.sizes import NEW, Differs, Sizes, Varying, marks
+from ..trace.sizes import NEW, Differs, Lifted, Result, Sizes, Trace, Varying, marks
 from ..trace.traced import Number, Traced, Watched
 from ..trace.tracer import ELSEWHERE, Tracer
 from ..trace.untrace import as_real
 from .guard_failures import difference, left_behind, modes_now
 from .guards import Place, Surroundings, Wrapper, is_iterator
-from .program_entry import Entry, Lifted, Result, Trace
+from .program_entry import Entry
 from .replay import Miss
 
 GIVEN_UP = 3  # traces one after the other without a program, after which a function runs eagerly

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from sys import getrefcount
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import ref
 
 import numpy as np
@@ -23,8 +23,40 @@ from ...core.tensor.storage import LOCAL_ONLY, overlaps_itself
 from ...core.tensor.tensor import Tensor
 from ..program import Value, method
 
-if TYPE_CHECKING:
-    from .tracer import Tracer
+
+class Tracing(Protocol):
+    """What arrays and numbers of a trace need of its tracer."""
+
+    made: list[ref[Any]]
+    has_numbers: bool
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        writes: tuple[Any, ...] = (),
+        kind: str = "",
+    ) -> Any:
+        """Call a function with the real arrays, and record it."""
+
+    def made_by(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a function makes of traced arrays, made again in each replay."""
+
+    def asked(self, number: Any) -> Any:
+        """The number itself."""
+
+    def breaks(self, reason: str) -> None:
+        """Give the program up."""
+
+    def departs(self, how: str, result: Any) -> Any:
+        """Elements that leave the program."""
+
+    def refuses(self, what: str) -> bool:
+        """Tell that something cannot be recorded."""
+
+    def takes_loops(self) -> bool:
+        """Whether a compiled loop may take traced arrays."""
 
 
 class Traced(Wrapping):
@@ -33,7 +65,7 @@ class Traced(Wrapping):
     __slots__ = ("__weakref__", "node", "numbers", "tracer")
     __array_priority__ = 100
 
-    def __init__(self, tracer: Tracer, numbers: Any, node: Value) -> None:
+    def __init__(self, tracer: Tracing, numbers: Any, node: Value) -> None:
         self.tracer = tracer
         self.numbers = numbers
         self.node = node
@@ -298,7 +330,7 @@ def _enter() -> None:
         setattr(kind, "__rdivmod__", lambda self, other: (other // self, other % self))  # noqa: B010
 
 
-def _binary(tracer: Tracer, function: Callable[..., Any], left: Any, right: Any) -> Any:
+def _binary(tracer: Tracing, function: Callable[..., Any], left: Any, right: Any) -> Any:
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return NotImplemented
     for x, other in ((left, right), (right, left)):
@@ -328,7 +360,7 @@ class Number:
 
     __slots__ = ("__weakref__", "node", "numbers", "tracer")
 
-    def __init__(self, tracer: Tracer, numbers: Any, node: Value) -> None:
+    def __init__(self, tracer: Tracing, numbers: Any, node: Value) -> None:
         self.tracer = tracer
         self.numbers = numbers
         self.node = node
@@ -410,7 +442,7 @@ class Number:
 class Watched:
     """An iterator from outside of the function, while it is traced: a replay would not advance it."""
 
-    def __init__(self, iterator: Any, tracer: Tracer) -> None:
+    def __init__(self, iterator: Any, tracer: Tracing) -> None:
         self._iterator = iterator
         self._tracer = tracer
 
@@ -432,7 +464,7 @@ _enter()
 class TracedModule:
     """NumPy, or CuPy, for a function that is traced: what makes new arrays is recorded, too."""
 
-    def __init__(self, tracer: Tracer | None = None, xp: Any = np) -> None:
+    def __init__(self, tracer: Tracing | None = None, xp: Any = np) -> None:
         self._xp = xp
         self._tracer = tracer
 
@@ -484,7 +516,7 @@ _PLAIN = frozenset(
 _DISPATCHED = frozenset(("where", "may_share_memory", "shares_memory"))
 
 
-def current() -> Tracer | None:
+def current() -> Tracing | None:
     """The tracer of this thread."""
     from ...core.graph.modes import modes
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import call_error, describe
-from ..missing_names import is_bfloat16
+from ..missing_names import provided
 from .devices import is_array
 from .python_numbers import wrapped
 
@@ -86,7 +86,7 @@ def is_differentiable(dtype: DType) -> bool:
 
 def is_number_dtype(dtype: DType) -> bool:
     """Whether Tensors hold numbers of this dtype: NumPy's, and bfloat16, whose arithmetic is set up when first met."""
-    return dtype.kind in "biufc" or dtype.name == "bfloat16" and is_bfloat16(dtype)
+    return dtype.kind in "biufc" or dtype.name == "bfloat16" and provided["bfloat16"](dtype)
 
 
 def as_dtype(dtype: Any) -> DType:

@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import call
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from .observers import Observer
+from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -23,7 +20,7 @@ class _Modes(threading.local):
     def __init__(self) -> None:
         self.grad_enabled = True
         self.inference = False
-        self.observers: tuple[Observer, ...] = ()
+        self.observers: tuple[Any, ...] = ()  # each an ``Observer``, which knows Tensors and nodes
         self.level: Any = None  # of the innermost mapped function
         self.transform = ""  # that differentiates the function which runs, by name
         self.written: list[Any] | None = None  # while it runs, references to the Tensors that it wrote in place
@@ -179,6 +176,12 @@ def decorated(function: Function, mode: Callable[[], AbstractContextManager[Any]
                 resume, value = generator.throw, error
 
     return steps if inspect.isgeneratorfunction(function) else inside  # type: ignore[return-value]
+
+
+def tell_departed(x: object, how: str, result: object = None) -> None:
+    """Tell this thread's observers that the values of a Tensor leave the graph."""
+    for observer in modes.observers:
+        observer.departed(x, how, result)
 
 
 def is_grad_enabled() -> bool:

@@ -138,12 +138,6 @@ class observing(Mode):
         return observing(self.observer)
 
 
-def tell_departed(x: Tensor, how: str, result: Tensor | None = None) -> None:
-    """Tell this thread's observers that values leave the graph."""
-    for observer in modes.observers:
-        observer.departed(x, how, result)
-
-
 def observed_step(step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run the step of an optimizer, its first argument, and tell this thread's observers when it begins and ends."""
     observers, optimizer = modes.observers, args[0]

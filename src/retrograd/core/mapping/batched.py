@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,7 @@ from ..graph.modes import modes
 from ..graph.nodes import edge_of
 from ..tensor.storage import LOCAL_ONLY, borrowed, overlaps_itself, storage_of
 from ..tensor.tensor import Tensor, new_tensor
-
-if TYPE_CHECKING:
-    from .batching import Level
+from .layers import Layer
 
 DATA_DEPENDENT = "vmap: It looks like you're {how}. Inside vmap a Tensor stands for all examples, and {instead}."
 
@@ -44,13 +42,13 @@ class Batched(Wrapping):
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 100
 
-    level: Level
+    level: Layer
     value: Tensor
     mapped: bool
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    def __init__(self, level: Level, value: Tensor, mapped: bool) -> None:
+    def __init__(self, level: Layer, value: Tensor, mapped: bool) -> None:
         array = value.array
         self.level = level
         self.value = value
@@ -317,7 +315,7 @@ def _on_examples(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
 ELEMENTWISE = {"__call__": (0, 1, 2), "isin": (0,), "searchsorted": (1,), "unravel_index": (0,)}
 
 
-def _element_by_element(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], level: Level) -> Any:
+def _element_by_element(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], level: Layer) -> Any:
     """The results of all examples, by one call; NotImplemented where examples differ in what is no element."""
     places = ELEMENTWISE.get(function.__name__, ())
     mapped = [index for index, x in enumerate(args) if any(part.mapped for part in _batched(x))]

@@ -40,6 +40,7 @@ from ..tensor.mutation import (
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, new_tensor
 from .batched import Batched, snapshot, snapshot_of
+from .layers import Layer
 
 # Parameters of these types hold no arrays; those of operators that say so of theirs are added.
 PLAIN: set[type] = {int, float, bool, str, type(None), slice, complex, np.dtype, type(Ellipsis)}
@@ -151,34 +152,16 @@ class Call:
         return any(holds_tensor(value) for value in self.params.values())
 
 
-class Level:
-    """One run of ``vmap``: how many examples there are, and what random operators give each of them."""
+class Level(Layer):
+    """One run of ``vmap`` that computes: on arrays of all examples, with what random operators give each of them."""
+
+    below: Level | None
 
     def __init__(self, size: int, randomness: str) -> None:
-        below = modes.level
-        self.below: Level | None = below
-        self.depth = 1 if below is None else below.depth + 1
-        self.size = size
+        super().__init__(size)
         self.randomness = randomness
         self.grad_enabled = modes.grad_enabled
         self.thread = id(modes.__dict__)
-        self.asked: list[Any] = []  # the functions of NumPy's whose rules for Tensors run now
-
-    def check(self) -> None:
-        """Refuse a Tensor that outlived its mapped function.
-
-        Raises:
-            RuntimeError: the run has ended, or is another thread's.
-        """
-        level = modes.level
-        while level is not None:
-            if level is self:
-                return
-            level = level.below
-        raise RuntimeError(
-            "vmap: a Tensor of a mapped function was used after that function had returned, or on another thread; "
-            "return it from the function instead of storing it"
-        )
 
     def drawn(self, draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> Any:
         """Random numbers of a shape for each example, or the same for all.

@@ -32,9 +32,8 @@ from ..errors import (
     warn_of_missing_gradient,
 )
 from ..graph.handles import LeafHooks
-from ..graph.modes import modes, watchers
+from ..graph.modes import modes, tell_departed, watchers
 from ..graph.nodes import edge_of
-from ..graph.observers import tell_departed
 from .copies import Copies
 from .printing import tensor_repr
 from .storage import Storage, leave, share, sharers

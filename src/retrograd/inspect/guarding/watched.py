@@ -26,9 +26,9 @@ from ...core.mapping.batched import Batched
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor
 from ..record import Record
-from ..recorder import Recorder, is_layered
+from ..recorder import is_layered
 from .flow import Flow
-from .history import MOVING, History, Past, as_read, tensor_inputs
+from .history import MOVING, Past, Watched, as_read, tensor_inputs
 from .steps import Step, tell_step
 from .story import named, tell_backward, tell_data, tell_forward, tell_layered, tell_root
 
@@ -111,7 +111,7 @@ class guard(Mode):
         return self._watch.flow.chart()
 
 
-class _Watch(Recorder):
+class _Watch(Watched):
     accounts = False
 
     def __init__(self, forward: bool, backward: bool, flow: Flow) -> None:
@@ -120,7 +120,6 @@ class _Watch(Recorder):
         self.looks_backward = backward
         self.flow = flow
         self.story = ""
-        self.history = History()
         self._before: Any = None  # what a write in place will overwrite
         self._incoming: list[Any] = []
         self._walk_site: Site | None = None
@@ -128,8 +127,6 @@ class _Watch(Recorder):
         self._below: WeakKeyDictionary[Node, Record] = (
             WeakKeyDictionary()
         )  # what a call inside vmap did for all examples
-        self.sizes: dict[int, list[float]] = {}  # of parameters, by number, at each walk: the largest element
-        self.overflows = False  # whether what was told last is an overflow, which smaller numbers would not have had
         self._step: Step | None = None  # that an optimizer makes now
         self._scaling = False  # whether a GradScaler multiplies now
         self._scaled: WeakSet[Node] = WeakSet()  # what it made of losses
