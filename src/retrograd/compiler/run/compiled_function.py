@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ import numpy as np
 
 from ...core.arrays.devices import backend_of, is_array
 from ...core.graph.backward import Walk
-from ...core.graph.modes import modes
+from ...core.graph.modes import casting, modes
 from ...core.graph.nodes import edge_of, reachable
 from ...core.tensor.storage import sharers
 from ...core.tensor.tensor import Tensor
@@ -529,5 +528,4 @@ _LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
 
 def _casts() -> tuple[Any, ...]:
     """Which casts autocast makes on this thread; nothing where nobody has asked for it."""
-    autocast = sys.modules.get("retrograd.compat.autocast")
-    return autocast.casts() if autocast is not None else ()
+    return casting[0]() if casting else ()

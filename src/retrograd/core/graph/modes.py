@@ -42,6 +42,9 @@ unrecorded: set[int] = set()
 # the first run of the part, gives what makes a context manager for a second run.
 surroundings: list[Callable[[], Callable[[], AbstractContextManager[Any]]]] = []
 
+# Which casts operators make on this thread (``autocast``, once it is loaded): what traced programs depend on.
+casting: list[Callable[[], tuple[Any, ...]]] = []
+
 
 class AtomicExit(io.IOBase):
     """A context manager that Ctrl-C cannot keep from restoring what it changed.
