@@ -19,9 +19,9 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 BOUNDS = {
     "modules in circles": 0,
     "lines of operators' docstrings that repeat another one": 4133,
-    "files of 60 lines and fewer": 283,
-    "uses of Any": 8296,
-    "files with a `# mypy:` switch": 31,
+    "files of 60 lines and fewer, without `__init__.py`": 118,
+    "uses of Any": 7904,
+    "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 152,
 }
 FILES_PER_FOLDER = 14
@@ -109,8 +109,7 @@ def imported(module: str) -> Iterator[str]:
                 if target in MODULES:
                     yield target
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
-            if node.value in MODULES and module not in NAMES_IN_MESSAGES:
-                yield node.value
+            yield from {node.value} & MODULES.keys() - ({node.value} if module in NAMES_IN_MESSAGES else set())
 
 
 @cache
@@ -143,7 +142,7 @@ def measured() -> dict[str, int]:
     figures = (
         sum(module in reachable(module) for module in MODULES),
         sum(count - 1 for count in docs.values()),
-        sum(len(text.splitlines()) <= 60 for text in texts.values()),
+        sum(len(text.splitlines()) <= 60 for name, text in texts.items() if MODULES[name].name != "__init__.py"),
         sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes),
         sum(re.search("^# mypy:", text, re.MULTILINE) is not None for text in texts.values()),
         sum(text.count("# type: ignore") for text in texts.values()),

@@ -256,7 +256,7 @@ def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool =
         write_whole(stream, content)
 
 
-def read_file(path: Any, tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], checked: bool = False) -> Any:
+def read_file(path: Any, tensor_of: Callable[[np.ndarray], Tensor], checked: bool = False) -> Any:
     """The state in a file, a dictionary of Tensors where it is another program's.
 
     Args:

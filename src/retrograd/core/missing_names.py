@@ -34,7 +34,7 @@ class LegacyMethod:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __get__(self, instance: Any, owner: type) -> Any:
+    def __get__(self, instance: object, owner: type) -> Any:
         provided["legacy_methods"]()
         return getattr(owner if instance is None else instance, self.name)
 
@@ -47,7 +47,7 @@ def legacy_call(name: str, function: Callable[..., Any], args: tuple[Any, ...], 
 def repr_html(purpose: str) -> Callable[[Any], str]:
     """The method ``_repr_html_`` of a class, by which notebooks show its instances."""
 
-    def _repr_html_(self: Any) -> str:
+    def _repr_html_(self: object) -> str:
         html: str = provided[purpose](self)
         return html
 

@@ -303,7 +303,7 @@ class Record:
                 node.saved, self.partial = tuple(self.partial), []
 
 
-def append(items: list[Any], item: Any, lives: Callable[[Any], bool]) -> None:
+def append(items: list[Any], item: object, lives: Callable[[Any], bool]) -> None:
     """Append to a list from which the dead are removed whenever it has doubled."""
     if len(items) >= 16 and len(items) & (len(items) - 1) == 0:
         items[:] = filter(lives, items)

@@ -342,7 +342,7 @@ class Pool:
             self.settle(value, array)
 
 
-def _died(pool: ref[Pool], key: int, _: Any) -> None:
+def _died(pool: ref[Pool], key: int, _: object) -> None:
     here = pool()
     memory = None if here is None else here.memories.pop(key, None)
     if here is not None and memory is not None:

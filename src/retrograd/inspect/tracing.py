@@ -359,7 +359,7 @@ def _statistics(statistics: Statistics | None) -> dict[str, Any] | None:
     return {name: _jsonable(getattr(statistics, name)) for name in Statistics.__slots__}
 
 
-def _jsonable(value: Any) -> Any:
+def _jsonable(value: object) -> Any:
     if isinstance(value, tuple):
         return [_jsonable(x) for x in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -155,7 +155,7 @@ class Compiled(Wrapper):
         each = f", {calls} replays of {1e3 * spent / calls:.3g} ms" if calls else ""
         return f"compiled: {len(programs)} programs in {self.seconds:.2f} s{each}"
 
-    def explain(self, *args: Any, **kwargs: Any) -> str:
+    def explain(self, *args: object, **kwargs: object) -> str:
         """The programs in words: instructions by line, what was fused, memory, guards.
 
         With arguments it makes one more call with them, a real one, which is measured.
@@ -380,7 +380,7 @@ class Compiled(Wrapper):
         return made
 
     @staticmethod
-    def _input(tracer: Tracer, value: Any, source: tuple[str, Any]) -> Any:
+    def _input(tracer: Tracer, value: object, source: tuple[str, Any]) -> Any:
         """An argument that is no Tensor as an input of the program."""
         if is_array(value):
             node = tracer._value(value)

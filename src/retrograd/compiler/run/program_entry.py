@@ -143,7 +143,7 @@ class Entry:
         large = {id(what.value) for value, (kind, what) in inputs if kind == "place" and value.shape is not None}
         lines += trace.surroundings.check(trace.free, large, names)
 
-        def named(value: Any) -> str:
+        def named(value: object) -> str:
             name = f"h{len(names)}"
             names[name] = value
             return name

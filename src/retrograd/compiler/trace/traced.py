@@ -170,7 +170,7 @@ class Traced(Wrapping):
 
     # What is recorded
 
-    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: object) -> Any:
         if any(isinstance(value, Tensor) for value in inputs):
             return NotImplemented
         function = ufunc if how == "__call__" else getattr(ufunc, how)
@@ -208,14 +208,14 @@ class Traced(Wrapping):
     def __getitem__(self, key: Any) -> Any:
         return self.tracer.call(operator.getitem, (self, key), {})
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Any, value: object) -> None:
         self.tracer.call(operator.setitem, (self, key, value), {}, writes=(self,))
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value: object) -> None:
         """Set all elements."""
         self.tracer.call(operator.setitem, (self, Ellipsis, value), {}, writes=(self,))
 
-    def sort(self, *args: Any, **kwargs: Any) -> None:
+    def sort(self, *args: object, **kwargs: object) -> None:
         """Sort in place."""
         self.tracer.call(method("sort"), (self, *args), kwargs, writes=(self,))
 
@@ -243,7 +243,7 @@ def _getter(name: str) -> Callable[[Any], Any]:
 _ATTRIBUTES = {name: _getter(name) for name in ("T", "mT", "real", "imag", "flat")}
 
 
-def _bare(value: Any) -> Any:
+def _bare(value: object) -> Any:
     """The real arrays of a call that asks for facts only."""
     if type(value) is Traced:
         return value.numbers
@@ -408,7 +408,7 @@ class Number:
     def __format__(self, spec: str) -> str:
         return format(self.asked(), spec)
 
-    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+    def __pow__(self, other: object, modulo: Any = None) -> Any:
         if modulo is not None:
             return pow(self.asked(), other, modulo)
         return _binary(self.tracer, operator.pow, self, other)
@@ -421,10 +421,10 @@ class Number:
     def __copy__(self) -> Number:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Number:
+    def __deepcopy__(self, memo: object) -> Number:
         return self
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         number = self.asked()
         return type(number), (number,)
 
@@ -433,7 +433,7 @@ class Number:
             raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
         return getattr(self.asked(), name)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: object) -> Any:
         if any(isinstance(value, Tensor) for value in inputs):
             return NotImplemented
         return Traced.__array_ufunc__(self, ufunc, how, *inputs, **kwargs)  # type: ignore[arg-type]

@@ -147,12 +147,12 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
     return promote_types(higher, lower)
 
 
-def is_bool(value: Any) -> bool:
+def is_bool(value: object) -> bool:
     """Whether the value is a bool, or an array or a Tensor of bools."""
     return value.dtype.kind == "b" if hasattr(value, "dtype") else isinstance(value, bool)
 
 
-def scalar_dtype(value: Any) -> DType:
+def scalar_dtype(value: object) -> DType:
     """The dtype a Python (or NumPy) number becomes as a tensor of its own."""
     if isinstance(value, (bool, np.bool_)):
         return bool_
@@ -207,7 +207,7 @@ def can_cast(source: Any, target: Any) -> bool:
     return category(np.dtype(source)) <= category(np.dtype(target))
 
 
-def is_array_or_number(value: Any) -> bool:
+def is_array_or_number(value: object) -> bool:
     """Whether the value is an array of a known library, or a Python or NumPy number."""
     return is_array(value) or isinstance(value, (bool, int, float, complex, np.generic))
 

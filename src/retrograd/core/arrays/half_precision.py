@@ -26,7 +26,7 @@ class Arithmetic(Protocol):
 
 
 @lru_cache(maxsize=1024)
-def _holds(dtype: np.dtype[Any], number: float) -> bool:
+def _holds(dtype: np.dtype, number: float) -> bool:
     return bool(float(number) == float(silenced(dtype.type, float(number))))
 
 
@@ -59,5 +59,5 @@ def _is_half(x: Any) -> bool:
     return dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV"
 
 
-def _recorded(value: Any) -> bool:
+def _recorded(value: object) -> bool:
     return isinstance(value, Tensor) and value._requires

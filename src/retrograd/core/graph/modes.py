@@ -155,12 +155,12 @@ def decorated(function: Function, mode: Callable[[], AbstractContextManager[Any]
     """The function inside a mode made anew for each call; a generator is inside while it runs, not in between."""
 
     @functools.wraps(function)
-    def inside(*args: Any, **kwargs: Any) -> Any:
+    def inside(*args: object, **kwargs: object) -> Any:
         with mode():
             return function(*args, **kwargs)
 
     @functools.wraps(function)
-    def steps(*args: Any, **kwargs: Any) -> Iterator[Any]:
+    def steps(*args: object, **kwargs: object) -> Iterator[Any]:
         generator = function(*args, **kwargs)
         resume, value = generator.send, None
         while True:

@@ -87,7 +87,7 @@ class Call:
         x = value if isinstance(value, Tensor) else new_tensor(self.array_of(value))
         return x.expand((self.size, *x.array.shape))
 
-    def array_of(self, value: Any) -> Any:
+    def array_of(self, value: object) -> Any:
         """A number or bare array as an array beside the others."""
         arrays = tuple([x.array if isinstance(x, Tensor) else x for x in self.values])
         return value if is_array(value) else as_array_like(value, arrays)
@@ -117,7 +117,7 @@ class Call:
     def parameters(self) -> dict[str, Any]:
         """The parameters on the level itself."""
 
-        def lifted(part: Any) -> Any:
+        def lifted(part: object) -> Any:
             return Batched(self.level, part, True) if isinstance(part, Tensor) else part
 
         return {name: replaced(value, lifted) for name, value in self.params.items()}
@@ -250,7 +250,7 @@ class Level(Layer):
         return highest(inputs, {})
 
     @staticmethod
-    def kept(value: Any) -> Any:
+    def kept(value: object) -> Any:
         """What a node saves of a value."""
         kind = type(value)
         if kind is Batched:
@@ -289,7 +289,7 @@ def _is_plain(value: Any) -> bool:
     return kind in PLAIN or kind is tuple and PLAIN.issuperset(map(type, value))
 
 
-def parts(value: Any) -> Any:
+def parts(value: object) -> Any:
     """The parts of a parameter that may be arrays: of tuples, lists and what has a ``key`` (an index)."""
     if isinstance(value, (tuple, list)):
         for item in value:
@@ -316,7 +316,7 @@ def replaced(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
-def holds_tensor(value: Any) -> bool:
+def holds_tensor(value: object) -> bool:
     """Whether a parameter differs between the examples."""
     if _is_plain(value):
         return False
@@ -336,7 +336,7 @@ def forward(level: Level, primitive: Primitive, *arrays: Any, **params: Any) -> 
             flags.append(False)
     differ = False
 
-    def lowered(part: Any) -> Any:
+    def lowered(part: object) -> Any:
         nonlocal differ
         if type(part) is not Batched or part.level is not level:
             return part
@@ -439,7 +439,7 @@ def looped(call: Call) -> Any:
     return _stacked([at(index) for index in range(call.size)])
 
 
-def _example(part: Any, index: int) -> Any:
+def _example(part: object, index: int) -> Any:
     return part.array[index] if isinstance(part, Tensor) else part
 
 

@@ -147,7 +147,7 @@ class _Watch(Watched):
         self.story = story
         raise GuardError(story)
 
-    def _tell_of(self, story: Callable[..., str], record: Record | None, *args: Any) -> None:
+    def _tell_of(self, story: Callable[..., str], record: Record | None, *args: object) -> None:
         """Tell a story; one that fails must not hide what it is about."""
         self.overflows = False
         try:
@@ -338,7 +338,7 @@ class _Watch(Watched):
         if len(self._incoming) > 1:  # that of the walk's first node stays, to tell that the walk has begun
             self._incoming.pop()
 
-    def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
         if self.story or not self.looks_backward and not self.flow.watches or self._muted:
             return
         array = as_array(getattr(g, "array", g))
@@ -359,10 +359,10 @@ class _Watch(Watched):
             told = self._layered if layered else self._backward
             self._tell_of(told, self.record_of(node), node, index, given, all_examples(array), incoming)
 
-    def _backward(self, record: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
+    def _backward(self, record: Record | None, node: Node, index: int, given: object, g: Any, incoming: Any) -> str:
         return tell_backward(self, node, index, given, g, incoming, record)
 
-    def _layered(self, _: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
+    def _layered(self, _: Record | None, node: Node, index: int, given: object, g: Any, incoming: Any) -> str:
         return tell_layered(self, node, index, given, g, incoming, self._below.get(node))
 
     def finished(self, leaf: Tensor, g: Any) -> None:
@@ -428,7 +428,7 @@ def _all_finite(values: tuple[Any, ...]) -> bool:
     return all(finite(x) for x in values if is_array(x) and x.dtype.kind in INEXACT)
 
 
-def _is_not_finite(value: Any) -> bool:
+def _is_not_finite(value: object) -> bool:
     return isinstance(value, (float, np.floating)) and not math.isfinite(value)
 
 

@@ -134,7 +134,7 @@ class Profiler(Recorder):
                 if id(owner) not in self._leaves:
                     self.live.add(owner, record, "kept for the walk", clock, kept=True)
 
-    def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
         start = perf_counter()
         record = self.record_of(node)
         if record is not None and not is_layered((getattr(g, "array", g),)):
@@ -147,14 +147,14 @@ class Profiler(Recorder):
         if len(self.spans) > count:
             self.spans[-1] = self.spans[-1]._replace(kind="backward")
 
-    def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
         if isinstance(what, str):
             self._busy()
         super().opened(what, inputs)
         if not isinstance(what, str):
             self._entered.append((self.names.path, self.now()))
 
-    def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
         super().closed(what, inputs, result)
         if not isinstance(what, str) and self._entered:
             name, began = self._entered.pop()

@@ -82,7 +82,7 @@ def figure_of(w: Watched) -> Figure:
     return figure
 
 
-def _across(steps: Sequence[int]) -> np.ndarray[Any, Any]:
+def _across(steps: Sequence[int]) -> np.ndarray:
     """The ends of the columns: half way between steps."""
     at = np.array(steps, dtype=float)
     middle = (at[1:] + at[:-1]) / 2

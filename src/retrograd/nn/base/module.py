@@ -85,7 +85,7 @@ class Module(State):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
 
-    def _call_hooked(self, *args: Any, **kwargs: Any) -> Any:
+    def _call_hooked(self, *args: object, **kwargs: object) -> Any:
         """``__call__`` while there are hooks on all modules."""
         if watchers and modes.observers:
             return self._call_watched(modes.observers, args, kwargs)
@@ -138,7 +138,7 @@ class Module(State):
             raise
         return result if backward is None else backward.watch_outputs(result)
 
-    def _call_always_called(self, hooks: list[tuple[Any, bool, bool]], args: Any, kwargs: dict[str, Any]) -> None:
+    def _call_always_called(self, hooks: list[tuple[Any, bool, bool]], args: object, kwargs: dict[str, Any]) -> None:
         """After an error, call the hooks that want it; an error of theirs is a warning beside the first error."""
         for hook, with_kwargs, always in hooks:
             if always:
@@ -185,7 +185,7 @@ class Module(State):
 
     # Attributes
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         tables = self.__dict__
         if isinstance(value, Parameter):
             _forget(self, name, keep="_parameters")

@@ -42,7 +42,7 @@ def _run_packed(
         states = tuple(index_select(state, 1, packed.sorted_indices) for state in states)
     starts = np.concatenate(([0], np.cumsum(sizes)))
     outputs: list[Tensor] = []
-    places: list[np.ndarray[Any, Any]] = []
+    places: list[np.ndarray] = []
     finals: list[tuple[Tensor, ...]] = []
     first = 0
     batch_first, layer.batch_first = layer.batch_first, False

@@ -58,7 +58,7 @@ class PackedSequence(_Fields):
         """The sequences on a GPU."""
         return self._with(self.data.cuda(*args, **kwargs))
 
-    def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
+    def cpu(self, *args: object, **kwargs: object) -> PackedSequence:
         """The sequences in the CPU's memory."""
         return self.to("cpu", *args, **kwargs)
 
@@ -117,14 +117,14 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return None if permutation is None else permutation.argsort()
 
 
-def lengths_of(lengths: Any) -> np.ndarray[Any, Any]:
-    array: np.ndarray[Any, Any] = np.asarray(lengths.cpu().numpy() if isinstance(lengths, Tensor) else list(lengths))
+def lengths_of(lengths: Any) -> np.ndarray:
+    array: np.ndarray = np.asarray(lengths.cpu().numpy() if isinstance(lengths, Tensor) else list(lengths))
     return array.astype(np.int64)
 
 
-def _places(batch_sizes: np.ndarray[Any, Any], batch: int) -> np.ndarray[Any, Any]:
+def _places(batch_sizes: np.ndarray, batch: int) -> np.ndarray:
     """Where the packed elements lie in a padded ``(T * B, *)``, in their order."""
-    places: np.ndarray[Any, Any] = np.concatenate(
+    places: np.ndarray = np.concatenate(
         [step * batch + np.arange(size, dtype=np.int64) for step, size in enumerate(batch_sizes)]
     )
     return places
