@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .positions import check_range
 from ...core.arrays.devices import array_module
 from ...core.errors import describe
 from ...core.graph.primitive import apply, operand
@@ -19,7 +18,7 @@ from ..table.arguments import dimension
 from ..table.registry import operator
 from ..table.types import Number, Operand
 from .indexing import ERASE, Index, add_at, adding, setting
-from .positions import along, at_least_vector, same_dtype
+from .positions import along, at_least_vector, check_range, same_dtype
 from .scatter_reductions import SCATTER_AMAX, SCATTER_AMIN, SCATTER_PROD
 from .writing import Write, in_place, result, written_value
 
