@@ -120,7 +120,7 @@ def test_who_does_not_come_is_asked_where_he_is():
         assert job.files[rank].readline() == "where\n"
     job.say(1, "where", call="", key="", last="barrier()", at="train.py:17")
     job.say(2, "where", call=WAIT["call"], key=WAIT["key"], last="", at="train.py:9")
-    expected = "rank 1 did not come to all_reduce(float32(3,), SUM) within 5 s: it is at train.py:17, after barrier(); "
+    expected = "rank 1 did not reach all_reduce(float32(3,), SUM) within 5 s: it is at train.py:17, after barrier(); "
     assert job.end() == f"retrograd: {expected}ranks 0 and 2 wait at train.py:9\n"
 
 

@@ -1,4 +1,4 @@
-"""Collectives of Python objects: pickled, so only among processes that trust each other, as those of one job do."""
+"""Collectives of Python objects, by pickle: unpickling runs code, so all ranks must trust each other."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from .reductions import ReduceOp
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Give every rank the objects of all: ``object_list[i]`` becomes that of the group's rank i.
+    """Gather the objects of all ranks: ``object_list[i]`` receives the object of group rank i.
 
     Raises:
-        RuntimeError: the list has another length than the group.
+        RuntimeError: the length of ``object_list`` is not the size of the group.
     """
     where = group_of(group)
     if where is None:
         return
     if len(object_list) != where.size():
-        raise RuntimeError(f"all_gather_object: object_list must have {where.size()} places, got {len(object_list)}")
+        raise RuntimeError(f"all_gather_object: object_list must have {where.size()} entries, got {len(object_list)}")
     object_list[:] = everyones(where, obj)
 
 
 def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None) -> None:
-    """Give rank ``dst`` the objects of all, in ``object_gather_list``, which is None elsewhere."""
+    """Gather the objects of all ranks on rank ``dst``; ``object_gather_list`` must be None elsewhere."""
     where = group_of(group)
     if where is None:
         return
     at_root = where.place("gather_object", dst, "dst") == where.rank()
     if at_root != (object_gather_list is not None):
-        raise ValueError(f"gather_object: object_gather_list must be given on dst={dst} and nowhere else")
+        raise ValueError(f"gather_object: object_gather_list must be given on rank dst={dst} and on no other rank")
     found = everyones(where, obj)
     if object_gather_list is not None:
         object_gather_list[:] = found
 
 
 def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = None, device: Any = None) -> None:
-    """Give every rank the objects in rank ``src``'s list, which are as many as in every other's."""
+    """Broadcast the objects in rank ``src``'s list to all ranks, whose lists must have the same length."""
     where = group_of(group)
     if where is None:
         return
@@ -52,7 +52,7 @@ def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = Non
     broadcast(size, src, group)
     if len(object_list) != int(size.array[1]):
         raise RuntimeError(
-            f"broadcast_object_list: object_list has {len(object_list)} places, rank {src}'s {int(size.array[1])}"
+            f"broadcast_object_list: object_list has {len(object_list)} entries, rank {src}'s has {int(size.array[1])}"
         )
     row = new_tensor(np.empty(int(size.array[0]), np.uint8) if data is None else data)
     broadcast(row, src, group)
@@ -66,7 +66,7 @@ def scatter_object_list(
     src: int = 0,
     group: Any = None,
 ) -> None:
-    """Write to the output list's first place this rank's object of rank ``src``'s input list."""
+    """Send one object of rank ``src``'s input list to each rank, into the first entry of its output list."""
     where = group_of(group)
     if where is None:
         return
@@ -74,12 +74,15 @@ def scatter_object_list(
     broadcast_object_list(whole, src, group)
     given = whole[0]
     if given is None or len(given) != where.size() or not scatter_object_output_list:
-        raise RuntimeError("scatter_object_list: wanted an object for each rank on src, and a place for the output")
+        raise RuntimeError(
+            f"scatter_object_list: rank src={src} must pass one object for each of {where.size()} ranks, and each "
+            "rank an output list with at least one entry"
+        )
     scatter_object_output_list[0] = given[where.rank()]
 
 
 def everyones(where: ProcessGroup, obj: Any) -> list[Any]:
-    """The objects of all ranks of the group."""
+    """Return the objects of all ranks of the group."""
     data = np.frombuffer(pickle.dumps(obj), np.uint8)
     sizes = [new_tensor(np.zeros(1, np.int64)) for _ in where.ranks]
     all_gather(sizes, new_tensor(np.array([data.size])), where)
@@ -92,7 +95,7 @@ def everyones(where: ProcessGroup, obj: Any) -> list[Any]:
 
 
 def by_first(function: Callable[[], Any]) -> Any:
-    """What ``function()`` gives on rank 0, on all ranks; what it raises there is raised on all."""
+    """Call a function on rank 0 and return its result, or raise its exception, on all ranks."""
     if not is_initialized() or get_world_size() == 1:
         return function()
     outcome: list[Any] = [None, None]
@@ -108,7 +111,7 @@ def by_first(function: Callable[[], Any]) -> Any:
 
 
 def on_any_rank(flag: bool) -> bool:
-    """Whether the flag is set on any rank; where there is one rank, the flag."""
+    """Whether the flag is set on any rank."""
     if not is_initialized() or get_world_size() == 1:
         return flag
     flags = new_tensor(np.array([flag]))
