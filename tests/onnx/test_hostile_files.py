@@ -70,7 +70,7 @@ def loop(names, inner=()):
 
 @pytest.mark.parametrize("limit", [None, 2**62, 2**63 - 1])
 def test_a_loop_that_does_not_end_is_stopped(limit, monkeypatch):
-    monkeypatch.setattr(graphs, "MOST_TURNS", 500)
+    monkeypatch.setattr(graphs, "MAX_ITERATIONS", 500)
     constants = [constant("yes", True)] + ([] if limit is None else [constant("limit", np.int64(limit))])
     loaded = rg.onnx.load(model([loop(["" if limit is None else "limit", "yes", "x"])], constants))
     for _ in range(2):
@@ -79,7 +79,7 @@ def test_a_loop_that_does_not_end_is_stopped(limit, monkeypatch):
 
 
 def test_loops_in_each_other_share_the_limit_and_each_call_has_its_own(monkeypatch):
-    monkeypatch.setattr(graphs, "MOST_TURNS", 500)
+    monkeypatch.setattr(graphs, "MAX_ITERATIONS", 500)
     inner = loop(["limit", "yes", "a"])
     inner.output[0] = "inner"
     for limit, ends in ((20, True), (30, False)):
@@ -166,7 +166,7 @@ def damaged(data, chance):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_files_end_in_documented_errors(seed, monkeypatch):
-    monkeypatch.setattr(graphs, "MOST_TURNS", 500)
+    monkeypatch.setattr(graphs, "MAX_ITERATIONS", 500)
     chance = random.Random(seed)
     weights = [constant("w", np.ones((2, 2), np.float32)), constant("three", np.int64(3)), constant("yes", True)]
     nodes = [node("MatMul", ["x", "w"], ["p"]), node("F1", ["p"], ["q"], domain="own"), loop(["three", "yes", "q"])]

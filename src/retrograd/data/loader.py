@@ -162,7 +162,7 @@ class DataLoader(Generic[T_co]):
         tasks: Iterator[Task] = self._tasks(epoch, seed)
         if resumes:
             if self._has_indices:
-                # Take one more task than is skipped, so that the sampler draws before the generators' states are restored.
+                # Take one more task than is skipped: the sampler must draw before the generators' states are restored.
                 first = list(itertools.islice(tasks, skip + 1))
                 if len(first) < skip:
                     raise RuntimeError(f"DataLoader: cannot resume after {skip} batches, the epoch has {len(first)}")

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN: step by step, or by the layers of this package where these compute the same."""
+"""LSTM, GRU and RNN: step by step, or by ``nn.functional``'s layers where they compute the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BETAS = {"hardsigmoid": 0.5, "affine": 0.0, "scaledtanh": 1.0}
 
 
 def _functions(at: Attributes, default: list[str], direction: int) -> list[Callable[[Tensor], Tensor]]:
-    """The activations of one direction."""
+    """Return the activation functions of one direction."""
     names = [name.lower() for name in at("activations", default * 2)]
     alphas, betas = iter(at("activation_alpha", [])), iter(at("activation_beta", []))
     limit = at("clip")
@@ -47,7 +47,7 @@ def _functions(at: Attributes, default: list[str], direction: int) -> list[Calla
 
 
 def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each sequence back to front, what is behind its end left where it is."""
+    """Reverse each sequence up to its length; elements after its end are unchanged."""
     if lengths is None:
         return rg.flip(x, [0])
     steps, known = np.arange(x.shape[0])[:, None], lengths.numpy()[None]
@@ -75,7 +75,7 @@ def _run(
 def _layer(
     at: Attributes, x: Tensor, states: list[Tensor | None], lengths: Tensor | None, weights: Any, make: Any, fast: Any
 ) -> Any:
-    """What all three have in common: directions, layouts, initial states; ``make`` gives the step of a direction."""
+    """Handle directions, layouts and initial states for all three; ``make`` returns a direction's step function."""
     w, r, b = weights
     directions, hidden = r.shape[0], r.shape[2]
     backwards = at("direction", "forward")
@@ -142,7 +142,7 @@ def lstm(
     def fast(inputs: Tensor, start: tuple[Tensor, ...], wx: Tensor, wh: Tensor, bias: Tensor | None) -> Any:
         if peepholes is not None or at("input_forget", 0) or not _plain(at, default):
             return None
-        order = [0, 2, 3, 1]  # of input, output, forget and cell gate, as the layer of this package has them
+        order = [0, 2, 3, 1]  # from input, output, forget, cell to the gate order of this package's layer
         parts = [_rows(wx, order, hidden), _rows(wh, order, hidden)]
         if bias is not None:
             parts += [_rows(bias[: 4 * hidden], order, hidden), _rows(bias[4 * hidden :], order, hidden)]

@@ -1,4 +1,4 @@
-"""Sums and their kind over axes, and softmax."""
+"""Reductions over axes, and softmax."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _reduction(function: Callable[[Tensor, list[int], bool], Tensor]) -> Any:
                 which = None
             else:
                 which = list(range(x.ndim))
-        if which is None:  # of each element alone
+        if which is None:  # elementwise
             return function(x.unsqueeze(-1), [x.ndim], False)
         if not x.ndim:
             return function(x.reshape(1), [0], False)
@@ -84,7 +84,7 @@ def _along(function: Callable[[Tensor, int], Tensor]) -> Any:
     def run(at: Attributes, x: Tensor) -> Tensor:
         if at.version >= 13:
             return function(x, at("axis", -1))
-        axis = at("axis", 1) % max(x.ndim, 1)  # before, all axes from this one on are one
+        axis = at("axis", 1) % max(x.ndim, 1)  # before opset 13, all axes from this one on are flattened
         rows = x.reshape(int(np.prod(x.shape[:axis], dtype=int)), -1)
         return function(rows, 1).reshape(x.shape)
 

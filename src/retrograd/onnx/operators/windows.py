@@ -1,4 +1,4 @@
-"""Where windows lie: padding as ONNX's ``auto_pad``, ``pads`` and ``ceil_mode`` say it."""
+"""Padding of windows, from ONNX's ``auto_pad``, ``pads`` and ``ceil_mode``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..table import Attributes
 
 
 def pads_of(at: Attributes, sizes: Any, kernel: Any, strides: Any, dilations: Any) -> list[tuple[int, int]]:
-    """How far each axis is padded before and after."""
+    """Return the padding before and after each axis."""
     mode, rank = at("auto_pad", "NOTSET"), len(kernel)
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         found = []
@@ -24,7 +24,7 @@ def pads_of(at: Attributes, sizes: Any, kernel: Any, strides: Any, dilations: An
 
 
 def padded(x: Tensor, pads: list[tuple[int, int]], value: float = 0.0) -> Tensor:
-    """``(N, C, ...)`` with its last axes padded."""
+    """Pad the last axes of ``(N, C, ...)``."""
     widths = [width for pair in reversed(pads) for width in pair]
     return F.pad(x, widths, value=value) if any(widths) else x
 
@@ -32,7 +32,7 @@ def padded(x: Tensor, pads: list[tuple[int, int]], value: float = 0.0) -> Tensor
 def with_ceiling(
     pads: list[tuple[int, int]], sizes: Any, kernel: Any, strides: Any, dilations: Any
 ) -> list[tuple[int, int]]:
-    """The padding with which a last window that is cut short fits; it begins in the input or the padding before."""
+    """Return the padding for a truncated last window, which must start in the input or the padding before it."""
     found = []
     for (before, after), size, k, s, d in zip(pads, sizes, kernel, strides, dilations, strict=True):
         reach = d * (k - 1) + 1
