@@ -1,4 +1,4 @@
-"""docs/performance.md, written from what the benchmarks measured."""
+"""Write docs/performance.md from the results of the benchmarks."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ moment: below 1, Retrograd is faster. JAX and torch.compile are given the whole 
 seconds to minutes that are not counted here.
 """
 
-BY_HAND = "## Figures behind decisions"  # the last section, which no run measures
+BY_HAND = "## Figures behind decisions"  # the heading of the section that is not generated
 
 
 def written(record: dict[str, Any]) -> str:
-    """The page in Markdown."""
+    """Return the page in Markdown."""
     steps, parts = [
         {name: record["steps"][name] for name in names if name in record["steps"]} for names in (STEPS, PARTS)
     ]
@@ -60,7 +60,7 @@ def written(record: dict[str, Any]) -> str:
 
 
 def by_hand(page: str) -> str:
-    """Return the part of an earlier page that is written by hand, to be put behind a new one."""
+    """Return the section of an existing page that is not generated."""
     _, heading, text = page.partition(f"\n{BY_HAND}\n")
     return heading + text
 

@@ -121,7 +121,7 @@ def test_a_page_is_text_and_programs(tmp_path):
         ("3.0", "3.1", "the program printed\n3.0"),
         ("\n2\n```", "\n3\n```", "the program printed"),
         ("division", "multiplication", "division by zero"),
-        ("1 / 0", "1 / 1", "is said to raise, and did not"),
+        ("1 / 0", "1 / 1", "is marked `raises`, but raised no exception"),
         ("x = 2", "x = y", "NameError"),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_broken_link_between_pages_fails_the_build(tmp_path, text, fails, capf
 def test_a_broken_link_of_the_finished_site_is_told(tmp_path):
     (tmp_path / "a.html").write_text('<a href="b.html#place">1</a><a href="b.html#no">2</a><img src="c.svg">')
     (tmp_path / "b.html").write_text('<p id="place"><a href="https://example.org/x">')
-    assert links.broken(tmp_path) == ["a.html: b.html#no is no place of that page", "a.html: c.svg is not there"]
+    assert links.broken(tmp_path) == ["a.html: b.html#no is not an anchor of that page", "a.html: c.svg does not exist"]
 
 
 def test_a_public_name_without_a_docstring_fails_the_build(tmp_path, monkeypatch):
@@ -98,7 +98,7 @@ def test_a_stale_output_fails_the_build(tmp_path, monkeypatch):
     page.write_text("# A page\n\n```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
     monkeypatch.setattr(site, "kept", lambda path: None)
     monkeypatch.setattr(site, "keep", lambda path, results: None)
-    with pytest.raises(Failure, match="the page says\n3\n\nand the program printed\n2"):
+    with pytest.raises(Failure, match="expected\n3\n\ngot\n2"):
         site.results_of(page)
     page.write_text(page.read_text().replace("3", "2"))
     assert [result.output for result in site.results_of(page)] == ["2\n"]
