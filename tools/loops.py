@@ -33,9 +33,8 @@ def loops() -> dict[str, set[str]]:
                 inputs = program.inputs()
                 outputs = differentiable_outputs(list(tensors_of(program(*inputs))))
                 for output in outputs if inputs else ():
-                    ones = rg.from_numpy(
-                        np.ones(output.shape, output.dtype)
-                    )  # not by an operator, which would be traced
+                    # from_numpy is not an operator, so it is not traced
+                    ones = rg.from_numpy(np.ones(output.shape, output.dtype))
                     rg.autograd.grad(output, inputs, grad_outputs=ones, allow_unused=True, retain_graph=True)
     return found
 

@@ -1,6 +1,6 @@
-"""The notation of formulas in docstrings, ``g / sqrt(1 - x_i^2)``, read and written as TeX.
+"""Parse the notation of formulas in docstrings, ``g / sqrt(1 - x_i^2)``, and write it as TeX.
 
-It is Python's, with what mathematics adds: ``^`` or ``**`` for powers, products by standing side by side, ``sum_k``,
+It extends Python's with ``^`` or ``**`` for powers, products by juxtaposition, ``sum_k``,
 ``|x|``, ``||x||_p``, ``<x, y>``, indices ``x_i`` and ``x_(i+1)``, ``k!``, ``f'(x)``, ``A^T``, ``[0, 1)``, ``...``, and
 ``a if c else b``. TeX may break a line at each ``\\allowbreak``.
 """
@@ -52,16 +52,7 @@ AROUND = {
     "floor": r"\left\lfloor %s\right\rfloor",
     "ceil": r"\left\lceil %s\right\rceil",
 }
-UNBRACKETED = {
-    "log",
-    "exp",
-    "Re",
-    "Im",
-    "sigmoid",
-    "softmax",
-    "tr",
-    "det",
-}  # also applied to arguments without brackets
+UNBRACKETED = {"log", "exp", "Re", "Im", "sigmoid", "softmax", "tr", "det"}  # may lack brackets
 LARGE = {"sum": r"\sum", "prod": r"\prod", "integral": r"\int"}
 RELATIONS = {
     "≈": r"\approx",
@@ -87,10 +78,10 @@ LONG = 30  # length in letters above which a fraction is written with a slash
 
 
 def tex(formula: str) -> str:
-    """A formula in TeX.
+    """Convert a formula to TeX.
 
     Raises:
-        Unreadable: it is none, with the place where reading ended.
+        Unreadable: the formula cannot be parsed; the message has the position.
     """
     return Reader(formula).whole()
 
