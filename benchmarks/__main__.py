@@ -191,7 +191,6 @@ def plot(all_results: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
 
 
 def main() -> None:
-    """Measure, print and write the results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
     everything = [*STEPS, *PARTS, "alone", "setup", "neighbour"]
     parser.add_argument("--only", nargs="*", choices=everything, default=everything, metavar="WORKLOAD")

@@ -157,7 +157,6 @@ def compare(model: str, threads: int, rounds: int, steps: int) -> dict[str, dict
 
 
 def table(found: dict[str, dict[str, Any]]) -> str:
-    """Format the results as a Markdown table."""
     lines = [
         "| way | graph, MB | process, MB | time, ms | over plain | calls made again |",
         "|---|---:|---:|---:|---:|---:|",
@@ -178,7 +177,6 @@ def table(found: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure and print the results."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.memory_budget", description=(__doc__ or "").splitlines()[0]
     )

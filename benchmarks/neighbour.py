@@ -48,7 +48,6 @@ def slow_downs(workload: str, threads: int, seconds: float) -> dict[str, list[fl
 
 
 def main() -> None:
-    """Measure and print the results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.neighbour")
     parser.add_argument("--workload", choices=list(STEPS), default="gpt_small")
     parser.add_argument("--threads", type=int, default=2)

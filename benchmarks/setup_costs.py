@@ -93,7 +93,6 @@ def figure(value: float) -> str:
 
 
 def table(costs: dict[str, dict[str, float]]) -> str:
-    """Format the results as a table."""
     lines = []
     for name, values in costs.items():
         unit, scale = ("MB", 1e-6) if name == "bytes" else ("ms", 1e3)

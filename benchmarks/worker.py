@@ -52,7 +52,6 @@ def number(loss: Any) -> float:
 
 
 def main() -> None:
-    """Execute commands until ``end``."""
     library, workload = sys.argv[1:]
     imported = load(library, workload)
     start = time.perf_counter()

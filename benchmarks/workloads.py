@@ -20,7 +20,6 @@ def floats(seed: int, *shape: int) -> np.ndarray[Any, Any]:
 
 
 def classes(seed: int, count: int, *shape: int) -> np.ndarray[Any, Any]:
-    """Integers below ``count``."""
     return np.random.default_rng(seed).integers(count, size=shape)
 
 
@@ -73,7 +72,6 @@ def mlp_large(lib: Any) -> Step:
 
 
 def call(module: Any, x: Any) -> Any:
-    """Return ``module(x)``."""
     return module(x)
 
 

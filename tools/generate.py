@@ -189,7 +189,6 @@ class Stubs:
         return name
 
     def method(self, name: str, function: Callable[..., Any]) -> list[str]:
-        """Return the lines of a method: its signature, or its overloads."""
         return self.forms(name, function, "    ", ["self"])
 
     def forms(self, name: str, function: Callable[..., Any], indent: str = "", own: Sequence[str] = ()) -> list[str]:
@@ -257,7 +256,6 @@ class Stubs:
         return lines
 
     def text(self) -> str:
-        """Return the stub file."""
         lines = []
         for name, value in sorted(vars(Tensor).items()):
             function: Any = value.fget if isinstance(value, property) else value
@@ -273,7 +271,6 @@ class Stubs:
         return head + self.imported() + "\n\nclass TensorMethods:\n" + "\n".join(lines) + "\n"
 
     def imported(self) -> str:
-        """Return the imports of the names in signatures."""
         plain = sorted(text for module, text in self.imports if not module)
         imports = sorted(f"from {module} import {name} as {name}" for module, name in self.imports if module)
         return "\n".join(["import builtins", *plain, *imports])

@@ -44,7 +44,7 @@ def watched(found: set[str]) -> Iterator[None]:
     """Record which functions of kernels/ are called from outside, and which names of kernels/ the callers contain."""
     seen: set[CodeType] = set()
 
-    def look(frame: FrameType, event: str, argument: object) -> None:
+    def trace_call(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
         if event != "call":
             return
@@ -55,7 +55,7 @@ def watched(found: set[str]) -> Iterator[None]:
             found.update(named(code, frame.f_globals))
 
     before = sys.getprofile()
-    sys.setprofile(look)
+    sys.setprofile(trace_call)
     try:
         yield
     finally:

@@ -21,7 +21,7 @@ _MAX_DEPTH = 100  # a limit that does not depend on the stack depth, so that wha
 
 
 class _Place(NamedTuple):
-    """Return the addresses of an array's first byte and of the byte after its last."""
+    """An array, and the addresses of its first byte and of the byte after its last."""
 
     low: int
     high: int
@@ -101,19 +101,19 @@ def pack(value: Any, path: str, packed: Packed, depth: int = 0) -> Any:
     if is_array(value):
         return packed.enter(value, value, "array", path)
 
-    def inside(key: Any, item: Any) -> Any:
+    def pack_item(key: Any, item: Any) -> Any:
         return pack(item, f"{path}.{key}" if path else str(key), packed, depth + 1)
 
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, (bool, int, float, str)):
                 raise TypeError(f"save: {path or 'the state'} has a key of type {type(key).__name__}: {key!r}")
-        items = [(key, inside(key, item)) for key, item in value.items()]
+        items = [(key, pack_item(key, item)) for key, item in value.items()]
         if all(isinstance(key, str) and key != "$" for key, _ in items):
             return dict(items)
         return {"$": "items", "items": items}
     if isinstance(value, (list, tuple)):
-        nest = [inside(index, item) for index, item in enumerate(value)]
+        nest = [pack_item(index, item) for index, item in enumerate(value)]
         return nest if isinstance(value, list) else {"$": "tuple", "items": nest}
     raise TypeError(
         f"save: {path or 'the state'} must be a Tensor, number, string, None, dict, list or tuple, got "

@@ -191,7 +191,6 @@ def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) 
 
 
 def _display_name(path: Any) -> Any:
-    """Return the name of the file in messages."""
     return getattr(path, "name", "the stream") if hasattr(path, "read") or hasattr(path, "write") else path
 
 

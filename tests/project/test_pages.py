@@ -8,7 +8,7 @@ import pytest
 
 from tools.pages.__main__ import DOCS, pages, write
 from tools.pages.blocks import Program, Text, read
-from tools.pages.keeping import keep
+from tools.pages.cache import store
 from tools.pages.notebooks import notebook
 from tools.pages.running import Failure, agree, check, checked, run
 
@@ -27,13 +27,13 @@ def test_a_page_prints_what_it_shows(name):
         check(result)
         results.append(result)
     if name not in SLOW:
-        keep(PAGES[name], results)  # the site needs them, too
+        store(PAGES[name], results)  # the site needs them, too
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SLOW))
 def test_a_page_that_takes_longer_prints_what_it_shows(name):
-    keep(PAGES[name], checked(PAGES[name]))
+    store(PAGES[name], checked(PAGES[name]))
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("learn/")])

@@ -96,7 +96,7 @@ def test_every_public_name_has_a_docstring_and_a_place_in_the_reference(tmp_path
 def test_a_stale_output_fails_the_build(tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     page.write_text("# A page\n\n```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
-    monkeypatch.setattr(site, "kept", lambda path: None)
+    monkeypatch.setattr(site, "load", lambda path: None)
     monkeypatch.setattr(site, "keep", lambda path, results: None)
     with pytest.raises(Failure, match="expected\n3\n\ngot\n2"):
         site.results_of(page)
@@ -105,12 +105,12 @@ def test_a_stale_output_fails_the_build(tmp_path, monkeypatch):
 
 
 def test_what_is_kept_of_a_page_is_not_used_once_it_has_changed(tmp_path, monkeypatch):
-    from tools.pages import keeping
+    from tools.pages import cache
 
-    monkeypatch.setattr(keeping, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(cache, "FOLDER", tmp_path / "cache")
     page = tmp_path / "page.md"
     page.write_text("# A page\n")
-    keeping.keep(page, [])
-    assert keeping.kept(page) == []
+    cache.store(page, [])
+    assert cache.load(page) == []
     page.write_text("# A page, changed\n")
-    assert keeping.kept(page) is None
+    assert cache.load(page) is None

@@ -64,7 +64,6 @@ class Program:
 
 
 def read(path: Path) -> list[Text | Program]:
-    """Return the blocks of a page."""
     page, blocks, end = path.read_text(encoding="utf-8"), [], 0
     for match in FENCE.finditer(page):
         if match.start() > end:

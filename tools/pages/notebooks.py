@@ -11,7 +11,6 @@ from .blocks import Program, Text, read
 
 
 def notebook(path: Path) -> str:
-    """Return the page as notebook JSON (nbformat 4.5)."""
     cells = [{"id": f"cell-{n}", **cell} for n, cell in enumerate(c for block in read(path) for c in cells_of(block))]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     content = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}

@@ -20,7 +20,7 @@ from pathlib import Path
 from . import formulas, links, reference
 from .__main__ import DOCS, pages
 from .blocks import Program, read
-from .keeping import keep, kept
+from .cache import load, store
 from .notebooks import notebook
 from .running import Failure, Result, checked
 
@@ -30,10 +30,10 @@ BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")  # pages at the repository's root
 
 def results_of(path: Path) -> list[Result]:
     """Return the results of a page's programs, from the cache or by running them."""
-    results = kept(path)
+    results = load(path)
     if results is None:
         results = checked(path)
-        keep(path, results)
+        store(path, results)
     return results
 
 

@@ -115,9 +115,8 @@ def _verified(file: RemoteFile, stored: bytes, compressed: bool) -> bytes:
     if compressed:
         try:
             with gzip.open(io.BytesIO(stored)) as stream:
-                content = stream.read(
-                    file.size + 1
-                )  # one byte more than expected; reading to the end also verifies gzip's checksum
+                # Read one byte more than expected, because reading to the end verifies gzip's checksum.
+                content = stream.read(file.size + 1)
         except (EOFError, OSError, zlib.error) as error:
             raise DataCorrupt(f"is corrupt ({error})") from error
     if len(content) != file.size:

@@ -152,7 +152,7 @@ class DataLoader(Generic[T_co]):
         resumes, self._resumes = self._resumes, False
         skip = self._batches_given if resumes else 0
         generators = self._generators()
-        now = [generator_state(generator) for generator in generators]
+        current_states = [generator_state(generator) for generator in generators]
         if resumes and self._epoch_start is not None:
             _set_states(generators, self._epoch_start)
         self._epoch_start = [generator_state(generator) for generator in generators]
@@ -167,8 +167,8 @@ class DataLoader(Generic[T_co]):
                 if len(first) < skip:
                     raise RuntimeError(f"DataLoader: cannot resume after {skip} batches, the epoch has {len(first)}")
                 tasks = itertools.chain(first[skip:], tasks)
-            _set_states(generators, now)
-        batches = self._ahead(tasks, seed) if self.num_workers else self._in_turn(tasks)
+            _set_states(generators, current_states)
+        batches = self._prefetched(tasks, seed) if self.num_workers else self._sequential(tasks)
         try:
             if not self._has_indices:
                 # A stream has no indices to skip, so it is read again up to the position.
@@ -213,10 +213,9 @@ class DataLoader(Generic[T_co]):
                 f"DataLoader: the state has {len(state['generators'])} generators, expected {len(generators)}"
             )
         given, start = state["batches_given"], state["epoch_start"]
-        most = (
-            self._length() if self._has_indices else None
-        )  # a stream with several workers may have more batches than its length says
-        if not isinstance(given, int) or given < 0 or most is not None and given > most:
+        # A stream with several workers may have more batches than its length says.
+        limit = self._length() if self._has_indices else None
+        if not isinstance(given, int) or given < 0 or limit is not None and given > limit:
             raise ValueError(
                 f"DataLoader: the state's position {given!r:.80} is not in an epoch of {self._length()} batches"
             )
@@ -250,14 +249,14 @@ class DataLoader(Generic[T_co]):
         for number, batch in enumerate(itertools.repeat(None) if indices is None else indices):
             yield Task(epoch, number, seed, batch)
 
-    def _in_turn(self, tasks: Iterator[Task]) -> Generator[Any, None, None]:
+    def _sequential(self, tasks: Iterator[Task]) -> Generator[Any, None, None]:
         for task in tasks:
             batch = load(self._fetch, task)
             if batch is Signal.EXHAUSTED:
                 return
             yield batch
 
-    def _ahead(self, tasks: Iterator[Task], seed: int) -> Generator[Any, None, None]:
+    def _prefetched(self, tasks: Iterator[Task], seed: int) -> Generator[Any, None, None]:
         pool = self._pool or WorkerPool(
             self._fetch, self.num_workers, seed, self.dataset, self.worker_init_fn, self.multiprocessing_context
         )
@@ -272,9 +271,7 @@ class DataLoader(Generic[T_co]):
             while pending and len(exhausted) < self.num_workers:
                 task, future = pending.popleft()
                 if not wait([future], timeout=self.timeout or None).done:
-                    raise RuntimeError(
-                        f"DataLoader: no batch arrived from a worker within timeout={self.timeout} seconds"
-                    )
+                    raise RuntimeError(f"DataLoader: no batch arrived from a worker within {self.timeout} seconds")
                 batch = future.result()
                 if (following := next(tasks, None)) is not None:
                     pending.append((following, pool.submit(following)))

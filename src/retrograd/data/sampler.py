@@ -93,9 +93,8 @@ class RandomSampler(Sampler[int]):
             return
         generator = numpy_generator(self.generator)
         if self.replacement:
-            for start in range(
-                0, count, _AT_ONCE
-            ):  # num_samples may exceed what memory can store, and a program may stop early
+            # Draw in chunks: num_samples may exceed what memory can store, and a program may stop early.
+            for start in range(0, count, _AT_ONCE):
                 yield from generator.integers(size, size=min(_AT_ONCE, count - start)).tolist()
         else:
             orders = [generator.permutation(size) for _ in range(-(-count // size))]

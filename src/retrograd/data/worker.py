@@ -59,12 +59,12 @@ class WorkerInfo:
     dataset: Any
 
 
-_here = threading.local()
+_thread_state = threading.local()
 
 
 def get_worker_info() -> WorkerInfo | None:
     """Return the ``WorkerInfo`` of the calling DataLoader worker; None outside of workers."""
-    return getattr(_here, "info", None)
+    return getattr(_thread_state, "info", None)
 
 
 def batch_generator() -> np.random.Generator:
@@ -73,14 +73,14 @@ def batch_generator() -> np.random.Generator:
     The seed depends only on the epoch's seed and the batch's number, so augmented batches are the same for any number
     of workers and in a resumed run. Outside of a DataLoader the call raises RuntimeError.
     """
-    generator = getattr(_here, "generator", None)
+    generator = getattr(_thread_state, "generator", None)
     if generator is None:
-        task: Task | None = getattr(_here, "task", None)
+        task: Task | None = getattr(_thread_state, "task", None)
         if task is None:
             raise RuntimeError(
                 "batch_generator: call it inside a data set or collate_fn while a DataLoader loads a batch"
             )
-        generator = _here.generator = np.random.default_rng([task.seed, task.batch])
+        generator = _thread_state.generator = np.random.default_rng([task.seed, task.batch])
     return generator
 
 
@@ -143,12 +143,12 @@ Fetcher = Callable[[Task], Any]
 
 def load(fetch: Fetcher, task: Task) -> Any:
     """Return the batch of ``task``, with ``batch_generator`` set to the batch's generator."""
-    outer = getattr(_here, "task", None), getattr(_here, "generator", None)
-    _here.task, _here.generator = task, None
+    outer = getattr(_thread_state, "task", None), getattr(_thread_state, "generator", None)
+    _thread_state.task, _thread_state.generator = task, None
     try:
         return fetch(task)
     finally:
-        _here.task, _here.generator = outer
+        _thread_state.task, _thread_state.generator = outer
 
 
 class ThreadWorker:
@@ -167,7 +167,7 @@ class ThreadWorker:
     def _load(self, task: Task) -> Any:
         try:
             if not self._started:
-                _here.info = self.info
+                _thread_state.info = self.info
                 if self._init_fn is not None:
                     self._init_fn(self.info.id)
                 self._started = True
@@ -231,12 +231,12 @@ class ProcessWorker:
         if os.getpid() != self._owner:
             return
         try:
-            self._thread.submit(self._dismiss)  # after the batch in progress, if any
+            self._thread.submit(self._send_stop)  # after the batch in progress, if any
         except RuntimeError:  # the interpreter is exiting and has ended the thread
-            self._dismiss()
+            self._send_stop()
         self._thread.shutdown(wait=False)
 
-    def _dismiss(self) -> None:
+    def _send_stop(self) -> None:
         with contextlib.suppress(OSError):  # the process has already ended
             self._connection.send(None)
 
@@ -263,7 +263,7 @@ def _serve(
     for other in inherited:
         other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the main process handles it
-    _here.info = info
+    _thread_state.info = info
     started = init_fn is None
     while True:
         try:
@@ -279,7 +279,7 @@ def _serve(
             _seed_global_generators(task)
             answer = ForkingPickler.dumps((True, load(fetch, task)))
         except Exception as error:
-            answer = ForkingPickler.dumps((False, _portable(error, info)))
+            answer = ForkingPickler.dumps((False, _picklable(error, info)))
         try:
             connection.send_bytes(answer)
         except OSError:
@@ -297,7 +297,7 @@ def _seed_global_generators(task: Task) -> None:
         manual_seed(seed)
 
 
-def _portable(error: Exception, info: WorkerInfo) -> Exception:
+def _picklable(error: Exception, info: WorkerInfo) -> Exception:
     """Return ``error`` with the worker's traceback as a note; a RuntimeError if ``error`` cannot be pickled."""
     text = "".join(traceback.format_exception(error)).rstrip()
     note = f"Raised in DataLoader worker process {info.id}. Original traceback:\n{text}"

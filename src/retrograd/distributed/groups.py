@@ -16,13 +16,14 @@ from .errors import DistBackendError, DistError
 from .guard import Call, guard
 from .hub import listed
 from .launcher import local_rank
-from .mpi import MPICarrier, library
-from .nccl import NCCLCarrier
+from .mpi import MPITransport, library
+from .nccl import NCCLTransport
 
 DEFAULT_TIMEOUT = timedelta(minutes=30)
 _TEXT = 512  # bytes of a call's description that ranks compare
-_SOON, _LONG = 2e-3, 0.5  # seconds of waiting before a rank sleeps between polls, and before it informs the hub
-_BESIDE = 5e-4  # seconds between polls on the communicator's thread
+_SPIN_SECONDS = 2e-3  # of waiting before a rank sleeps between polls
+_REPORT_SECONDS = 0.5  # of waiting before a rank informs the hub
+_BACKGROUND_POLL_SECONDS = 5e-4  # between polls on the communicator's thread
 
 urgent = threading.Event()  # set while the program waits for the communicator's thread
 
@@ -42,7 +43,7 @@ class ProcessGroup:
         self.number = number
         self._comm = comm
         self._headers = comm.Dup()  # a communicator of its own keeps descriptions of calls apart from their data
-        self._host = MPICarrier(comm)
+        self._host = MPITransport(comm)
         self._devices: Any = None
         self._mine, self._all = np.zeros(2, np.int64), np.zeros(2, np.int64)
         self._calls = 0
@@ -62,7 +63,7 @@ class ProcessGroup:
     def __repr__(self) -> str:
         return f"<ProcessGroup of {listed(self.ranks)}>"
 
-    def place(self, name: str, rank: int, argument: str) -> int:
+    def group_rank_of(self, name: str, rank: int, argument: str) -> int:
         """Return the group rank of a global rank.
 
         Raises:
@@ -75,13 +76,13 @@ class ProcessGroup:
                 f"{name}: {argument} must be one of the group's ranks {self.ranks}, got {rank!r}"
             ) from None
 
-    def carrier(self, array: Any) -> Any:
-        """Return the carrier for an array: NCCL (created at first use) for CuPy arrays, else MPI."""
+    def transport(self, array: Any) -> Any:
+        """Return the transport for an array: NCCL (created at first use) for CuPy arrays, else MPI."""
         if backend_of(array) is NUMPY:
             return self._host
         if self._devices is None:
             xp, share = backend_of(array).xp, self._comm.bcast
-            self._devices = NCCLCarrier(xp, array.device, self.size(), self.rank(), share)
+            self._devices = NCCLTransport(xp, array.device, self.size(), self.rank(), share)
         return self._devices
 
     def run(self, text: str, start: Callable[[], Sequence[Any]] | None) -> None:
@@ -116,10 +117,10 @@ class ProcessGroup:
         mine = np.zeros(_TEXT, np.uint8)
         text = call.text.encode()[:_TEXT]
         mine[: len(text)] = list(text)
-        everyone = np.empty((self.size(), _TEXT), np.uint8)
-        wait_for(self._headers.Iallgather(mine, everyone), call, self.timeout)
+        descriptions = np.empty((self.size(), _TEXT), np.uint8)
+        wait_for(self._headers.Iallgather(mine, descriptions), call, self.timeout)
         found: dict[str, list[int]] = {}
-        for rank, row in zip(self.ranks, everyone, strict=True):
+        for rank, row in zip(self.ranks, descriptions, strict=True):
             found.setdefault(bytes(row).rstrip(b"\0").decode(errors="replace"), []).append(rank)
         # Small groups come first, because they are more likely to be the wrong ones.
         parts = sorted(found.items(), key=lambda item: (len(item[1]), -item[1][0]))
@@ -142,20 +143,20 @@ def wait_for(request: Any, call: Call, timeout: float) -> None:
         for _ in range(100 if at_once else 1):
             if request.Test():
                 return
-        began, told = time.monotonic(), False
+        began, reported = time.monotonic(), False
         while not request.Test():
-            if not at_once and urgent.wait(_BESIDE):
+            if not at_once and urgent.wait(_BACKGROUND_POLL_SECONDS):
                 at_once, began = True, time.monotonic()
             waited = time.monotonic() - began
             if waited > timeout:
-                guard.late(call, timeout)
-            if waited > _LONG and not told:
-                told = True
-                guard.waits(call)
+                guard.report_timeout(call, timeout)
+            if waited > _REPORT_SECONDS and not reported:
+                reported = True
+                guard.report_wait(call)
             if at_once:
-                time.sleep(0 if waited < _SOON else min(1e-3, waited / 20))
-        if told:
-            guard.goes_on()
+                time.sleep(0 if waited < _SPIN_SECONDS else min(1e-3, waited / 20))
+        if reported:
+            guard.report_progress()
     except library().Exception as error:
         raise DistBackendError(f"{call.text}: MPI: {error}") from None
 
@@ -241,7 +242,7 @@ def get_process_group_ranks(group: Any = None) -> list[int]:
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     """Convert a global rank to a rank in the group."""
-    return group.place("get_group_rank", global_rank, "global_rank")
+    return group.group_rank_of("get_group_rank", global_rank, "global_rank")
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:

@@ -92,15 +92,15 @@ class Guard:
 
     # Reports to the hub
 
-    def waits(self, call: Call) -> None:
+    def report_wait(self, call: Call) -> None:
         """Report that the call takes long."""
         self._send("waits", call=call.text, members=call.members, at=user_line(call.thread))
 
-    def goes_on(self) -> None:
+    def report_progress(self) -> None:
         """Report that the long call has ended."""
         self._send("goes on")
 
-    def late(self, call: Call, seconds: float) -> NoReturn:
+    def report_timeout(self, call: Call, seconds: float) -> NoReturn:
         """Report that the call has exceeded its timeout; the hub ends the job.
 
         Raises:
@@ -109,7 +109,7 @@ class Guard:
         if self.connection is not None:
             at = user_line(call.thread)
             self._send("late", call=call.text, key=call.key, members=call.members, seconds=seconds, at=at)
-            self._stopped()
+            self._await_exit()
         raise DistError(f"{call.text}: not all ranks made this call within {seconds:g} s; check that all ranks call it")
 
     def end(self, text: str, code: int = 1, show: Callable[[], object] | None = None) -> None:
@@ -121,7 +121,7 @@ class Guard:
             text: the reason; ``{ranks}`` in it is replaced by the ranks that give the same reason.
         """
         if self.connection is None:
-            if launched()[1] > 1 and not _first_here():
+            if launched()[1] > 1 and not _is_first_process():
                 threading.Event().wait(1.0)  # the launcher ends the remaining processes when the first one exits
                 os._exit(code)
             return
@@ -131,11 +131,11 @@ class Guard:
                 show()
             _flush()
             self._send("fault")
-        self._stopped()
+        self._await_exit()
 
     def tell(self, error: BaseException, show: Callable[[], object]) -> None:
         """End the job for an uncaught error; ``show`` prints its traceback, unless it is a DistError."""
-        at = _line_of(error)
+        at = _error_line(error)
         place = f" ({at})" if at else ""
         if isinstance(error, DistError):
             self.end(f"{error}{place}")
@@ -160,7 +160,7 @@ class Guard:
         except queue.Empty:
             return "speak"
 
-    def _stopped(self) -> None:
+    def _await_exit(self) -> None:
         """Wait until the hub ends this process."""
         threading.Event().wait(_ANSWER)
         os._exit(1)
@@ -206,10 +206,10 @@ def start_hub(size: int) -> tuple[str, int, str]:
 def user_line(thread: int | None) -> str:
     """Return the file and line of user code that a thread executes, as in ``train.py:17``."""
     frame = sys._current_frames().get(thread or 0)
-    return _line(frame)
+    return _frame_line(frame)
 
 
-def _line(frame: FrameType | None) -> str:
+def _frame_line(frame: FrameType | None) -> str:
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith((_PACKAGE, "<", sys.prefix, sys.base_prefix)):
@@ -218,7 +218,7 @@ def _line(frame: FrameType | None) -> str:
     return ""
 
 
-def _line_of(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """Return the file and line of user code nearest to where the error was raised."""
     found = ""
     for frame, number in traceback.walk_tb(error.__traceback__):
@@ -228,7 +228,7 @@ def _line_of(error: BaseException) -> str:
     return found
 
 
-def _first_here() -> bool:
+def _is_first_process() -> bool:
     """Whether this process is the first of its launcher on this machine to report an error.
 
     Before the hub exists, only the first process reports.

@@ -24,9 +24,9 @@ from typing import Any
 
 TOKEN = "RETROGRAD_HUB_TOKEN"  # environment variable of the token that ranks authenticate with
 GRACE = 2.0  # seconds to wait for an answer, for a delayed ``left``, and for an exit
-PATIENCE = 20.0  # seconds in which a connection must authenticate
-STRANGERS = 64  # unauthenticated connections; of more, the oldest is closed
-SHORT, LONG = 1 << 12, 1 << 24  # bytes per line before and after authentication
+AUTHENTICATION_SECONDS = 20.0  # in which a connection must authenticate
+MAX_UNAUTHENTICATED = 64  # unauthenticated connections; of more, the oldest is closed
+MAX_LINE_UNAUTHENTICATED, MAX_LINE = 1 << 12, 1 << 24  # bytes per line before and after authentication
 
 # The fields of each message. A key is only compared with other keys.
 _TEXT_OR_NONE = (str, type(None))
@@ -109,7 +109,7 @@ class Hub:
             self.listen(0.25)
             if self.all_gone() if self.ranks else time.monotonic() - self.began > 60:
                 return
-            self.look_for_deadlock()
+            self.check_deadlock()
 
     def all_gone(self) -> bool:
         return all(peer.closed for peer in self.ranks.values())
@@ -127,7 +127,7 @@ class Hub:
             except OSError:
                 data = b""
             try:
-                self.take(peer, data)
+                self.receive(peer, data)
             except ValueError:  # an unrelated program has connected to the port
                 data = b""
             if not data:
@@ -135,8 +135,8 @@ class Hub:
                 if not peer.left and peer.rank >= 0:
                     self.died(peer)
         now = time.monotonic()
-        for peer in self.strangers():
-            if now - peer.since > PATIENCE:
+        for peer in self.unauthenticated():
+            if now - peer.since > AUTHENTICATION_SECONDS:
                 self.close(peer)
 
     def accept(self) -> None:
@@ -145,10 +145,10 @@ class Hub:
             peer.connection.settimeout(GRACE)  # for a rank that does not read
             self.peers.append(peer)
             self.selector.register(peer.connection, selectors.EVENT_READ, peer)
-        for stranger in self.strangers()[:-STRANGERS]:
-            self.close(stranger)
+        for peer in self.unauthenticated()[:-MAX_UNAUTHENTICATED]:
+            self.close(peer)
 
-    def strangers(self) -> list[Peer]:
+    def unauthenticated(self) -> list[Peer]:
         """Return the unauthenticated connections, the oldest first."""
         return [peer for peer in self.peers if peer.rank < 0]
 
@@ -162,7 +162,7 @@ class Hub:
             peer.connection.close()
             self.peers.remove(peer)
 
-    def take(self, peer: Peer, data: bytes) -> None:
+    def receive(self, peer: Peer, data: bytes) -> None:
         """Handle the complete lines received.
 
         Raises:
@@ -173,13 +173,13 @@ class Hub:
             *lines, rest = bytes(peer.buffer).split(b"\n")
             peer.buffer = bytearray(rest)
             for line in lines:
-                if len(line) > (SHORT if peer.rank < 0 else LONG):
+                if len(line) > (MAX_LINE_UNAUTHENTICATED if peer.rank < 0 else MAX_LINE):
                     raise ValueError("a line is too long")
-                self.hear(peer, checked(line))
-        if len(peer.buffer) > (SHORT if peer.rank < 0 else LONG):
+                self.handle(peer, checked(line))
+        if len(peer.buffer) > (MAX_LINE_UNAUTHENTICATED if peer.rank < 0 else MAX_LINE):
             raise ValueError("a line is too long")
 
-    def welcome(self, peer: Peer, message: dict[str, Any]) -> None:
+    def authenticate(self, peer: Peer, message: dict[str, Any]) -> None:
         """Authenticate a connection as a rank's."""
         rank, before = message["rank"], self.ranks.get(message["rank"])
         known = hmac.compare_digest(message["token"].encode("utf-8", "replace"), self.token.encode())
@@ -192,12 +192,12 @@ class Hub:
             for one in self.ranks.values():
                 one.send("complete")
 
-    def hear(self, peer: Peer, message: dict[str, Any]) -> None:
+    def handle(self, peer: Peer, message: dict[str, Any]) -> None:
         if (peer.rank < 0) != (message["do"] == "hello"):
             raise ValueError("a connection must authenticate first, and only once")
         match message["do"]:
             case "hello":
-                self.welcome(peer, message)
+                self.authenticate(peer, message)
             case "waits":
                 peer.waits = {**message, "since": time.monotonic()}
             case "goes on":
@@ -251,7 +251,7 @@ class Hub:
             if where is not None and where["key"] == key:
                 present.append(rank)
             else:
-                absent.append((rank, self.whereabouts(self.ranks[rank])))
+                absent.append((rank, self.describe_activity(self.ranks[rank])))
         place = f" at {message['at']}" if message["at"] else ""
         if not absent:
             self.end(f"{listed(present)} waited {message['seconds']:g} s in {call}{place}, and no message came")
@@ -264,7 +264,7 @@ class Hub:
         late = f"did not reach {call} within {message['seconds']:g} s"
         self.end(f"{ranks} {late}: {places}; {listed(present)} {wait}{place}")
 
-    def whereabouts(self, peer: Peer) -> str:
+    def describe_activity(self, peer: Peer) -> str:
         where = peer.where
         if peer.left:
             return "has ended its program"
@@ -275,7 +275,7 @@ class Hub:
             return f"waits in {where['call']}{at}"
         return f"is{at or ' in its own code'}" + (f", after {where['last']}" if where["last"] else "")
 
-    def look_for_deadlock(self) -> None:
+    def check_deadlock(self) -> None:
         """Report a rank that waits for a rank whose program has ended."""
         now = time.monotonic()
         for peer in self.ranks.values():

@@ -21,7 +21,7 @@ from .work import communicator
 
 BACKENDS = ("mpi", "gloo", "nccl")
 
-_numbers = itertools.count()
+_group_numbers = itertools.count()
 
 
 def is_available() -> bool:
@@ -103,7 +103,7 @@ def init_process_group(
         )
     if expected[1] not in (-1, world.rank):
         raise RuntimeError(f"init_process_group: the program expects rank {expected[1]}, MPI reports rank {world.rank}")
-    group = ProcessGroup(world, range(world.size), seconds, name if backend else "mpi", next(_numbers))
+    group = ProcessGroup(world, range(world.size), seconds, name if backend else "mpi", next(_group_numbers))
     if world.size > 1:
         address = np.zeros(512, np.uint8)
         if world.rank == 0:
@@ -170,7 +170,7 @@ def new_group(
         raise ValueError(f"new_group: ranks must be distinct and in range({world.size()}), got {list(ranks or ())}")
     seconds = world.timeout if timeout is None else seconds_of("new_group", timeout)
     world.run(f"new_group({members})", None)
-    number = next(_numbers)
+    number = next(_group_numbers)
     inside = world.rank() in members
     comm = world._comm.Split(0 if inside else library().UNDEFINED, world.rank())
     if not inside:

@@ -1,6 +1,6 @@
 """Collectives on NumPy arrays by MPI (mpi4py), non-blocking.
 
-``MPICarrier`` and ``NCCLCarrier`` have the same methods, which take contiguous arrays and return requests to poll.
+``MPITransport`` and ``NCCLTransport`` have the same methods, which take contiguous arrays and return requests to poll.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def library() -> Any:
     return MPI
 
 
-class MPICarrier:
+class MPITransport:
     """One group's collectives over MPI. Roots are ranks in the group."""
 
     def __init__(self, comm: Any) -> None:

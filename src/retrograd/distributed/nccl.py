@@ -27,8 +27,8 @@ class _Request:
         return bool(self._event.done)
 
 
-class NCCLCarrier:
-    """One group's collectives over NCCL, with the methods of ``MPICarrier``.
+class NCCLTransport:
+    """One group's collectives over NCCL, with the methods of ``MPITransport``.
 
     Args:
         cupy: the CuPy module.
@@ -63,7 +63,7 @@ class NCCLCarrier:
         name = {"i": "INT", "u": "UINT", "f": "FLOAT"}[dtype.kind] + str(8 * dtype.itemsize)
         return getattr(self.nccl, f"NCCL_{name}")
 
-    def _numbers(self, array: Any) -> tuple[int, int]:
+    def _count_and_type(self, array: Any) -> tuple[int, int]:
         """Return the element count and the NCCL type; a complex element counts as two real ones."""
         if array.dtype.kind == "c":
             real = array.reshape(-1).view(array.real.dtype)
@@ -76,19 +76,19 @@ class NCCLCarrier:
         return getattr(self.nccl, _OPS[op])
 
     def all_reduce(self, send: Any, receive: Any, op: ReduceOp) -> list[Any]:
-        (count, kind), what = self._numbers(send), self._operation(op, send)
+        (count, kind), what = self._count_and_type(send), self._operation(op, send)
         return self._run(
             lambda s: self.comm.allReduce(send.data.ptr, receive.data.ptr, count, kind, what, s), send, receive
         )
 
     def reduce(self, send: Any, receive: Any, op: ReduceOp, root: int) -> list[Any]:
-        (count, kind), what = self._numbers(send), self._operation(op, send)
+        (count, kind), what = self._count_and_type(send), self._operation(op, send)
         return self._run(
             lambda s: self.comm.reduce(send.data.ptr, receive.data.ptr, count, kind, what, root, s), send, receive
         )
 
     def reduce_scatter(self, send: Any, receive: Any, op: ReduceOp) -> list[Any]:
-        (count, kind), what = self._numbers(receive), self._operation(op, send)
+        (count, kind), what = self._count_and_type(receive), self._operation(op, send)
         return self._run(
             lambda s: self.comm.reduceScatter(send.data.ptr, receive.data.ptr, count, kind, what, s), send, receive
         )

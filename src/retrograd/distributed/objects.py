@@ -20,33 +20,35 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     Raises:
         RuntimeError: the length of ``object_list`` is not the size of the group.
     """
-    where = group_of(group)
-    if where is None:
+    process_group = group_of(group)
+    if process_group is None:
         return
-    if len(object_list) != where.size():
-        raise RuntimeError(f"all_gather_object: object_list must have {where.size()} entries, got {len(object_list)}")
-    object_list[:] = everyones(where, obj)
+    if len(object_list) != process_group.size():
+        raise RuntimeError(
+            f"all_gather_object: object_list must have {process_group.size()} entries, got {len(object_list)}"
+        )
+    object_list[:] = gather_from_all(process_group, obj)
 
 
 def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None) -> None:
     """Gather the objects of all ranks on rank ``dst``; ``object_gather_list`` must be None elsewhere."""
-    where = group_of(group)
-    if where is None:
+    process_group = group_of(group)
+    if process_group is None:
         return
-    at_root = where.place("gather_object", dst, "dst") == where.rank()
+    at_root = process_group.group_rank_of("gather_object", dst, "dst") == process_group.rank()
     if at_root != (object_gather_list is not None):
         raise ValueError(f"gather_object: object_gather_list must be given on rank dst={dst} and on no other rank")
-    found = everyones(where, obj)
+    found = gather_from_all(process_group, obj)
     if object_gather_list is not None:
         object_gather_list[:] = found
 
 
 def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = None, device: Any = None) -> None:
     """Broadcast the objects in rank ``src``'s list to all ranks, whose lists must have the same length."""
-    where = group_of(group)
-    if where is None:
+    process_group = group_of(group)
+    if process_group is None:
         return
-    at_root = where.place("broadcast_object_list", src, "src") == where.rank()
+    at_root = process_group.group_rank_of("broadcast_object_list", src, "src") == process_group.rank()
     data = np.frombuffer(pickle.dumps(object_list), np.uint8).copy() if at_root else None
     size = new_tensor(np.array([0 if data is None else data.size, len(object_list) if at_root else 0]))
     broadcast(size, src, group)
@@ -67,30 +69,29 @@ def scatter_object_list(
     group: Any = None,
 ) -> None:
     """Send one object of rank ``src``'s input list to each rank, into the first entry of its output list."""
-    where = group_of(group)
-    if where is None:
+    process_group = group_of(group)
+    if process_group is None:
         return
     whole = [scatter_object_input_list]
     broadcast_object_list(whole, src, group)
     given = whole[0]
-    if given is None or len(given) != where.size() or not scatter_object_output_list:
+    if given is None or len(given) != process_group.size() or not scatter_object_output_list:
         raise RuntimeError(
-            f"scatter_object_list: rank src={src} must pass one object for each of {where.size()} ranks, and each "
-            "rank an output list with at least one entry"
+            f"scatter_object_list: rank src={src} must pass one object for each of {process_group.size()} ranks, "
+            "and each rank an output list with at least one entry"
         )
-    scatter_object_output_list[0] = given[where.rank()]
+    scatter_object_output_list[0] = given[process_group.rank()]
 
 
-def everyones(where: ProcessGroup, obj: Any) -> list[Any]:
-    """Return the objects of all ranks of the group."""
+def gather_from_all(process_group: ProcessGroup, obj: Any) -> list[Any]:
     data = np.frombuffer(pickle.dumps(obj), np.uint8)
-    sizes = [new_tensor(np.zeros(1, np.int64)) for _ in where.ranks]
-    all_gather(sizes, new_tensor(np.array([data.size])), where)
+    sizes = [new_tensor(np.zeros(1, np.int64)) for _ in process_group.ranks]
+    all_gather(sizes, new_tensor(np.array([data.size])), process_group)
     lengths = [int(size.array[0]) for size in sizes]
     padded = np.zeros(max(lengths), np.uint8)
     padded[: data.size] = data
-    rows = [new_tensor(np.empty_like(padded)) for _ in where.ranks]
-    all_gather(rows, new_tensor(padded), where)
+    rows = [new_tensor(np.empty_like(padded)) for _ in process_group.ranks]
+    all_gather(rows, new_tensor(padded), process_group)
     return [pickle.loads(row.array[:length]) for row, length in zip(rows, lengths, strict=True)]
 
 

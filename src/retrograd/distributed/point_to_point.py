@@ -72,18 +72,18 @@ def isend(
     """
     name = "send"
     tensor_of(name, "tensor", tensor)
-    where = group_of(group)
-    if where is None:
+    process_group = group_of(group)
+    if process_group is None:
         return None
-    to = _other(name, where, dst, "dst", group_dst)
+    to = _other(name, process_group, dst, "dst", group_dst)
     row = flat(tensor.array)
     header = np.zeros(_TEXT, np.uint8)
     text = describe(tensor).encode()[:_TEXT]
     header[: len(text)] = list(text)
-    requests = [where._headers.Isend(header, to, tag), *where.carrier(row).send(row, to, tag)]
-    label = f"send({describe(tensor)}, dst={where.ranks[to]})"
-    call = Call(label, f"p{where.number}:{where.rank()}>{to}", [where.ranks[to]])
-    return Message(where, call, requests, lambda: None)
+    requests = [process_group._headers.Isend(header, to, tag), *process_group.transport(row).send(row, to, tag)]
+    label = f"send({describe(tensor)}, dst={process_group.ranks[to]})"
+    call = Call(label, f"p{process_group.number}:{process_group.rank()}>{to}", [process_group.ranks[to]])
+    return Message(process_group, call, requests, lambda: None)
 
 
 def irecv(
@@ -106,13 +106,13 @@ def irecv(
     found = group_of(group)
     if found is None:
         return None
-    where = found
-    source = _other(name, where, src, "src", group_src)
+    process_group = found
+    source = _other(name, process_group, src, "src", group_src)
     row = empty(flat(tensor.array), tensor.array.size)
     header = np.zeros(_TEXT, np.uint8)
-    label = f"recv({describe(tensor)}, src={where.ranks[source]})"
-    call = Call(label, f"p{where.number}:{source}>{where.rank()}", [where.ranks[source]])
-    arrival = where._headers.Irecv(header, source, tag)
+    label = f"recv({describe(tensor)}, src={process_group.ranks[source]})"
+    call = Call(label, f"p{process_group.number}:{source}>{process_group.rank()}", [process_group.ranks[source]])
+    arrival = process_group._headers.Irecv(header, source, tag)
 
     class Data:
         """The request for the data, created after the header has confirmed shape and dtype."""
@@ -124,12 +124,13 @@ def irecv(
                 sent = bytes(header).rstrip(b"\0").decode(errors="replace")
                 if sent != describe(tensor):
                     raise DistError(
-                        f"recv: rank {where.ranks[source]} sent {sent}, but the receiving Tensor is {describe(tensor)}"
+                        f"recv: rank {process_group.ranks[source]} sent {sent}, but the receiving Tensor is "
+                        f"{describe(tensor)}"
                     )
-                self.requests = where.carrier(row).receive(row, source, tag)
+                self.requests = process_group.transport(row).receive(row, source, tag)
             return all(request.Test() for request in self.requests)
 
-    return Message(where, call, [arrival, Data()], lambda: write(tensor, row))
+    return Message(process_group, call, [arrival, Data()], lambda: write(tensor, row))
 
 
 def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
@@ -148,31 +149,31 @@ def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0
     found = group_of(group)
     if found is None:
         return -1
-    where = found
+    process_group = found
     if src is None and group_src is None:
         MPI = library()
         status = MPI.Status()
 
         class Probe:
             def Test(self) -> bool:
-                return bool(where._headers.Iprobe(MPI.ANY_SOURCE, tag, status))
+                return bool(process_group._headers.Iprobe(MPI.ANY_SOURCE, tag, status))
 
-        others = [rank for rank in where.ranks if rank != where.ranks[where.rank()]]
-        call = Call(f"recv({describe(tensor)})", f"p{where.number}:any>{where.rank()}", others)
-        wait_for(Probe(), call, where.timeout)
-        src = where.ranks[status.Get_source()]
+        others = [rank for rank in process_group.ranks if rank != process_group.ranks[process_group.rank()]]
+        call = Call(f"recv({describe(tensor)})", f"p{process_group.number}:any>{process_group.rank()}", others)
+        wait_for(Probe(), call, process_group.timeout)
+        src = process_group.ranks[status.Get_source()]
     work = irecv(tensor, src, group, tag, group_src)
     assert work is not None
     work.wait()
-    return where.ranks[group_src] if src is None and group_src is not None else int(src or 0)
+    return process_group.ranks[group_src] if src is None and group_src is not None else int(src or 0)
 
 
-def _other(name: str, where: ProcessGroup, rank: int | None, argument: str, place: int | None) -> int:
+def _other(name: str, process_group: ProcessGroup, rank: int | None, argument: str, place: int | None) -> int:
     if (rank is None) == (place is None):
         raise ValueError(f"{name}: pass exactly one of {argument} and group_{argument}")
-    found = where.place(name, rank, argument) if place is None and rank is not None else int(place or 0)
-    if found == where.rank():
-        raise ValueError(f"{name}: {argument} must be another rank, got this rank ({where.ranks[found]})")
+    found = process_group.group_rank_of(name, rank, argument) if place is None and rank is not None else int(place or 0)
+    if found == process_group.rank():
+        raise ValueError(f"{name}: {argument} must be another rank, got this rank ({process_group.ranks[found]})")
     return found
 
 

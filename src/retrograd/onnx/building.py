@@ -151,7 +151,6 @@ class Builder:
     # Values.
 
     def fresh(self, stem: str) -> str:
-        """Return an unused name."""
         number, name = 0, stem
         while name in self._used:
             number += 1
@@ -187,7 +186,6 @@ class Builder:
         return name
 
     def ints(self, *values: int) -> str:
-        """Return the name of a 1-D integer constant."""
         return self.constant(np.asarray(values, np.int64))
 
     def is_live(self, x: Any) -> bool:
@@ -218,11 +216,11 @@ class Builder:
         elif not any_differs(x, theirs):
             self.names[id(x)] = self.constant(array)
         else:
-            self.names[id(x)] = self._made(x, array, [other.detach().cpu().numpy() for other in theirs])
-        self.base.kept.append(x)
+            self.names[id(x)] = self._computed_constant(x, array, [other.detach().cpu().numpy() for other in theirs])
+        self.base.references.append(x)
         return self.names[id(x)]
 
-    def _made(self, x: Tensor, array: Any, theirs: list[Any]) -> str:
+    def _computed_constant(self, x: Tensor, array: Any, theirs: list[Any]) -> str:
         """Return the name of a Tensor that depends only on dynamic lengths: a filled Tensor or a range."""
         if array.size and all((other == array.flat[0]).all() for other in (array, *theirs)):
             shape = self.sizes(array.shape, [other.shape for other in theirs])
@@ -243,7 +241,6 @@ class Builder:
         return self.node("Squeeze", [value, self.ints(0)])
 
     def cast(self, name: str, dtype: Any) -> str:
-        """Return the name of the value cast to a dtype."""
         code = CODES.get(np.dtype(dtype).name)
         if code is None:
             raise self.fail(f"ONNX does not support the dtype {dtype}")

@@ -139,7 +139,7 @@ def check_functions(model: Any) -> None:
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     sizes: dict[tuple[str, str, str], tuple[int, int]] = {}  # nodes and depth; (0, 0) while in progress
 
-    def size(nodes: Iterator[Any], depth: int) -> tuple[int, int]:
+    def inlined_size(nodes: Iterator[Any], depth: int) -> tuple[int, int]:
         if depth > MAX_DEPTH:
             raise UnsupportedError(f"functions are nested more than {MAX_DEPTH} levels deep")
         total, deepest = 0, 0
@@ -150,7 +150,7 @@ def check_functions(model: Any) -> None:
                 continue
             if key not in sizes:
                 sizes[key] = 0, 0
-                sizes[key] = size(nodes_of(functions[key]), depth + 1)
+                sizes[key] = inlined_size(nodes_of(functions[key]), depth + 1)
             elif not sizes[key][1]:
                 raise ValueError(f"the function {node.op_type!r} calls itself")
             total, deepest = total + sizes[key][0], max(deepest, sizes[key][1])
@@ -160,7 +160,7 @@ def check_functions(model: Any) -> None:
             raise UnsupportedError(f"functions are nested more than {MAX_DEPTH} levels deep")
         return total, deepest + 1
 
-    size(nodes_of(model.graph), 0)
+    inlined_size(nodes_of(model.graph), 0)
 
 
 def check_names(proto: Any, around: frozenset[str] = frozenset()) -> None:

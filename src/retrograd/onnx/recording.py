@@ -50,7 +50,7 @@ class Recording:
     calls: list[Call] = field(default_factory=list)
     # Outputs of operators that ran no primitive, computed from values of the graph outside of it; by operator name.
     unknown: dict[int, str] = field(default_factory=dict)
-    kept: list[Any] = field(default_factory=list)  # references that prevent reuse of ids
+    references: list[Any] = field(default_factory=list)  # references that prevent reuse of ids
 
 
 @cache
@@ -72,7 +72,7 @@ class _Recorder(Observer):
 
     def _note(self, call: Call) -> None:
         self.recording.calls.append(call)
-        self.recording.kept.append(call)
+        self.recording.references.append(call)
         if any(id(x) in self.live for x in self._tensors((call.inputs, call.params))):
             self.live.update(id(x) for x in call.outputs)
         self.made.update(id(x) for x in call.outputs)
@@ -108,7 +108,7 @@ class _Recorder(Observer):
             for x in outputs:
                 if id(x) not in self.made and id(x) not in given:
                     self.recording.unknown[id(x)] = name
-                    self.recording.kept.append(x)
+                    self.recording.references.append(x)
                     self.live.add(id(x))
 
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:

@@ -43,7 +43,6 @@ def dtype_of(code: int) -> np.dtype[Any]:
 
 
 def array_of(proto: Any) -> np.ndarray[Any, Any]:
-    """Return the array of a TensorProto."""
     import onnx.numpy_helper
 
     dtype = dtype_of(proto.data_type)
@@ -101,13 +100,13 @@ def _value(attribute: Any) -> Any:
 def operator(*names: str) -> Callable[[Operator], Operator]:
     """Register a function ``f(attributes, *inputs)`` under ONNX operator names."""
 
-    def enter(function: Operator) -> Operator:
+    def register(function: Operator) -> Operator:
         for name in names:
             assert name not in OPERATORS, name
             OPERATORS[name] = function
         return function
 
-    return enter
+    return register
 
 
 def checked_shape(operator: str, shape: Sequence[float]) -> list[int]:

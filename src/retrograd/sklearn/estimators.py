@@ -72,8 +72,8 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
     def _default_split(self) -> Any:
         return ValidSplit(5, stratified=True)
 
-    def _made(self, part: str) -> nn.Module:
-        made = super()._made(part)
+    def _create(self, part: str) -> nn.Module:
+        made = super()._create(part)
         if isinstance(made, Perceptron) and self._criterion_is(nn.NLLLoss):
             made.append(nn.Softmax(-1))
         return made

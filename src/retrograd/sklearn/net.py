@@ -166,8 +166,8 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         """Create module, loss and optimizer, and clear the history."""
         self._check_arguments()
         with self._seeded():
-            self.module_ = self._made("module").to(self.device)
-            self.criterion_ = self._made("criterion").to(self.device)
+            self.module_ = self._create("module").to(self.device)
+            self.criterion_ = self._create("criterion").to(self.device)
         parameters = [*self.module_.parameters(), *self.criterion_.parameters()]
         options = {"lr": self.lr, **self._options("optimizer__")}
         self.optimizer_ = self._auto("optimizer")(parameters, **options)
@@ -211,7 +211,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         """Return the number of outputs of the default module."""
         raise ValueError(f"{type(self).__name__}: module must be given")
 
-    def _made(self, part: str) -> nn.Module:
+    def _create(self, part: str) -> nn.Module:
         given, options = getattr(self, part), self._options(f"{part}__")
         if part == "module" and given is None:
             given = Perceptron

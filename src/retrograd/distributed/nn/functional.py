@@ -81,10 +81,10 @@ class _AllGather(Function):
     @staticmethod
     def forward(ctx: Any, group: Any, tensor: Tensor) -> Tensor:
         ctx.group = group
-        where = group_of(group)
-        assert where is not None
-        rows = plain.gathered(where, "all_gather", tensor)
-        return new_tensor(rows.reshape(where.size(), *tensor.shape))
+        process_group = group_of(group)
+        assert process_group is not None
+        rows = plain.gather_rows(process_group, "all_gather", tensor)
+        return new_tensor(rows.reshape(process_group.size(), *tensor.shape))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -119,8 +119,8 @@ class _AllToAll(Function):
 
 
 def _is(rank: int, group: Any) -> bool:
-    where = group_of(group)
-    return where is not None and where.ranks[where.rank()] == rank
+    process_group = group_of(group)
+    return process_group is not None and process_group.ranks[process_group.rank()] == rank
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
@@ -158,9 +158,9 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
     """Return the Tensor for this rank from rank ``src``'s list."""
     from ..._generated.toplevel import stack
 
-    where = group_of(group)
-    assert where is not None
-    return _Broadcast.apply(src, group, stack(list(tensors)))[where.rank()]
+    process_group = group_of(group)
+    assert process_group is not None
+    return _Broadcast.apply(src, group, stack(list(tensors)))[process_group.rank()]
 
 
 def broadcast(tensor: Tensor, src: int = 0, group: Any = None) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.arrays.devices import backend_of
 from ...core.arrays.dtypes import INEXACT
 from ...core.tensor.tensor import Tensor, new_tensor
-from ...distributed.collectives import carry
+from ...distributed.collectives import run_collective
 from ...distributed.groups import ProcessGroup
 from ...distributed.reductions import ReduceOp
 from ...distributed.work import Work, communicator
@@ -57,7 +57,7 @@ class Bucket:
         row = self._row
         text = f"DistributedDataParallel's bucket {self.number} of {row.dtype}{row.shape}"
         self.work = communicator.submit(
-            Work(lambda: carry(group, text, lambda c: c.all_reduce(row, row, ReduceOp.SUM), row))
+            Work(lambda: run_collective(group, text, lambda c: c.all_reduce(row, row, ReduceOp.SUM), row))
         )
 
     def collect(self, used: Sequence[bool] | None) -> None:

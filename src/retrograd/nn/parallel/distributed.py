@@ -17,7 +17,7 @@ from ...distributed.collectives import all_reduce, broadcast, flat, write
 from ...distributed.errors import DistError
 from ...distributed.groups import ProcessGroup, group_of
 from ...distributed.hub import listed
-from ...distributed.objects import everyones
+from ...distributed.objects import gather_from_all
 from ...distributed.reductions import ReduceOp
 from ..base.module import Module
 from .buckets import in_buckets
@@ -119,7 +119,7 @@ class DistributedDataParallel(Module):
             name: describe(x) + ("" if x.requires_grad else ", frozen") for name, x in self.module.named_parameters()
         }
         own |= {f"buffer {name}": describe(x) for name, x in self.module.named_buffers()}
-        everyone = everyones(self.process_group, own)
+        everyone = gather_from_all(self.process_group, own)
         names = list(dict.fromkeys(name for one in everyone for name in one))
         for name in names:
             found: dict[str, list[int]] = {}

@@ -31,7 +31,7 @@ class _WeightHook:
         object.__setattr__(module, self.name, self.compute(module, module.training))
 
 
-def _taken_out(kind: str, module: Module, name: str) -> Parameter:
+def _remove_parameter(kind: str, module: Module, name: str) -> Parameter:
     """Remove a parameter from the module and return it."""
     if any(isinstance(hook, _WeightHook) and hook.name == name for hook in _hooks(module)):
         raise RuntimeError(f"Cannot register two {kind} hooks on the same parameter {name}")
@@ -53,7 +53,7 @@ def _enter(module: Module, hook: _WeightHook) -> Module:
     return module
 
 
-def _removed(kind: type[_WeightHook], module: Module, name: str, parts: tuple[str, ...]) -> Module:
+def _remove_hook(kind: type[_WeightHook], module: Module, name: str, parts: tuple[str, ...]) -> Module:
     for key, (hook, _) in module._forward_pre_hooks.items():
         if isinstance(hook, kind) and hook.name == name:
             with no_grad():
@@ -96,7 +96,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     >>> list(rg.nn.utils.weight_norm(rg.nn.Linear(3, 2)).state_dict())
     ['bias', 'weight_g', 'weight_v']
     """
-    weight = _taken_out("weight_norm", module, name)
+    weight = _remove_parameter("weight_norm", module, name)
     hook = _WeightNorm(name, dim)
     with no_grad():
         module.register_parameter(name + "_g", Parameter(hook.norm(weight).detach()))
@@ -110,7 +110,7 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     Raises:
         ValueError: the weight has no weight normalization.
     """
-    return _removed(_WeightNorm, module, name, ("g", "v"))
+    return _remove_hook(_WeightNorm, module, name, ("g", "v"))
 
 
 class _SpectralNorm(_WeightHook):
@@ -156,7 +156,7 @@ def spectral_norm(
     if dim is None:
         dim = 1 if isinstance(module, _ConvTransposeNd) else 0
     hook = _SpectralNorm(name, n_power_iterations, dim, eps)
-    weight = _taken_out("spectral_norm", module, name)
+    weight = _remove_parameter("spectral_norm", module, name)
     module.register_parameter(name + "_orig", weight)
     with no_grad():
         rows, columns = hook.matrix(weight).shape
@@ -174,4 +174,4 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     Raises:
         ValueError: the weight has no spectral normalization.
     """
-    return _removed(_SpectralNorm, module, name, ("u", "v", "orig"))
+    return _remove_hook(_SpectralNorm, module, name, ("u", "v", "orig"))

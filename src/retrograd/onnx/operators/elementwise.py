@@ -30,10 +30,10 @@ OPERATORS.update({name: plain(function) for name, function in _SAME.items()})
 
 def _promoted(function: Any) -> Any:
     # ONNX requires operands of one dtype, so promotion never changes it; 0-d operands keep it.
-    def run(at: Attributes, x: Tensor, y: Tensor) -> Tensor:
+    def apply_promoted(at: Attributes, x: Tensor, y: Tensor) -> Tensor:
         return function(x, y).to(x.dtype)
 
-    return run
+    return apply_promoted
 
 
 OPERATORS.update({"Add": _promoted(rg.add), "Sub": _promoted(rg.sub), "Mul": _promoted(rg.mul)})

@@ -28,17 +28,17 @@ _LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 
 def _unary(kind: str) -> Any:
-    def rule(b: Builder, call: Call) -> str:
+    def write_unary(b: Builder, call: Call) -> str:
         return b.node(kind, [b.input(0, call.outputs[0].dtype if call.outputs[0].dtype.kind == "f" else None)])
 
-    return rule
+    return write_unary
 
 
 PRIMITIVES.update({name: _unary(kind) for name, kind in _UNARY.items()})
 
 
 def _binary(kind: str) -> Any:
-    def rule(b: Builder, call: Call) -> str:
+    def write_binary(b: Builder, call: Call) -> str:
         dtype = call.outputs[0].dtype
         if dtype.kind == "b":
             kinds = {"Add": "Or", "Mul": "And", "Max": "Or", "Min": "And"}
@@ -47,7 +47,7 @@ def _binary(kind: str) -> Any:
             return b.node(kinds[kind], [b.input(0, dtype), b.input(1, dtype)])
         return b.node(kind, [b.input(0, dtype), b.input(1, dtype)])
 
-    return rule
+    return write_binary
 
 
 PRIMITIVES.update({name: _binary(kind) for name, kind in _BINARY.items()})
@@ -60,11 +60,11 @@ def common(call: Call) -> Any:
 
 
 def _comparison(kind: str) -> Any:
-    def rule(b: Builder, call: Call) -> str:
+    def write_comparison(b: Builder, call: Call) -> str:
         dtype = common(call)
         return b.node(kind, [b.input(0, dtype), b.input(1, dtype)])
 
-    return rule
+    return write_comparison
 
 
 PRIMITIVES.update({name: _comparison(kind) for name, kind in _COMPARISONS.items()})

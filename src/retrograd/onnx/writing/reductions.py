@@ -24,7 +24,7 @@ def reduced(b: Builder, kind: str, x: str, axes: Any, keep: bool) -> str:
 
 
 def _reduction(kind: str) -> Any:
-    def rule(b: Builder, call: Call) -> str:
+    def write_reduction(b: Builder, call: Call) -> str:
         dtype = call.outputs[0].dtype
         x = b.input(0, np.dtype(np.int64) if dtype.kind == "b" else dtype)
         if not call.inputs[0].ndim:
@@ -32,7 +32,7 @@ def _reduction(kind: str) -> Any:
         axes = call.params.get("dim")
         return reduced(b, kind, x, None if axes == () else axes, bool(call.params.get("keepdim", False)))
 
-    return rule
+    return write_reduction
 
 
 PRIMITIVES.update({name: _reduction(kind) for name, kind in _REDUCTIONS.items()})

@@ -18,23 +18,22 @@ WHOLE: dict[str, tuple[Accepts, Callable[..., Any]]] = {}
 def primitive(*names: str) -> Callable[[Rule], Rule]:
     """Register ``rule(builder, call)``, which returns the names of the outputs, for primitives."""
 
-    def enter(rule: Rule) -> Rule:
+    def register(rule: Rule) -> Rule:
         PRIMITIVES.update(dict.fromkeys(names, rule))
         return rule
 
-    return enter
+    return register
 
 
 def always(*args: Any, **kwargs: Any) -> bool:
-    """Accept any call."""
     return True
 
 
 def whole(*names: str, accepts: Accepts = always) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register ``rule(builder, *args, **kwargs)`` for public operators that are written as one call if ``accepts``."""
 
-    def enter(rule: Callable[..., Any]) -> Callable[..., Any]:
+    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
         WHOLE.update(dict.fromkeys(names, (accepts, rule)))
         return rule
 
-    return enter
+    return register

@@ -21,20 +21,20 @@ from pathlib import Path
 from .running import Result
 
 ROOT = Path(__file__).resolve().parents[2]
-KEPT = ROOT / "build" / "pages"
+FOLDER = ROOT / "build" / "pages"
 
 
-def keep(path: Path, results: list[Result]) -> None:
+def store(path: Path, results: list[Result]) -> None:
     """Store the results of a completely run page."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    new = KEPT / f"{path.stem}.{os.getpid()}"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    new = FOLDER / f"{path.stem}.{os.getpid()}"
     new.write_bytes(pickle.dumps((digest(path), results)))
-    new.replace(KEPT / f"{path.stem}.results")
+    new.replace(FOLDER / f"{path.stem}.results")
 
 
-def kept(path: Path) -> list[Result] | None:
+def load(path: Path) -> list[Result] | None:
     """Return the stored results of an unchanged page, or None."""
-    file = KEPT / f"{path.stem}.results"
+    file = FOLDER / f"{path.stem}.results"
     if not file.exists():
         return None
     found, results = pickle.loads(file.read_bytes())
