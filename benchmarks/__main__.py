@@ -232,7 +232,7 @@ def main() -> None:
     if record["alone"]:
         print(f"\ntime of a step over PyTorch eager's, one thread\n{table(record['alone'], 'seconds_median')}")
     for library, (alone, beside) in record["neighbour"].items():
-        print(f"with a competing process on one core, {library}: {beside / alone:.1f} times slower")
+        print(f"with a competing process on one core, {library} takes {beside / alone:.1f} times as long")
     if record["setup"]:
         print("\n" + setup_costs.table(record["setup"]))
     if options.plot:

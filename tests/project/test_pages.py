@@ -118,8 +118,8 @@ def test_a_page_is_text_and_programs(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("3.0", "3.1", "the program printed\n3.0"),
-        ("\n2\n```", "\n3\n```", "the program printed"),
+        ("3.0", "3.1", "got\n3.0"),
+        ("\n2\n```", "\n3\n```", "expected"),
         ("division", "multiplication", "division by zero"),
         ("1 / 0", "1 / 1", "is marked `raises`, but raised no exception"),
         ("x = 2", "x = y", "NameError"),

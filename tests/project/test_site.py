@@ -97,7 +97,7 @@ def test_a_stale_output_fails_the_build(tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     page.write_text("# A page\n\n```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
     monkeypatch.setattr(site, "load", lambda path: None)
-    monkeypatch.setattr(site, "keep", lambda path, results: None)
+    monkeypatch.setattr(site, "store", lambda path, results: None)
     with pytest.raises(Failure, match="expected\n3\n\ngot\n2"):
         site.results_of(page)
     page.write_text(page.read_text().replace("3", "2"))

@@ -90,7 +90,7 @@ class Uninitialized:
     def share_memory_(self) -> NoReturn:
         """Raise RuntimeError, because there is no memory to share."""
         raise RuntimeError(
-            f"can't share memory of an uninitialized {self.becomes.__name__.lower()}; call the lazy module with an "
+            f"can't share memory on an uninitialized {self.becomes.__name__.lower()}; call the lazy module with an "
             "example input first"
         )
 
