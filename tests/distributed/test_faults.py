@@ -26,7 +26,7 @@ FAULTS = {
     "shape": "rank {who} calls all_reduce(float32(4,), SUM), ranks {others} call all_reduce(float32(3,), SUM)",
     "dtype": "rank {who} calls all_reduce(float64(3,), SUM), ranks {others} call all_reduce(float32(3,), SUM)",
     "another": "rank {who} calls barrier(), ranks {others} call all_reduce(float32(3,), SUM)",
-    "parameters": "the parameters differ: of weight rank {who} has float32(4, 3), ranks {others} have float32(2, 3)",
+    "parameters": "differ between the ranks: weight: rank {who} has float32(4, 3), ranks {others} have float32(2, 3)",
 }
 
 

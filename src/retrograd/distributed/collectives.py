@@ -72,20 +72,18 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
         ValueError: ``init_process_group`` was not called.
     """
     name = "all_reduce"
-    maybe_group = group_of(group)
+    found = group_of(group)
     tensor_of(name, "tensor", tensor)
     check_reduction(name, tensor.dtype, op)
-    if maybe_group is None:
+    if found is None:
         return None
-    process_group = maybe_group
+    pg = found
 
     def run_all_reduce() -> Tensor:
         send, how = widened(flat(tensor.array), op)
         receive = empty(send, send.size)
-        run_collective(
-            process_group, f"{name}({describe(tensor)}, {op.name})", lambda c: c.all_reduce(send, receive, how), send
-        )
-        write(tensor, narrowed(receive, tensor.dtype, op, process_group.size()))
+        run_collective(pg, f"{name}({describe(tensor)}, {op.name})", lambda c: c.all_reduce(send, receive, how), send)
+        write(tensor, narrowed(receive, tensor.dtype, op, pg.size()))
         return tensor
 
     return communicator.run(run_all_reduce, async_op)
@@ -105,20 +103,20 @@ def reduce(
         ValueError: ``dst`` is not in the group. Other errors as for ``all_reduce``.
     """
     name = "reduce"
-    maybe_group = group_of(group)
+    found = group_of(group)
     tensor_of(name, "tensor", tensor)
     check_reduction(name, tensor.dtype, op)
-    if maybe_group is None:
+    if found is None:
         return None
-    process_group, root = maybe_group, maybe_group.group_rank_of(name, dst, "dst")
+    pg, root = found, found.group_rank_of(name, dst, "dst")
 
     def run_reduce() -> Tensor:
         send, how = widened(flat(tensor.array), op)
         receive = empty(send, send.size)
         text = f"{name}({describe(tensor)}, {op.name}, dst={dst})"
-        run_collective(process_group, text, lambda c: c.reduce(send, receive, how, root), send)
-        if process_group.rank() == root:
-            write(tensor, narrowed(receive, tensor.dtype, op, process_group.size()))
+        run_collective(pg, text, lambda c: c.reduce(send, receive, how, root), send)
+        if pg.rank() == root:
+            write(tensor, narrowed(receive, tensor.dtype, op, pg.size()))
         return tensor
 
     return communicator.run(run_reduce, async_op)
@@ -136,18 +134,18 @@ def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = 
         ValueError: ``src`` is not in the group. Other errors as for ``all_reduce``.
     """
     name = "broadcast"
-    maybe_group = group_of(group)
+    found = group_of(group)
     tensor_of(name, "tensor", tensor)
-    if maybe_group is None:
+    if found is None:
         return None
-    process_group, root = maybe_group, maybe_group.group_rank_of(name, src, "src")
+    pg, root = found, found.group_rank_of(name, src, "src")
 
     def run_broadcast() -> Tensor:
         row = flat(tensor.array)
-        if process_group.rank() != root:
+        if pg.rank() != root:
             row = empty(row, row.size)
-        run_collective(process_group, f"{name}({describe(tensor)}, src={src})", lambda c: c.broadcast(row, root), row)
-        if process_group.rank() != root:
+        run_collective(pg, f"{name}({describe(tensor)}, src={src})", lambda c: c.broadcast(row, root), row)
+        if pg.rank() != root:
             write(tensor, row)
         return tensor
 
@@ -166,15 +164,15 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
         RuntimeError: a length, shape or dtype in the list does not match. Other errors as for ``all_reduce``.
     """
     name = "all_gather"
-    maybe_group = group_of(group)
+    found = group_of(group)
     tensor_of(name, "tensor", tensor)
-    if maybe_group is None:
+    if found is None:
         return None
-    process_group = maybe_group
-    _check_list(name, "tensor_list", tensor_list, tensor, process_group.size())
+    pg = found
+    _check_list(name, "tensor_list", tensor_list, tensor, pg.size())
 
     def run_all_gather() -> list[Tensor]:
-        rows = gather_rows(process_group, name, tensor)
+        rows = gather_rows(pg, name, tensor)
         for into, row in zip(tensor_list, rows, strict=True):
             write(into, row)
         return tensor_list
@@ -182,12 +180,12 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     return communicator.run(run_all_gather, async_op)
 
 
-def gather_rows(process_group: ProcessGroup, name: str, tensor: Tensor) -> Any:
+def gather_rows(pg: ProcessGroup, name: str, tensor: Tensor) -> Any:
     """Return an array whose row i has the elements of group rank i's Tensor."""
     send = flat(tensor.array)
-    receive = empty(send, send.size * process_group.size())
-    run_collective(process_group, f"{name}({describe(tensor)})", lambda c: c.all_gather(send, receive), send)
-    return receive.reshape(process_group.size(), send.size)
+    receive = empty(send, send.size * pg.size())
+    run_collective(pg, f"{name}({describe(tensor)})", lambda c: c.all_gather(send, receive), send)
+    return receive.reshape(pg.size(), send.size)
 
 
 def all_gather_into_tensor(
@@ -204,16 +202,16 @@ def all_gather_into_tensor(
         ValueError: ``output_tensor`` has another size or dtype. Other errors as for ``all_reduce``.
     """
     name = "all_gather_into_tensor"
-    maybe_group = group_of(group)
+    found = group_of(group)
     tensor_of(name, "input_tensor", input_tensor)
     tensor_of(name, "output_tensor", output_tensor)
-    if maybe_group is None:
+    if found is None:
         return None
-    process_group = maybe_group
-    _check_sizes(name, "output_tensor", output_tensor, input_tensor, process_group.size())
+    pg = found
+    _check_sizes(name, "output_tensor", output_tensor, input_tensor, pg.size())
 
     def run_all_gather_into_tensor() -> Tensor:
-        write(output_tensor, gather_rows(process_group, name, input_tensor))
+        write(output_tensor, gather_rows(pg, name, input_tensor))
         return output_tensor
 
     return communicator.run(run_all_gather_into_tensor, async_op)
@@ -238,23 +236,21 @@ def gather(
         ValueError: ``gather_list`` is missing on ``dst`` or given elsewhere. Other errors as for ``all_reduce``.
     """
     name = "gather"
-    maybe_group = group_of(group)
+    found = group_of(group)
     tensor_of(name, "tensor", tensor)
-    if maybe_group is None:
+    if found is None:
         return None
-    process_group, root = maybe_group, maybe_group.group_rank_of(name, dst, "dst")
-    at_root = process_group.rank() == root
+    pg, root = found, found.group_rank_of(name, dst, "dst")
+    at_root = pg.rank() == root
     if at_root != bool(gather_list):
         raise ValueError(f"gather: gather_list must be given on rank dst={dst} and on no other rank")
     if gather_list:
-        _check_list(name, "gather_list", gather_list, tensor, process_group.size())
+        _check_list(name, "gather_list", gather_list, tensor, pg.size())
 
     def run_gather() -> Any:
         send = flat(tensor.array)
-        receive = empty(send, send.size * process_group.size() if at_root else 0)
-        run_collective(
-            process_group, f"{name}({describe(tensor)}, dst={dst})", lambda c: c.gather(send, receive, root), send
-        )
+        receive = empty(send, send.size * pg.size() if at_root else 0)
+        run_collective(pg, f"{name}({describe(tensor)}, dst={dst})", lambda c: c.gather(send, receive, root), send)
         for into, row in zip(gather_list or (), receive.reshape(-1, send.size), strict=True):
             write(into, row)
         return gather_list
@@ -281,21 +277,21 @@ def scatter(
         ValueError: ``scatter_list`` is missing on ``src`` or given elsewhere. Other errors as for ``all_reduce``.
     """
     name = "scatter"
-    maybe_group = group_of(group)
+    found = group_of(group)
     tensor_of(name, "tensor", tensor)
-    if maybe_group is None:
+    if found is None:
         return None
-    process_group, root = maybe_group, maybe_group.group_rank_of(name, src, "src")
-    if (process_group.rank() == root) != bool(scatter_list):
+    pg, root = found, found.group_rank_of(name, src, "src")
+    if (pg.rank() == root) != bool(scatter_list):
         raise ValueError(f"scatter: scatter_list must be given on rank src={src} and on no other rank")
     if scatter_list:
-        _check_list(name, "scatter_list", scatter_list, tensor, process_group.size())
+        _check_list(name, "scatter_list", scatter_list, tensor, pg.size())
 
     def run_scatter() -> Tensor:
         receive = empty(flat(tensor.array), tensor.array.size)
         send = _joined(scatter_list) if scatter_list else receive[:0]
         text = f"{name}({describe(tensor)}, src={src})"
-        run_collective(process_group, text, lambda c: c.scatter(send, receive, root), receive)
+        run_collective(pg, text, lambda c: c.scatter(send, receive, root), receive)
         write(tensor, receive)
         return tensor
 
@@ -317,13 +313,13 @@ def reduce_scatter(
         op, group, async_op: see ``all_reduce``.
     """
     name = "reduce_scatter"
-    maybe_group = group_of(group)
+    found = group_of(group)
     tensor_of(name, "output", output)
     check_reduction(name, output.dtype, op)
-    if maybe_group is None:
+    if found is None:
         return None
-    _check_list(name, "input_list", input_list, output, maybe_group.size())
-    return _reduce_scatter(name, maybe_group, output, lambda: _joined(input_list), op, async_op)
+    _check_list(name, "input_list", input_list, output, found.size())
+    return _reduce_scatter(name, found, output, lambda: _joined(input_list), op, async_op)
 
 
 def reduce_scatter_tensor(
@@ -337,29 +333,29 @@ def reduce_scatter_tensor(
         op, group, async_op: see ``all_reduce``.
     """
     name = "reduce_scatter_tensor"
-    maybe_group = group_of(group)
+    found = group_of(group)
     tensor_of(name, "output", output)
     tensor_of(name, "input", input)
     check_reduction(name, output.dtype, op)
-    if maybe_group is None:
+    if found is None:
         return None
-    _check_sizes(name, "input", input, output, maybe_group.size())
-    return _reduce_scatter(name, maybe_group, output, lambda: flat(input.array), op, async_op)
+    _check_sizes(name, "input", input, output, found.size())
+    return _reduce_scatter(name, found, output, lambda: flat(input.array), op, async_op)
 
 
 def _reduce_scatter(
-    name: str, process_group: ProcessGroup, output: Tensor, joined: Callable[[], Any], op: ReduceOp, async_op: bool
+    name: str, pg: ProcessGroup, output: Tensor, joined: Callable[[], Any], op: ReduceOp, async_op: bool
 ) -> Work | None:
     def run_reduce_scatter() -> Tensor:
         send, how = widened(joined(), op)
         receive = empty(send, output.array.size)
         run_collective(
-            process_group,
+            pg,
             f"{name}({describe(output)}, {op.name})",
             lambda c: c.reduce_scatter(send, receive, how),
             send,
         )
-        write(output, narrowed(receive, output.dtype, op, process_group.size()))
+        write(output, narrowed(receive, output.dtype, op, pg.size()))
         return output
 
     return communicator.run(run_reduce_scatter, async_op)
@@ -379,13 +375,13 @@ def all_to_all(
         RuntimeError: a list has another length than the group, or an input has another size than its receiver's output.
     """
     name = "all_to_all"
-    maybe_group = group_of(group)
-    if maybe_group is None:
+    found = group_of(group)
+    if found is None:
         return None
-    process_group = maybe_group
+    pg = found
     lists = {"output_tensor_list": output_tensor_list, "input_tensor_list": input_tensor_list}
     for argument, tensors in lists.items():
-        _check_list(name, argument, tensors, None, process_group.size())
+        _check_list(name, argument, tensors, None, pg.size())
     dtype = input_tensor_list[0].dtype
     if any(x.dtype != dtype for tensors in lists.values() for x in tensors):
         raise RuntimeError(
@@ -395,7 +391,7 @@ def all_to_all(
     def run_all_to_all() -> list[Tensor]:
         send = _joined(input_tensor_list)
         sent, received = ([x.array.size for x in tensors] for tensors in (input_tensor_list, output_tensor_list))
-        receive = _exchange(process_group, name, send, sent, received)
+        receive = _exchange(pg, name, send, sent, received)
         start = 0
         for into, count in zip(output_tensor_list, received, strict=True):
             write(into, receive[start : start + count])
@@ -425,12 +421,12 @@ def all_to_all_single(
         RuntimeError: the lengths do not add up to the first dimension, or differ from those of the receivers.
     """
     name = "all_to_all_single"
-    maybe_group = group_of(group)
+    found = group_of(group)
     tensor_of(name, "output", output)
     tensor_of(name, "input", input)
-    if maybe_group is None:
+    if found is None:
         return None
-    process_group = maybe_group
+    pg = found
     if input.dtype != output.dtype:
         raise RuntimeError(
             f"{name}: output and input must have one dtype, got {describe(output)} and {describe(input)}"
@@ -439,51 +435,48 @@ def all_to_all_single(
     def counts(argument: str, tensor: Tensor, sizes: Sequence[int] | None) -> list[int]:
         length = tensor.shape[0] if tensor.ndim else 0
         if not sizes:
-            if not tensor.ndim or length % process_group.size():
+            if not tensor.ndim or length % pg.size():
                 raise RuntimeError(
-                    f"{name}: the first dimension of {argument} must be divisible by {process_group.size()} ranks, "
+                    f"{name}: the first dimension of {argument} must be divisible by {pg.size()} ranks, "
                     f"got {describe(tensor)}; pass {argument}_split_sizes"
                 )
-            sizes = [length // process_group.size()] * process_group.size()
-        if len(sizes) != process_group.size() or sum(sizes) != length:
+            sizes = [length // pg.size()] * pg.size()
+        if len(sizes) != pg.size() or sum(sizes) != length:
             raise RuntimeError(
-                f"{name}: {argument}_split_sizes must be {process_group.size()} lengths that sum to {length}, "
-                f"got {list(sizes)}"
+                f"{name}: {argument}_split_sizes must be {pg.size()} lengths that sum to {length}, got {list(sizes)}"
             )
         return [n * (tensor.array.size // max(1, length)) for n in sizes]
 
     received, sent = counts("output", output, output_split_sizes), counts("input", input, input_split_sizes)
 
     def run_all_to_all_single() -> Tensor:
-        write(output, _exchange(process_group, name, flat(input.array), sent, received))
+        write(output, _exchange(pg, name, flat(input.array), sent, received))
         return output
 
     return communicator.run(run_all_to_all_single, async_op)
 
 
-def _exchange(process_group: ProcessGroup, name: str, send: Any, sent: list[int], received: list[int]) -> Any:
+def _exchange(pg: ProcessGroup, name: str, send: Any, sent: list[int], received: list[int]) -> Any:
     """Exchange parts with all ranks, after the sizes: a mismatch raises an error on all ranks before data is sent."""
-    host = process_group.transport(np.empty(0))
+    host = pg.transport(np.empty(0))
     mine, theirs = np.array(sent, np.int64), np.empty(len(sent), np.int64)
     ones = [1] * len(sent)
-    process_group.run(f"{name}({send.dtype})", lambda: host.all_to_all(mine, theirs, ones, ones))
-    wrong = [(rank, int(n), m) for rank, n, m in zip(process_group.ranks, theirs, received, strict=True) if n != m]
+    pg.run(f"{name}({send.dtype})", lambda: host.all_to_all(mine, theirs, ones, ones))
+    wrong = [(rank, int(n), m) for rank, n, m in zip(pg.ranks, theirs, received, strict=True) if n != m]
     receive = empty(send, sum(received))
     # All ranks agree on the outcome, so that no rank waits for one that raised an error.
     bad = np.array([bool(wrong)], np.uint8)
     any_bad = np.empty_like(bad)
-    process_group.run(f"{name}({send.dtype}), sizes", lambda: host.all_reduce(bad, any_bad, ReduceOp.MAX))
+    pg.run(f"{name}({send.dtype}), sizes", lambda: host.all_reduce(bad, any_bad, ReduceOp.MAX))
     if wrong:
         rank, n, m = wrong[0]
-        me = process_group.ranks[process_group.rank()]
+        me = pg.ranks[pg.rank()]
         raise RuntimeError(
             f"{name}: rank {rank} sends {n} elements to rank {me}, whose output expects {m}; make both sizes equal"
         )
     if any_bad[0]:
         raise RuntimeError(f"{name}: the sizes sent and expected by other ranks differ; see their errors")
-    run_collective(
-        process_group, f"{name}({send.dtype}), data", lambda c: c.all_to_all(send, receive, sent, received), send
-    )
+    run_collective(pg, f"{name}({send.dtype}), data", lambda c: c.all_to_all(send, receive, sent, received), send)
     return receive
 
 
@@ -494,11 +487,11 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
         group, async_op: see ``all_reduce``.
         device_ids: ignored; for compatibility.
     """
-    maybe_group = group_of(group)
-    if maybe_group is None:
+    found = group_of(group)
+    if found is None:
         return None
-    process_group = maybe_group
-    return communicator.run(lambda: process_group.run("barrier()", None), async_op)
+    pg = found
+    return communicator.run(lambda: pg.run("barrier()", None), async_op)
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
