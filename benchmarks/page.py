@@ -23,10 +23,9 @@ HEAD = """# Performance
 
 Written by `python -m benchmarks --json FILE --page docs/performance.md`; measured on {machine}.
 
-Each library runs each step in a process of its own, in alternation, with {threads} threads. A number is the time of a
-step divided by PyTorch eager's, the median of the quotients of all rounds, in each of which all libraries work for a
-moment: below 1, Retrograd is faster. JAX and torch.compile are given the whole step to compile, which takes them from
-seconds to minutes that are not counted here.
+Each library runs each step in its own process with {threads} threads; the libraries alternate in rounds. A number is
+the time of a step divided by PyTorch eager's, as the median of the ratios of all rounds: below 1, Retrograd is faster.
+JAX and torch.compile compile the whole step; the compilation takes seconds to minutes and is not included.
 """
 
 BY_HAND = "## Figures behind decisions"  # the heading of the section that is not generated
@@ -50,12 +49,12 @@ def written(record: dict[str, Any]) -> str:
         sections += ["## With one thread", _ratios(record["alone"], "seconds_median")]
     if parts:
         sections += ["## Parts of a program", _ratios(parts, "seconds_median")]
-    sections += ["## Peak of memory", "Resident memory of the whole process over PyTorch's.", _ratios(steps, "peak")]
+    sections += ["## Peak memory", "Resident memory of the process divided by PyTorch's.", _ratios(steps, "peak")]
     if record.get("neighbour"):
-        sections += ["## Beside a process that keeps a core busy", _beside(record["neighbour"])]
+        sections += ["## With a competing process on one core", _beside(record["neighbour"])]
     if record["setup"]:
         sections += ["## Before the first step", _setup(record["setup"])]
-    sections += ["## What each step is", _descriptions(steps | parts)]
+    sections += ["## Description of the steps", _descriptions(steps | parts)]
     return "\n\n".join(section.rstrip() for section in sections) + "\n"
 
 
@@ -118,7 +117,7 @@ def _spread(results: dict[str, Any]) -> str:
 def _beside(times: dict[str, list[float]]) -> str:
     names = NAMES | {"torch": "PyTorch"}
     return (
-        "How much longer a step of the small GPT takes: "
+        "Time of a step of the small GPT with the competing process: "
         + ", ".join(
             f"{names[library]} {beside / alone:.1f} times as long "
             f"({figure(1e3 * alone)} ms, then {figure(1e3 * beside)})"

@@ -114,7 +114,7 @@ NAMESPACES = {
 }
 
 # Titles of parts of the table that are not named after the namespace.
-NAMED = {"": "Operators of the package itself", "Tensor": "Methods of Tensor alone"}
+NAMED = {"": "Operators of the package", "Tensor": "Methods of Tensor only"}
 
 # Public names that are not operators.
 CLASSES = {"linalg": {"LinAlgError": "retrograd.core.errors"}}
