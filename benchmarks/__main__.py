@@ -1,17 +1,17 @@
-"""Retrograd beside PyTorch eager and others, on the same steps with the same numbers.
+"""Compare Retrograd with PyTorch eager and other libraries, on the same training steps with equal numbers.
 
     python -m benchmarks [--only mlp_small cnn ...] [--threads 2] [--rounds 15] [--seconds 0.2]
                          [--json FILE] [--plot FILE] [--page FILE]
 
-Every library runs each workload in a process of its own, all in alternation, so that whatever else the machine does
-meets them alike; they are compared round by round, and the quartiles say how far that can be trusted.
-``retrograd-numpy`` is Retrograd without Numba, ``retrograd-compiled`` with steps under ``compile``, ``torch-compiled``
-PyTorch under its own, with ``--torch-compile`` and a C++ compiler: it takes minutes. Libraries that are not installed
-are left out.
+Every library runs each workload in its own process. The libraries alternate, so that other load on the machine
+affects all of them, and are compared round by round; quartiles show the uncertainty. ``retrograd-numpy`` is Retrograd
+without compiled loops, ``retrograd-compiled`` runs steps under ``compile``, and ``torch-compiled`` (with
+``--torch-compile`` and a C++ compiler) under ``torch.compile``, which takes minutes. Libraries that are not installed
+are skipped.
 
-A run with ``--only`` adds to what the JSON file has, so it can be measured in pieces; ``setup`` is imports, sizes
-and first steps, ``alone`` the training steps with one thread, ``neighbour`` a step while another process keeps a core
-busy, and ``--only`` with nothing after it measures nothing. ``--page`` writes all that the JSON file has as
+A run with ``--only`` updates the results in the JSON file, so the measurement can be split. ``setup`` measures
+imports, sizes and first steps, ``alone`` the training steps with one thread, ``neighbour`` a step with a competing
+process on one core; ``--only`` without names measures nothing. ``--page`` writes all results in the JSON file to
 docs/performance.md.
 """
 
@@ -40,14 +40,14 @@ ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = (
     "retrograd", "retrograd-compiled", "retrograd-numpy", "torch", "torch-compiled", "jax", "autograd", "mygrad",
 )  # fmt: skip
-MEASURED = ("steps", "alone", "setup", "neighbour")  # of a record
+MEASURED = ("steps", "alone", "setup", "neighbour")  # sections of a record
 LIBRARIES_ALONE = ("retrograd", "retrograd-numpy", "torch")
-PAUSE = 0.25  # seconds until the threads of the one before have gone to sleep: OpenMP's wait awake for a fifth
+PAUSE = 0.25  # seconds until the previous worker's threads sleep: OpenMP's threads spin for 0.2 s
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 class Worker:
-    """A library on a workload, in its process."""
+    """A process that runs a library on a workload."""
 
     def __init__(self, library: str, workload: str, threads: int) -> None:
         environment = os.environ | {name: str(threads) for name in THREADS}
@@ -78,19 +78,19 @@ class Worker:
         return self.answer()
 
     def work(self, seconds: float) -> None:
-        """A round."""
+        """Run one round."""
         times = self.tell(seconds)
         self.times += times
         self.rounds.append(statistics.median(times))
 
     def stop(self) -> Any:
-        """The first and the last loss, and the peak of memory."""
+        """End the process; return the first and last loss, and the peak memory."""
         result = self.tell("end")
         self.process.wait()
         return result
 
     def end(self) -> dict[str, Any]:
-        """Those, and the times of steps."""
+        """Return the results of ``stop``, and the times of steps."""
         result = self.stop()
         quartiles = statistics.quantiles(self.times, n=4)
         times = {"median": quartiles[1], "lower": quartiles[0], "upper": quartiles[2], "first": self.first_step}
@@ -99,7 +99,7 @@ class Worker:
 
 
 def can(library: str, workload: str) -> bool:
-    """Whether the library is installed and has the workload."""
+    """Whether the library is installed and supports the workload."""
     name = library.partition("-")[0]
     if library == "torch-compiled" and workload not in STEPS:
         return False
@@ -109,15 +109,15 @@ def can(library: str, workload: str) -> bool:
 def measure(
     workload: str, threads: int, rounds: int, seconds: float, libraries: tuple[str, ...] = LIBRARIES
 ) -> dict[str, dict[str, Any]]:
-    """Libraries on one workload: their figures by name."""
+    """Measure libraries on one workload; return their results by name."""
     libraries = tuple(library for library in libraries if can(library, workload))
     for library in {"retrograd", "retrograd-compiled"}.intersection(libraries):
-        Worker(library, workload, threads).stop()  # a compiler at work is no part of a step's memory
+        Worker(library, workload, threads).stop()  # warm up, so that a compiler's memory does not count as a step's
     workers = {library: Worker(library, workload, threads) for library in libraries}
     for worker in workers.values():
         worker.tell(seconds / 2)
     for number in range(rounds):
-        for worker in list(workers.values())[:: -1 if number % 2 else 1]:  # neighbours in time change sides
+        for worker in list(workers.values())[:: -1 if number % 2 else 1]:  # alternate the order
             time.sleep(PAUSE)
             worker.work(seconds)
     results = {library: worker.end() for library, worker in workers.items()}
@@ -126,7 +126,7 @@ def measure(
 
 
 def compare_losses(workload: str, results: dict[str, dict[str, Any]]) -> None:
-    """Say where libraries did not compute the same."""
+    """Report libraries whose losses differ."""
     reference = results["retrograd"]["first"]
     for library, result in results.items():
         if abs(result["first"] - reference) > 1e-3 * max(1.0, abs(reference)):
@@ -134,7 +134,7 @@ def compare_losses(workload: str, results: dict[str, dict[str, Any]]) -> None:
 
 
 def table(all_results: dict[str, dict[str, dict[str, Any]]], figure: str) -> str:
-    """Ratios to PyTorch, a line per workload, and their geometric means over the training steps."""
+    """Return a table of ratios to PyTorch, one line per workload, and their geometric means over the training steps."""
     libraries = [library for library in LIBRARIES if library != "torch"]
     lines = [f"{'':12}" + "".join(f"{library:>17}" for library in libraries)]
     columns: dict[str, list[float]] = {library: [] for library in libraries}
@@ -155,7 +155,7 @@ def table(all_results: dict[str, dict[str, dict[str, Any]]], figure: str) -> str
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on and with."""
+    """Describe the hardware and software."""
     model = platform.processor()
     try:
         with open("/proc/cpuinfo") as info:
@@ -172,7 +172,7 @@ def machine() -> dict[str, Any]:
 
 
 def plot(all_results: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
-    """Times relative to PyTorch's, as bars."""
+    """Plot times relative to PyTorch's as bars."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -191,7 +191,6 @@ def plot(all_results: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
 
 
 def main() -> None:
-    """Measure, print, and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
     everything = [*STEPS, *PARTS, "alone", "setup", "neighbour"]
     parser.add_argument("--only", nargs="*", choices=everything, default=everything, metavar="WORKLOAD")
@@ -233,7 +232,7 @@ def main() -> None:
     if record["alone"]:
         print(f"\ntime of a step over PyTorch eager's, one thread\n{table(record['alone'], 'seconds_median')}")
     for library, (alone, beside) in record["neighbour"].items():
-        print(f"beside a neighbour on one core, {library}: {beside / alone:.1f} times as long")
+        print(f"with a competing process on one core, {library} takes {beside / alone:.1f} times as long")
     if record["setup"]:
         print("\n" + setup_costs.table(record["setup"]))
     if options.plot:
@@ -244,7 +243,7 @@ def main() -> None:
 
 
 def load(path: Path | None, threads: int) -> dict[str, Any]:
-    """What an earlier run has measured with as many threads, or nothing yet."""
+    """Load the results of an earlier run with the same number of threads, or an empty record."""
     if path is not None and path.exists():
         record: dict[str, Any] = json.loads(path.read_text())
         if record["threads"] == threads:
@@ -253,7 +252,7 @@ def load(path: Path | None, threads: int) -> dict[str, Any]:
 
 
 def keep(record: dict[str, Any], path: Path | None) -> None:
-    """Write the record, also in the middle of a run."""
+    """Write the record, also during a run."""
     if path is not None:
         path.write_text(json.dumps(record, indent=1) + "\n")
 

@@ -1,4 +1,4 @@
-"""A chain of many operators: time and memory of forward and backward, which must grow in proportion to its length.
+"""Time and memory of forward and backward for long chains of operators, which must be linear in the length.
 
 python benchmarks/chain.py [--lengths 25000 50000 100000]
 """

@@ -1,4 +1,4 @@
-"""The training steps in plain JAX, compiled as a whole: the same weights, data and arithmetic as ``workloads``."""
+"""The training steps in plain JAX, compiled as a whole, with the weights, data and arithmetic of ``workloads``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Update = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 
 def weights(*shapes: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
-    """What ``same_weights`` draws for parameters of these shapes."""
+    """Return the weights that ``same_weights`` draws for parameters of these shapes."""
     rng = np.random.default_rng(0)
     return [(rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32) for shape in shapes]
 
 
 def compiled(function: Callable[..., Any], state: Any) -> Step:
-    """Steps of a function of a state, to the loss and the next state."""
+    """Compile steps of a function that returns the loss and the next state."""
     run = jax.jit(function)
 
     def step() -> Any:
@@ -33,7 +33,7 @@ def compiled(function: Callable[..., Any], state: Any) -> Step:
 
 
 def trained(loss_of: Callable[..., Any], parameters: Any, update: Update, beside: Any = None) -> Step:
-    """Steps of training; ``loss_of(parameters, beside)`` gives the loss and what stands beside the parameters next."""
+    """Compile training steps; ``loss_of(parameters, beside)`` returns the loss and the next ``beside``."""
 
     def step(state: Any) -> Any:
         parameters, moments, beside = state
@@ -45,7 +45,7 @@ def trained(loss_of: Callable[..., Any], parameters: Any, update: Update, beside
 
 
 def rmsprop(lr: float, momentum: float) -> Update:
-    """RMSprop as PyTorch's."""
+    """PyTorch's RMSprop."""
 
     def update(parameters: Any, moments: Any, gradients: Any) -> Any:
         squares, speeds, count = moments
@@ -57,7 +57,7 @@ def rmsprop(lr: float, momentum: float) -> Update:
 
 
 def adam(lr: float, beta1: float = 0.9, beta2: float = 0.999, decay: float = 0.0, clip: float | None = None) -> Update:
-    """Adam and AdamW as PyTorch's, after clipping by the norm of all gradients."""
+    """PyTorch's Adam and AdamW, after clipping by the global norm."""
 
     def update(parameters: Any, moments: Any, gradients: Any) -> Any:
         means, squares, count = moments
@@ -78,7 +78,7 @@ def adam(lr: float, beta1: float = 0.9, beta2: float = 0.999, decay: float = 0.0
 
 
 def cross_entropy(logits: Any, y: Any) -> Any:
-    """The mean of minus the logarithms of the targets' probabilities."""
+    """The mean negative log-likelihood of the targets."""
     return -jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], 1).mean()
 
 
@@ -98,7 +98,7 @@ def mlp_large() -> Step:
 
 
 def layer_norm(x: Any, weight: Any) -> Any:
-    """Normalization over the last dimension, without a bias."""
+    """Normalization over the last dimension without a bias."""
     centered = x - x.mean(-1, keepdims=True)
     return centered / jnp.sqrt((centered**2).mean(-1, keepdims=True) + 1e-5) * weight
 
@@ -142,7 +142,7 @@ def gpt_middle() -> Step:
 
 
 def cnn() -> Step:
-    """CNN 1-32-64 with batch norm, whose running statistics stand beside the parameters."""
+    """CNN 1-32-64 with batch norm, whose running statistics are carried along with the parameters."""
     x, y = jnp.asarray(floats(1, 64, 1, 28, 28)), jnp.asarray(classes(2, 10, 64))
     first, second, head = weights((32, 1, 3, 3), (64, 32, 3, 3), (10, 64 * 49))
 
@@ -170,7 +170,7 @@ def cnn() -> Step:
 
 
 def lstm() -> Step:
-    """LSTM 128-256 over 64 steps, by ``scan``."""
+    """LSTM 128-256 over 64 steps, with ``scan``."""
     x, y = jnp.asarray(floats(1, 32, 64, 128)), jnp.asarray(classes(2, 65, 32 * 64))
     from_input, from_state, head = weights((1024, 128), (1024, 256), (65, 256))
     zeros = np.zeros(1024, np.float32)

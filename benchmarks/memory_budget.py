@@ -1,12 +1,12 @@
-"""Memory by choice: a training step under memory budgets, beside checkpoints placed by hand and PyTorch's.
+"""A training step under memory budgets, compared with hand-placed checkpoints and PyTorch.
 
     python -m benchmarks.memory_budget [--models transformer mlp] [--threads 2] [--rounds 1] [--steps 3] [--json FILE]
 
-The transformer has 8 blocks of 256 channels (8 texts of 128 characters); the MLP 64 layers of 256 (1,024 examples). By
-hand, every block is a checkpoint, and every 8 layers of the MLP. Each way runs in a process of its own, all in
-alternation. ``graph`` is what the budget counts: the memory that nodes of the graph hold. ``process`` is by how much
-the steps raised the resident memory of the process beyond what it was with model and kernels loaded; gradients and the
-optimizer's state are in it. ``time`` is the median of the steps, ``over plain`` that over the library's plain step.
+The transformer has 8 blocks of 256 channels (8 texts of 128 characters); the MLP 64 layers of 256 (1,024 examples).
+Checkpoints by hand wrap every block, or every 8 layers of the MLP. Each variant runs in its own process, alternating.
+``graph`` is what the budget limits: the memory referenced by nodes of the graph. ``process`` is the increase of the
+process's resident memory over that with model and kernels loaded; it includes gradients and the optimizer's state.
+``time`` is the median over the steps, ``over plain`` its ratio to the library's plain step.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def transformer(lib: Any, layers: int, run: Run) -> Step:
 
 
 def mlp(lib: Any, layers: int, run: Run) -> Step:
-    """Linear layers of width 256 with ReLU, in parts of 8."""
+    """Linear layers of width 256 with ReLU, in groups of 8."""
     nn = lib.nn
     parts = [
         nn.Sequential(*[each for _ in range(min(8, layers)) for each in (nn.Linear(256, 256), nn.ReLU())])
@@ -69,7 +69,7 @@ MODELS = {"transformer": transformer, "mlp": mlp}
 
 
 def give_back(lib: Any) -> None:
-    """Return freed memory to the system, and let the peak begin anew, where the system can."""
+    """Return freed memory to the system, and reset the peak, where supported."""
     gc.collect()
     if hasattr(lib, "empty_cache"):
         lib.empty_cache()
@@ -81,7 +81,7 @@ def give_back(lib: Any) -> None:
 
 
 def measure(library: str, model: str, way: str, steps: int) -> dict[str, Any]:
-    """The figures of one way: ``plain``, ``checkpoint``, or a budget in bytes."""
+    """Measure one variant: ``plain``, ``checkpoint``, or a budget in bytes."""
     lib = import_module(library)
     import_module(f"{library}.nn")
     import_module(f"{library}.optim")
@@ -94,7 +94,7 @@ def measure(library: str, model: str, way: str, steps: int) -> dict[str, Any]:
         def run(module: Any, x: Any) -> Any:
             return checkpoint(module, x, use_reentrant=False)
 
-    MODELS[model](lib, 1, call)()  # loads and compiles what the step needs
+    MODELS[model](lib, 1, call)()  # load and compile what the step needs
     step = MODELS[model](lib, LAYERS[model], run)
     give_back(lib)
     before = resident("VmRSS")
@@ -116,7 +116,7 @@ def measure(library: str, model: str, way: str, steps: int) -> dict[str, Any]:
 
 
 def child(library: str, model: str, way: str, threads: int, steps: int) -> dict[str, Any]:
-    """As ``measure``, in a process of its own."""
+    """Run ``measure`` in a new process."""
     environment = os.environ | {name: str(threads) for name in THREADS}
     command = [
         sys.executable,
@@ -134,7 +134,7 @@ def child(library: str, model: str, way: str, threads: int, steps: int) -> dict[
 
 
 def compare(model: str, threads: int, rounds: int, steps: int) -> dict[str, dict[str, Any]]:
-    """All ways, by name; the budgets are shares of what the graph holds without one."""
+    """Measure all variants, by name; the budgets are fractions of the graph's memory without a budget."""
     full = child("retrograd", model, str(10**15), threads, 1)["graph"]
     ways = {"retrograd": ("retrograd", "plain")}
     ways |= {f"budget {share:.0%}": ("retrograd", str(int(full * share))) for share in (1.0, *SHARES)}
@@ -157,7 +157,6 @@ def compare(model: str, threads: int, rounds: int, steps: int) -> dict[str, dict
 
 
 def table(found: dict[str, dict[str, Any]]) -> str:
-    """The figures, in Markdown."""
     lines = [
         "| way | graph, MB | process, MB | time, ms | over plain | calls made again |",
         "|---|---:|---:|---:|---:|---:|",
@@ -173,14 +172,11 @@ def table(found: dict[str, dict[str, Any]]) -> str:
             f"{result['seconds'] / plain:.2f} | {result.get('recomputations', '')} |"
         )
     losses = {result["loss"] for name, result in found.items() if "loss" in result and not name.startswith("torch")}
-    lines.append(
-        f"\nThe losses of Retrograd's ways are {'one number' if len(losses) == 1 else f'not alike: {losses}'}."
-    )
+    lines.append(f"\nThe losses of Retrograd's variants are {'equal' if len(losses) == 1 else f'different: {losses}'}.")
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.memory_budget", description=(__doc__ or "").splitlines()[0]
     )

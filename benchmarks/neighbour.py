@@ -1,8 +1,8 @@
-"""A training step while another process keeps one core busy, beside PyTorch's.
+"""Slowdown of a training step by a competing process on one core, compared with PyTorch's.
 
     python -m benchmarks.neighbour [--workload gpt_small] [--threads 2] [--seconds 4]
 
-Threads that wait in loops for each other collapse when one of them cannot run: the slow-down says by how much.
+Threads that spin on each other slow down severely when one of them is preempted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .workloads import STEPS
 
 @contextmanager
 def neighbour() -> Iterator[None]:
-    """A process that never waits."""
+    """Run a process that spins."""
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         yield
@@ -30,7 +30,7 @@ def neighbour() -> Iterator[None]:
 
 
 def slow_down(library: str, workload: str, threads: int, seconds: float) -> tuple[float, float]:
-    """The median times of a step alone, and beside the neighbour."""
+    """Return the median times of a step without and with the competing process."""
     worker = Worker(library, workload, threads)
     worker.tell(seconds / 4)
     alone = statistics.median(worker.tell(seconds))
@@ -42,20 +42,19 @@ def slow_down(library: str, workload: str, threads: int, seconds: float) -> tupl
 
 
 def slow_downs(workload: str, threads: int, seconds: float) -> dict[str, list[float]]:
-    """For each library that is installed the times of a step in seconds, alone and beside the neighbour."""
+    """Return, for each installed library, the times of a step in seconds without and with the competing process."""
     libraries = [library for library in ("retrograd", "retrograd-numpy", "torch") if can(library, workload)]
     return {library: list(slow_down(library, workload, threads, seconds)) for library in libraries}
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.neighbour")
     parser.add_argument("--workload", choices=list(STEPS), default="gpt_small")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4.0)
     options = parser.parse_args()
     for library, (alone, beside) in slow_downs(options.workload, options.threads, options.seconds).items():
-        figures = f"{1e3 * alone:.3g} ms alone, {1e3 * beside:.3g} ms beside: {beside / alone:.1f} times"
+        figures = f"{1e3 * alone:.3g} ms alone, {1e3 * beside:.3g} ms competing: {beside / alone:.1f} times"
         print(f"{library}: {figures}", flush=True)
 
 

@@ -1,9 +1,8 @@
-"""The time of single operators beside PyTorch eager, forward and backward, on small and on large tensors.
+"""The time of single operators compared with PyTorch eager, forward and backward, on small and large tensors.
 
-The programs are the same text for both libraries. Each library runs in a process of its own, with the same number of
-threads, and they take turns at every program; the ratios are of medians. With ``--small`` it is small tensors alone,
-with the calls of ``small_calls.py``, too. Tables begin with what is dearest beside PyTorch; progress goes to the
-terminal alone.
+Both libraries run the same program texts, each in its own process with the same number of threads, alternating at
+every program; ratios are of medians. ``--small`` measures only small tensors, and adds the calls of
+``small_calls.py``. Tables start with the highest ratio to PyTorch; progress goes only to the terminal.
 
     python -m benchmarks.operators [--small] [--only softmax 'conv*'] [--rounds 3] [--threads 2] [--dtype float64]
 """
@@ -33,8 +32,8 @@ IMAGE, IMAGES = {"x": (2, 4, 8, 8)}, {"x": (16, 32, 56, 56)}
 VOLUME, VOLUMES = {"x": (2, 4, 4, 4, 4)}, {"x": (4, 8, 16, 16, 16)}
 POINTS, MORE_POINTS = [{"g": f"torch.rand({n}, {size}, {size}, 2) * 2 - 1"} for n, size in ((2, 6), (16, 56))]
 
-# name: program, small shapes, large shapes. A tuple is the shape of normal numbers with a gradient, a list that of
-# integers below its last number, and a string makes a constant.
+# name: program, small shapes, large shapes. A tuple is the shape of normal numbers with a gradient, a list the shape
+# of integers followed by their exclusive bound, and a string an expression for a constant.
 PROGRAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "add": ("x + y", {"x": (8, 8), "y": (8, 8)}, {"x": (1024, 1024), "y": (1024, 1024)}),
     "add row": ("x + y", {"x": (8, 8), "y": (8,)}, {"x": (1024, 1024), "y": (1024,)}),
@@ -132,12 +131,12 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 
 
-LOOKS = 20  # at the clock in one measurement of small tensors, whatever a call takes
-SECONDS = {"small": 0.01, "large": 0.1}  # of one measurement: of a program, library and round, each way
+READINGS = 20  # readings of the clock per measurement of small tensors
+SECONDS = {"small": 0.01, "large": 0.1}  # per measurement of a program, library, round and direction
 
 
 def program(library: str, name: str, size: str, dtype: str) -> tuple[Callable[[], Any], Callable[[], None]]:
-    """The forward alone under recording, and forward with backward, of one program."""
+    """Return the forward with recording, and forward with backward, of one program."""
     text, *shapes = PROGRAMS[name] if name in PROGRAMS else SMALL_CALLS[name]
     rng = np.random.default_rng(0)
     if library == "torch":
@@ -170,11 +169,11 @@ def program(library: str, name: str, size: str, dtype: str) -> tuple[Callable[[]
 
 
 def median_time(function: Callable[[], Any], seconds: float) -> float:
-    """Of one call; the first one may compile, and the second says how many there are between two looks at the clock."""
+    """Return the median time of a call. The first call may compile; the second determines the calls per reading."""
     function()
     start = time.perf_counter()
     function()
-    calls = max(1, int(seconds / LOOKS / (time.perf_counter() - start)))
+    calls = max(1, int(seconds / READINGS / (time.perf_counter() - start)))
     times = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 3:
@@ -186,7 +185,7 @@ def median_time(function: Callable[[], Any], seconds: float) -> float:
 
 
 def work(library: str, dtype: str, seconds: float | None) -> None:
-    """Answer lines ``[program, size]`` with the times of the forward, and of forward and backward."""
+    """Print, for each line ``[program, size]``, the times of the forward, and of forward and backward."""
     known = cache(lambda name, size: program(library, name, size, dtype))
     for line in sys.stdin:
         name, size = json.loads(line)
@@ -195,7 +194,7 @@ def work(library: str, dtype: str, seconds: float | None) -> None:
 
 
 class Worker:
-    """A library in a process of its own."""
+    """A process that runs a library."""
 
     def __init__(self, library: str, options: argparse.Namespace) -> None:
         command = [sys.executable, __file__, "--worker", library, "--dtype", options.dtype]
@@ -208,17 +207,17 @@ class Worker:
         )
 
     def times(self, name: str, size: str) -> list[float]:
-        """Those of one program. Its errors stand on the standard error already."""
+        """Return the times of one program; its errors are already on standard error."""
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps([name, size]), file=self.process.stdin, flush=True)
         return json.loads(self.process.stdout.readline() or sys.exit(f"{name}, {size}: failed"))
 
 
-Row = tuple[str, list[float], list[float]]  # a program, and the times of both libraries, each way
+Row = tuple[str, list[float], list[float]]  # a program, and the times of both libraries for both directions
 
 
 def measured(names: list[str], size: str, workers: list[Worker], rounds: int) -> list[Row]:
-    """The programs' times, those dearest beside PyTorch first."""
+    """Measure programs; those with the highest ratio to PyTorch come first."""
     rows: list[Row] = []
     for number, name in enumerate(names, 1):
         if sys.stderr.isatty():
@@ -235,7 +234,7 @@ def measured(names: list[str], size: str, workers: list[Worker], rounds: int) ->
 
 
 def print_table(size: str, rows: list[Row]) -> None:
-    """The ratios, and the microseconds of both libraries."""
+    """Print the ratios, and the microseconds of both libraries."""
     print(f"{size:32} {'ratios':^13} {'us':^19} {'PyTorch, us':^19}")
     for name, mine, theirs in rows:
         ratios = " ".join(f"{a / b:6.2f}" for a, b in zip(mine, theirs))
@@ -252,7 +251,7 @@ def print_table(size: str, rows: list[Row]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", metavar="OPERATOR", help="names, or patterns like 'conv*'")
-    parser.add_argument("--small", action="store_true", help="small tensors alone, with more programs")
+    parser.add_argument("--small", action="store_true", help="only small tensors, with more programs")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, help="per program, library and round, each way")
     parser.add_argument("--threads", type=int, default=2)
@@ -265,9 +264,9 @@ def main() -> None:
     known = PROGRAMS | SMALL_CALLS if options.small else PROGRAMS
     names = [name for name in known if any(fnmatch(name, wanted) for wanted in options.only or ["*"])]
     if not names:
-        parser.error(f"no operator is named {' or '.join(options.only)}; there are {', '.join(known)}")
+        parser.error(f"--only must match one of {', '.join(known)}; got {', '.join(options.only)}")
     workers = [Worker(library, options) for library in ("retrograd", "torch")]
-    print(f"time of PyTorch eager's, {options.dtype}, {options.threads} threads: forward, forward and backward")
+    print(f"time relative to PyTorch eager, {options.dtype}, {options.threads} threads: forward, forward and backward")
     for size in ("small",) if options.small else ("small", "large"):
         print_table(size, measured(names, size, workers, options.rounds))
 

@@ -1,4 +1,4 @@
-"""The workloads that other libraries can do, in their own words, with the same numbers: JAX, HIPS autograd, MyGrad."""
+"""The workloads that JAX, HIPS autograd and MyGrad support, with the same numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .workloads import Step, classes, floats
 
 
 def mlp_weights() -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    """The weights of 784-128-10 as ``same_weights`` draws them, transposed; biases of zero."""
+    """Return the weights of 784-128-10 as ``same_weights`` draws them, transposed, with zero biases."""
     rng = np.random.default_rng(0)
     shapes = [(128, 784), (10, 128)]
     drawn = [(rng.standard_normal(shape) / np.sqrt(shape[1])).astype(np.float32) for shape in shapes]
@@ -34,7 +34,7 @@ def _jax_step(function: Callable[..., Any], arguments: Any) -> Step:
 
 
 def jax_mlp_small() -> Step:
-    """MLP 784-128-10, one compiled step."""
+    """MLP 784-128-10, as one compiled step."""
     import jax
     import jax.numpy as jnp
 

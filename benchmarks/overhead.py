@@ -1,8 +1,7 @@
-"""Cost per operator on tensors too small to hide it: forward and backward of a chain of matmul, mul, add, tanh
-on 8x8 float32.
+"""Overhead per operator: forward and backward of a chain of matmul, mul, add and tanh on 8x8 float32.
 
-Each library runs in a process of its own, in alternation, with two threads; the medians are compared. Libraries that
-are not installed are left out.
+Each library runs in its own process with two threads, alternating; medians are compared. Libraries that are not
+installed are skipped.
 
     python benchmarks/overhead.py [--rounds 7]
 """
@@ -20,7 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-REPEATS = 25  # of the four operators, so a chain of 100
+REPEATS = 25  # of four operators: a chain of 100
 LIBRARIES = ("retrograd", "torch", "autograd", "mygrad")
 
 
@@ -92,7 +91,7 @@ def mygrad_step() -> Callable[[], object]:
 
 
 def measure(library: str, seconds: float) -> float:
-    """Median seconds per operator, forward and backward together."""
+    """Return the median seconds per operator, forward and backward together."""
     step = globals()[f"{library}_step"]()
     for _ in range(5):
         step()
@@ -126,7 +125,7 @@ def main() -> None:
                 env=environment,
             )
             if run.returncode:
-                print(f"{library} left out: {run.stderr.strip().splitlines()[-1]}")
+                print(f"{library} skipped: {run.stderr.strip().splitlines()[-1]}")
                 libraries.remove(library)
             else:
                 measured[library].append(float(run.stdout))

@@ -1,4 +1,4 @@
-"""docs/performance.md, written from what the benchmarks measured."""
+"""Write docs/performance.md from the results of the benchmarks."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ HEAD = """# Performance
 
 Written by `python -m benchmarks --json FILE --page docs/performance.md`; measured on {machine}.
 
-Each library runs each step in a process of its own, in alternation, with {threads} threads. A number is the time of a
-step divided by PyTorch eager's, the median of the quotients of all rounds, in each of which all libraries work for a
-moment: below 1, Retrograd is faster. JAX and torch.compile are given the whole step to compile, which takes them from
-seconds to minutes that are not counted here.
+Each library runs each step in its own process with {threads} threads; the libraries alternate in rounds. A number is
+the time of a step divided by PyTorch eager's, as the median of the ratios of all rounds: below 1, Retrograd is faster.
+JAX and torch.compile compile the whole step; the compilation takes seconds to minutes and is not included.
 """
 
-BY_HAND = "## Figures behind decisions"  # the last section, which no run measures
+BY_HAND = "## Figures behind decisions"  # the heading of the section that is not generated
 
 
 def written(record: dict[str, Any]) -> str:
-    """The page in Markdown."""
+    """Return the page in Markdown."""
     steps, parts = [
         {name: record["steps"][name] for name in names if name in record["steps"]} for names in (STEPS, PARTS)
     ]
@@ -50,17 +49,17 @@ def written(record: dict[str, Any]) -> str:
         sections += ["## With one thread", _ratios(record["alone"], "seconds_median")]
     if parts:
         sections += ["## Parts of a program", _ratios(parts, "seconds_median")]
-    sections += ["## Peak of memory", "Resident memory of the whole process over PyTorch's.", _ratios(steps, "peak")]
+    sections += ["## Peak memory", "Resident memory of the process divided by PyTorch's.", _ratios(steps, "peak")]
     if record.get("neighbour"):
-        sections += ["## Beside a process that keeps a core busy", _beside(record["neighbour"])]
+        sections += ["## With a competing process on one core", _beside(record["neighbour"])]
     if record["setup"]:
         sections += ["## Before the first step", _setup(record["setup"])]
-    sections += ["## What each step is", _descriptions(steps | parts)]
+    sections += ["## Description of the steps", _descriptions(steps | parts)]
     return "\n\n".join(section.rstrip() for section in sections) + "\n"
 
 
 def by_hand(page: str) -> str:
-    """Return the part of an earlier page that is written by hand, to be put behind a new one."""
+    """Return the section of an existing page that is not generated."""
     _, heading, text = page.partition(f"\n{BY_HAND}\n")
     return heading + text
 
@@ -118,7 +117,7 @@ def _spread(results: dict[str, Any]) -> str:
 def _beside(times: dict[str, list[float]]) -> str:
     names = NAMES | {"torch": "PyTorch"}
     return (
-        "How much longer a step of the small GPT takes: "
+        "Time of a step of the small GPT with the competing process: "
         + ", ".join(
             f"{names[library]} {beside / alone:.1f} times as long "
             f"({figure(1e3 * alone)} ms, then {figure(1e3 * beside)})"

@@ -1,18 +1,18 @@
-"""What one library took over what another took."""
+"""Ratios of results between libraries."""
 
 from __future__ import annotations
 
 import statistics
 from typing import Any
 
-Results = dict[str, dict[str, Any]]  # figures by library
+Results = dict[str, dict[str, Any]]  # results by library
 
 
 def ratio(results: Results, library: str, figure: str, other: str = "torch") -> float | None:
-    """A library's figure divided by another's, by default PyTorch's.
+    """Return a library's result divided by another's, PyTorch's by default.
 
-    Of times it is the median of the quotients of all rounds: a machine may work faster in one minute than in the next,
-    but the two halves of a quotient were measured within seconds of each other.
+    For times it is the median of the ratios of all rounds: the speed of a machine varies between minutes, but both
+    times of a round are measured within seconds.
     """
     if library not in results or other not in results:
         return None

@@ -1,6 +1,6 @@
-"""The in-place programs of tests/core/tensor/test_mutation.py on PyTorch: which it refuses, and with what message.
+"""List the in-place programs of tests/core/tensor/test_mutation.py that PyTorch refuses, with its messages.
 
-Retrograd runs them all, and its gradients agree with central differences (the test). Needs PyTorch.
+Retrograd runs all of them, and the test compares the gradients with central differences. Needs PyTorch.
 
     python benchmarks/refused_by_pytorch.py
 """
@@ -20,7 +20,7 @@ X, Y = [0.7, -0.3, 1.2, 0.4], [1.1, 0.6, -0.8, 0.9]
 
 
 def outcome(source: str, name: str) -> str:
-    """What PyTorch makes of a program's own source: "runs", or the first line of its error."""
+    """Return "runs", or the first line of PyTorch's error, for a program's source."""
     names: dict[str, Any] = {"rg": torch}
     exec(textwrap.dedent(source.split("\n", 1)[1]), names)  # without the decorator
     x, y = (torch.tensor(values, dtype=torch.float64, requires_grad=True) for values in (X, Y))

@@ -1,7 +1,7 @@
-"""Time of a training epoch of MLP(2, [16, 16, 1]) on 100 two-moons points: retrograd.scalar, and the same model through
-scalar.compile, against micrograd.
+"""The time of a training epoch of MLP(2, [16, 16, 1]) on 100 two-moons points: ``retrograd.scalar``,
+``scalar.compile`` and micrograd.
 
-Each measurement is a process of its own, the two libraries take turns, and the medians are compared:
+Each measurement is a process of its own, the libraries alternate, and medians are compared:
 
     python benchmarks/scalar.py --rounds 5
 """
@@ -26,7 +26,7 @@ MODULES = {
 
 
 def two_moons(count: int, noise: float = 0.1) -> list[tuple[tuple[float, float], int]]:
-    """Points of two interleaved half circles with labels -1 and 1."""
+    """Return points of two interleaved half circles with labels -1 and 1."""
     points = []
     for i in range(count):
         angle, label = math.pi * random.random(), 1 if i % 2 else -1
@@ -38,10 +38,10 @@ def two_moons(count: int, noise: float = 0.1) -> list[tuple[tuple[float, float],
 
 
 def seconds_per_epoch(library: str, epochs: int) -> tuple[float, float]:
-    """Median time of forward, backward and update over all points, and the last loss; one program for both."""
+    """Return the median time of forward, backward and update over all points, and the last loss."""
     engine, networks = map(importlib.import_module, MODULES[library])
     random.seed(1337)
-    options = {} if library == "micrograd" else {"activation": "relu"}  # the only one of micrograd
+    options = {} if library == "micrograd" else {"activation": "relu"}  # micrograd supports no other
     points, model = two_moons(100), networks.MLP(2, [16, 16, 1], **options)
     if library == "compiled":
         return compiled_epochs(engine, points, model, epochs)
@@ -60,7 +60,7 @@ def seconds_per_epoch(library: str, epochs: int) -> tuple[float, float]:
 
 
 def compiled_epochs(engine: Any, points: Any, model: Any, epochs: int) -> tuple[float, float]:
-    """The same epoch with the model recorded once and evaluated for all points together."""
+    """Measure the same epoch with the model recorded once and evaluated for all points together."""
     import numpy as np
 
     xs, ys = np.array([x for x, _ in points]).T
@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="processes per library")
     parser.add_argument("--epochs", type=int, default=5, help="timed epochs per process")
-    parser.add_argument("--library", choices=MODULES, help="measure this one here, in this process")
+    parser.add_argument("--library", choices=MODULES, help="measure only this library, in this process")
     options = parser.parse_args(arguments)
     if options.library:
         print(*seconds_per_epoch(options.library, options.epochs))
@@ -97,8 +97,8 @@ def main(arguments: list[str] | None = None) -> None:
             times[library].append(seconds)
             print(f"{library:10} {1000 * seconds:8.1f} ms per epoch, loss {loss:.12f}", flush=True)
     medians = {library: statistics.median(values) for library, values in times.items()}
-    print(f"retrograd / micrograd: {medians['retrograd'] / medians['micrograd']:.3f} (wanted: at most 0.5)")
-    print(f"micrograd / compiled: {medians['micrograd'] / medians['compiled']:.0f} (wanted: at least 50)")
+    print(f"retrograd / micrograd: {medians['retrograd'] / medians['micrograd']:.3f} (target: at most 0.5)")
+    print(f"micrograd / compiled: {medians['micrograd'] / medians['compiled']:.0f} (target: at least 50)")
 
 
 if __name__ == "__main__":

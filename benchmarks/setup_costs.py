@@ -1,4 +1,4 @@
-"""What a library costs before its first step: import time, size on disk, and the first step of a transformer."""
+"""Costs before the first step: import time, size on disk, and the first step of a transformer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEEDS = {
 
 
 def import_times(rounds: int = 15) -> dict[str, float]:
-    """Seconds that importing takes beyond ``import numpy``: fresh processes, alternating, medians."""
+    """Return the seconds that an import takes beyond ``import numpy``: medians of alternating fresh processes."""
     modules = [name for name in ("retrograd", "torch", "jax", "autograd", "mygrad") if find_spec(name)]
     times: dict[str, list[float]] = {module: [] for module in modules}
     for _ in range(rounds):
@@ -37,7 +37,7 @@ def import_times(rounds: int = 15) -> dict[str, float]:
 
 
 def installed_bytes(package: str) -> int:
-    """The files of an installed package; of an editable one, its folder."""
+    """Return the size of an installed package's files; of an editable package, its folder's."""
     if package == "retrograd":
         files = [path for path in (ROOT / "src" / "retrograd").rglob("*") if path.suffix != ".pyc"]
         return sum(path.stat().st_size for path in files if path.is_file())
@@ -46,7 +46,7 @@ def installed_bytes(package: str) -> int:
 
 
 def install_sizes() -> dict[str, float]:
-    """Bytes on disk of each library with what it cannot do without."""
+    """Return the bytes on disk of each library with its required dependencies."""
     sizes = {}
     for name, packages in NEEDS.items():
         try:
@@ -57,9 +57,9 @@ def install_sizes() -> dict[str, float]:
 
 
 def first_steps(rounds: int = 5) -> dict[str, float]:
-    """Seconds from the imported library to the end of a transformer's first step, with no compiled kernel and with all.
+    """Return the seconds from the import to the end of a transformer's first step, with and without a kernel cache.
 
-    The latter is the median of some processes.
+    The time with a cache is the median of several processes.
     """
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"RETROGRAD_CACHE": folder}
@@ -75,7 +75,7 @@ def first_steps(rounds: int = 5) -> dict[str, float]:
 
 
 def measure() -> dict[str, dict[str, float]]:
-    """All of it, and an epoch of the scalar engine. Before, sources become bytecode, as they do where one installs."""
+    """Measure all costs, and an epoch of the scalar engine, after compiling bytecode as an installation does."""
     compileall.compile_dir(ROOT / "src", quiet=1)
     costs = {"import": import_times(), "bytes": install_sizes(), "first transformer step": first_steps()}
     libraries = [library for library in scalar.MODULES if library != "micrograd" or find_spec("micrograd")]
@@ -84,7 +84,7 @@ def measure() -> dict[str, dict[str, float]]:
 
 
 def figure(value: float) -> str:
-    """Three digits, and no power of ten where whole numbers have more.
+    """Format a number with three digits, but without an exponent.
 
     >>> figure(0.62449), figure(83.04), figure(2064.2)
     ('0.624', '83', '2064')
@@ -93,7 +93,6 @@ def figure(value: float) -> str:
 
 
 def table(costs: dict[str, dict[str, float]]) -> str:
-    """The figures in words."""
     lines = []
     for name, values in costs.items():
         unit, scale = ("MB", 1e-6) if name == "bytes" else ("ms", 1e3)

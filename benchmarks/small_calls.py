@@ -1,5 +1,6 @@
-"""Calls on small tensors, whose time is that of everything but the arithmetic: nn.functional as a whole, and what
-programs call most beside it. ``operators.py`` measures them.
+"""Calls on small tensors, which measure overhead: all of nn.functional, and other frequent calls.
+
+``operators.py`` measures them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ MEDIUM = {"x": (32, 64)}
 SIGNAL, IMAGE, VOLUME = {"x": (2, 4, 16)}, {"x": (2, 4, 8, 8)}, {"x": (2, 4, 4, 4, 4)}
 INDEX = {"x": (8, 8), "t": [8, 8, 8]}
 
-# name: program and its shapes: a tuple is that of normal numbers with a gradient, a list that of integers below its
-# last number, and a string makes a constant.
+# name: program and shapes. A tuple is the shape of normal numbers with a gradient, a list the shape of integers
+# followed by their exclusive bound, and a string an expression for a constant.
 SMALL_CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     # activations
     "celu": ("F.celu(x)", ROWS),
@@ -212,7 +213,7 @@ SMALL_CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "cdist": ("torch.cdist(x, y)", PAIR),
     "nan_to_num": ("x.nan_to_num()", ROWS),
     "clamp below": ("x.clamp(min=0.1)", ROWS),
-    # in place, on a tensor of their own
+    # in place, on a separate tensor
     "add_": ("(x + 1.0).add_(y)", PAIR),
     "mul_": ("(x + 1.0).mul_(y)", PAIR),
     "relu_": ("(x + 1.0).relu_()", ROWS),

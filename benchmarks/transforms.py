@@ -1,9 +1,9 @@
-"""Transforms beside torch.func and JAX: per-example gradients, a Hessian, Hessian-vector products, a Jacobian.
+"""Compare transforms with torch.func and JAX: per-example gradients, Hessian, Hessian-vector products, Jacobian.
 
-Each library runs in a process of its own, in alternation, with two threads; the medians are compared. Libraries that
-are not installed are left out. JAX runs as its users have it, each function compiled as a whole (``jax``), and call by
-call, as the others do (``jax-eager``). Products with the Hessian are each library's own: ``hvp`` here, the gradient of
-``<gradient, v>`` with torch.func, forward over reverse with JAX.
+Each library runs in its own process with two threads, alternating; medians are compared. Libraries that are not
+installed are skipped. JAX runs each function compiled as a whole (``jax``), and eagerly (``jax-eager``).
+Hessian-vector products use each library's own method: ``hvp`` here, the gradient of ``<gradient, v>`` with
+torch.func, forward over reverse with JAX.
 
     python benchmarks/transforms.py [--rounds 7] [--libraries retrograd torch] [--only MLP Hessian]
 """
@@ -37,11 +37,11 @@ def labels(seed: int, count: int, *shape: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).integers(0, count, shape)
 
 
-# Retrograd and PyTorch, in the same words
+# Retrograd and PyTorch, with the same code
 
 
 def module_steps(library: str) -> dict[str, Step]:
-    """The workloads of a library with torch's names."""
+    """Return the workloads of a library with torch's names."""
     if library == "torch":
         import torch as lib
 
@@ -183,7 +183,7 @@ def jax_steps(compile: bool = True) -> dict[str, Step]:
         return loss(forward(jnp.tanh, unravel(flat), inputs), targets)
 
     def layer_loss(state: Any) -> Any:
-        """That of an encoder layer of 128 channels and 4 heads with its norms behind, as PyTorch's."""
+        """The loss of a post-norm encoder layer of 128 channels and 4 heads, as PyTorch's."""
 
         def normalized(x: Any, w: Any, b: Any) -> Any:
             return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * w + b
@@ -231,7 +231,7 @@ STEPS = {
 
 
 def measure(library: str, seconds: float, only: list[str]) -> dict[str, float]:
-    """Median seconds of each workload whose name has one of the words, of all without any."""
+    """Return the median seconds of the workloads whose name contains one of the words, or of all without words."""
     found = {}
     for name, step in STEPS[library]().items():
         if only and not any(word in name for word in only):
@@ -252,7 +252,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0, help="per workload, library and round")
     parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=LIBRARIES)
-    parser.add_argument("--only", nargs="+", default=[], help="workloads, by words of their names")
+    parser.add_argument("--only", nargs="+", default=[], help="select workloads by words of their names")
     parser.add_argument("--worker", choices=LIBRARIES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -271,7 +271,7 @@ def main() -> None:
                 env=environment,
             )
             if run.returncode:
-                print(f"{library} left out: {run.stderr.strip().splitlines()[-1]}")
+                print(f"{library} skipped: {run.stderr.strip().splitlines()[-1]}")
                 libraries.remove(library)
                 continue
             for name, value in json.loads(run.stdout).items():

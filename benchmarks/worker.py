@@ -1,7 +1,7 @@
-"""One library on one workload, in a process of its own: makes steps when told to, by lines on its standard input.
+"""Run one library on one workload in its own process, controlled by lines on standard input.
 
-``SECONDS`` makes steps for so long and answers with their times, in a JSON list; ``end`` answers with the first loss,
-the last one, and the peak of resident memory, as a whole and beyond what the import of the library took.
+``SECONDS`` runs steps for that time and prints their times as a JSON list; ``end`` prints the first loss, the last
+loss, and the peak resident memory, in total and beyond that of importing the library.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .workloads import PARTS, STEPS
 
 
 def resident(field: str) -> int:
-    """Bytes of resident memory, now (``VmRSS``) or at most (``VmHWM``); 0 where the system does not say."""
+    """Return the bytes of resident memory, now (``VmRSS``) or at most (``VmHWM``); 0 if the system reports none."""
     try:
         with open("/proc/self/status") as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field))
@@ -27,7 +27,7 @@ def resident(field: str) -> int:
 
 
 def load(library: str, workload: str) -> int:
-    """Import what a program begins with; the resident memory afterwards."""
+    """Import a library and return the resident memory afterwards."""
     import_module(library)
     if (library, workload) not in OTHERS:
         import_module(f"{library}.nn")
@@ -36,7 +36,7 @@ def load(library: str, workload: str) -> int:
 
 
 def make(library: str, workload: str) -> Any:
-    """The step, with as many threads as ``OMP_NUM_THREADS`` says."""
+    """Return the step, with the number of threads in ``OMP_NUM_THREADS``."""
     if (library, workload) in OTHERS:
         return OTHERS[library, workload]()
     lib = import_module(library)
@@ -47,12 +47,11 @@ def make(library: str, workload: str) -> Any:
 
 
 def number(loss: Any) -> float:
-    """The loss as a number, whichever library computed it."""
+    """Return the loss of any library as a number."""
     return float(loss.detach() if hasattr(loss, "detach") else loss)
 
 
 def main() -> None:
-    """Read commands until ``end``."""
     library, workload = sys.argv[1:]
     imported = load(library, workload)
     start = time.perf_counter()

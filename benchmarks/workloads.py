@@ -1,7 +1,7 @@
-"""Training steps, each written once in words that Retrograd and PyTorch share.
+"""Training steps, written once for Retrograd and PyTorch.
 
-A workload takes the library (``retrograd`` or ``torch``) and gives a function that makes one step and returns its loss.
-Weights and data come from seeded NumPy generators, so that both libraries compute the same numbers.
+A workload takes the library (``retrograd`` or ``torch``) and returns a function that runs one step and returns its
+loss. Weights and data come from seeded NumPy generators, so both libraries compute with equal numbers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ def floats(seed: int, *shape: int) -> np.ndarray[Any, Any]:
 
 
 def classes(seed: int, count: int, *shape: int) -> np.ndarray[Any, Any]:
-    """Integers below ``count``."""
     return np.random.default_rng(seed).integers(count, size=shape)
 
 
 def same_weights(lib: Any, model: Any) -> Any:
-    """The model with weights of scale ``1 / sqrt(fan-in)`` that do not depend on the library, and biases of zero."""
+    """Set the weights to scale ``1 / sqrt(fan-in)``, independently of the library, and the biases to zero."""
     rng = np.random.default_rng(0)
     with lib.no_grad():
         for name, parameter in model.named_parameters():
@@ -39,7 +38,7 @@ def same_weights(lib: Any, model: Any) -> Any:
 
 
 def classifier(lib: Any, model: Any, optimizer: Any, x: Any, y: Any, clip: float | None = None) -> Step:
-    """A step of training with cross entropy."""
+    """Return a training step with cross entropy."""
     F = lib.nn.functional
 
     def step() -> Any:
@@ -73,7 +72,6 @@ def mlp_large(lib: Any) -> Step:
 
 
 def call(module: Any, x: Any) -> Any:
-    """``module(x)``."""
     return module(x)
 
 
@@ -87,7 +85,7 @@ def gpt(
     vocabulary: int = 65,
     run: Callable[[Any, Any], Any] = call,
 ) -> Step:
-    """A decoder-only transformer with AdamW and clipping, whose blocks are called by ``run``."""
+    """A decoder-only transformer with AdamW and clipping, whose blocks ``run`` calls."""
     nn, F = lib.nn, lib.nn.functional
 
     class Block(nn.Module):  # type: ignore[misc, name-defined]
@@ -185,7 +183,7 @@ def chain(lib: Any) -> Step:
     x, w, s, b = [lib.from_numpy(floats(seed, 8, 8) / 3).requires_grad_() for seed in range(1, 5)]
 
     def step() -> Any:
-        x.grad = w.grad = s.grad = b.grad = None  # of the step before: what nobody could see need not be computed
+        x.grad = w.grad = s.grad = b.grad = None  # drop the previous step's gradients
         y = x
         for _ in range(25):
             y = lib.tanh((y @ w) * s + b)
@@ -197,7 +195,7 @@ def chain(lib: Any) -> Step:
 
 
 def optimizer(lib: Any) -> Step:
-    """AdamW alone, over the parameters of the middle GPT (10.8 million numbers in 50 Tensors)."""
+    """Only AdamW, over the parameters of the middle GPT (10.8 million numbers in 50 Tensors)."""
     shapes = [(1152, 384), (384, 384), (1536, 384), (384, 1536)] * 6 + [(384,)] * 13 + [(65, 384)] * 2
     parameters = [lib.nn.Parameter(lib.from_numpy(floats(index, *shape))) for index, shape in enumerate(shapes)]
     for index, parameter in enumerate(parameters):

@@ -1,7 +1,7 @@
-"""Write what follows from the operator table: public names, type stubs of Tensor's methods, and the table in docs.
+"""Generate the public names, the type stubs and the operator table in docs from the table of operators.
 
 python tools/generate.py           write the files
-python tools/generate.py --check   fail if one of them is not what would be written
+python tools/generate.py --check   fail if a file would change
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNITS = GENERATED / "units.py"
 
 
 def operator_modules() -> str:
-    """The modules of operators, for which a walk through the folders at every import would cost a tenth of it."""
+    """List the operator modules, because searching the folders would take a tenth of the import time."""
     files = sorted((PACKAGE / "ops").rglob("*.py"))
     modules = [".".join(file.relative_to(PACKAGE).with_suffix("").parts) for file in files if file.stem != "__init__"]
     listed = "".join(f'    "{module}",\n' for module in modules)
@@ -80,7 +80,7 @@ STANDARD = {
     "EllipsisType": "types",
 }
 
-# Names that torch.nn.functional has beside torch's own.
+# Names that torch.nn.functional has in addition to torch's.
 FUNCTIONAL_TOO = (
     "batch_norm",
     "bilinear",
@@ -121,7 +121,7 @@ FUNCTIONAL_TOO = (
 )
 
 
-# The modules of public names, and what namespace of the operator table each holds.
+# The modules of public names, with their namespaces in the operator table.
 NAMESPACES = {
     "toplevel": "",
     "functional": "nn.functional",
@@ -131,10 +131,10 @@ NAMESPACES = {
     "windows": "signal.windows",
 }
 
-# How the parts of the table are headed, where not by the namespace.
-NAMED = {"": "Operators of the package itself", "Tensor": "Methods of Tensor alone"}
+# Titles of parts of the table that are not named after the namespace.
+NAMED = {"": "Operators of the package", "Tensor": "Methods of Tensor only"}
 
-# Public names that are no operators.
+# Public names that are not operators.
 CLASSES = {"linalg": {"LinAlgError": "retrograd.core.errors"}}
 
 
@@ -167,18 +167,18 @@ def namespace_module(namespace: str) -> str:
     return head + "\n".join(imports) + f"\n\n__all__ = [\n{listed}]\n"
 
 
-# The rooms that enter methods on Tensor from outside its class.
+# The packages that add methods to Tensor from outside its class.
 ENTERING = ("retrograd.ops.", "retrograd.core.graph.backward", "retrograd.core.graph.hooks")
 
 
 class Stubs:
-    """Signatures of what the operators enter on Tensor, and the imports they need."""
+    """Signatures of the methods that operators add to Tensor, and the imports that they need."""
 
     def __init__(self) -> None:
         self.imports: set[tuple[str, str]] = {("retrograd.core.tensor.tensor", "Tensor")}
 
     def annotation(self, annotation: Any, function: Callable[..., Any]) -> str:
-        """The annotation as the stub has it; ``Any`` where there is none."""
+        """Return the annotation for the stub; ``Any`` if there is none."""
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
         if annotation is inspect.Parameter.empty:
             text = "Any"
@@ -189,9 +189,9 @@ class Stubs:
         return ast.unparse(tree)
 
     def named(self, name: str, function: Callable[..., Any]) -> str:
-        """A name in an annotation of the function, imported."""
+        """Return a name in an annotation of the function, after importing it."""
         if hasattr(builtins, name):
-            return f"builtins.{name}"  # some methods of Tensor have the names of builtin types
+            return f"builtins.{name}"  # some methods of Tensor shadow builtin types
         if name == "np":
             self.imports.add(("", "import numpy as np"))
         elif name in STANDARD:
@@ -200,21 +200,20 @@ class Stubs:
             value = function.__globals__[name]
             if inspect.isclass(value) and value.__name__ == name:
                 home = value.__module__
-            else:  # an alias does not say where it stands
+            else:  # an alias does not know its module
                 shared = [module.__name__ for module in (types, dtypes) if vars(module).get(name) is value]
                 home = shared[0] if shared else function.__module__
             self.imports.add((home, name))
         return name
 
     def method(self, name: str, function: Callable[..., Any]) -> list[str]:
-        """The lines of a method: its signature, or its overloads."""
         return self.forms(name, function, "    ", ["self"])
 
     def forms(self, name: str, function: Callable[..., Any], indent: str = "", own: Sequence[str] = ()) -> list[str]:
-        """The lines of a function, or of a method, whose first parameter is ``own``."""
+        """Return the lines of a function, or of a method whose first parameter is ``own``."""
         inplace = bool(own) and name.endswith("_") and not name.endswith("__")
         if inplace and {"args", "kwargs"} <= inspect.signature(function).parameters.keys():
-            function = getattr(Tensor, name[:-1])  # to which the in-place form hands them
+            function = getattr(Tensor, name[:-1])  # to which the in-place form forwards its arguments
         forms = []
         for overloaded in get_overloads(inspect.unwrap(function)) or [function]:
             signature = inspect.signature(overloaded)
@@ -243,8 +242,9 @@ class Stubs:
     def with_other_names(
         parameters: list[inspect.Parameter], other_names: dict[str, str]
     ) -> list[list[inspect.Parameter]]:
-        """The parameters of a form for each way to give them: where one must be given, either by its own or by its
-        other name (``dim`` or ``axis``), is the choice between two forms.
+        """Return the parameters of each overload.
+
+        A required parameter with an alternative name (``dim`` or ``axis``) needs two overloads.
         """
         own = {parameter.name: parameter for parameter in parameters}
         others = [(other, own[name]) for other, name in other_names.items() if name in own]
@@ -262,7 +262,7 @@ class Stubs:
         return forms
 
     def parameters(self, parameters: list[inspect.Parameter], function: Callable[..., Any]) -> list[str]:
-        """The parameters as the stub has them, with the star before the first that is given by name only."""
+        """Return the parameters for the stub, with the star before the first keyword-only one."""
         texts = []
         star = False
         for parameter in parameters:
@@ -281,7 +281,7 @@ class Stubs:
         return repr(value) if plain else "..."
 
     def property(self, name: str, get: Callable[..., Any], set: Callable[..., Any] | None) -> list[str]:
-        """The lines of a property."""
+        """Return the lines of a property."""
         result = self.annotation(inspect.signature(get).return_annotation, get)
         lines = ["    @property", f"    def {name}(self) -> {result}: ..."]
         if set is not None:
@@ -291,7 +291,6 @@ class Stubs:
         return lines
 
     def text(self) -> str:
-        """The stub file."""
         lines = []
         for name, value in sorted(vars(Tensor).items()):
             function: Any = value.fget if isinstance(value, property) else value
@@ -307,7 +306,6 @@ class Stubs:
         return head + self.imported() + "\n\nclass TensorMethods:\n" + "\n".join(lines) + "\n"
 
     def imported(self) -> str:
-        """The imports of what the signatures name."""
         plain = sorted(text for module, text in self.imports if not module)
         imports = sorted(f"from {module} import {name} as {name}" for module, name in self.imports if module)
         return "\n".join(["import builtins", *plain, *imports])
@@ -331,21 +329,21 @@ def derivative_order(entry: Operator, orders: dict[str, int]) -> str:
 
 
 def section(docstring: str, title: str) -> str:
-    """The paragraph of a docstring that begins with the title, on one line."""
+    """Return the paragraph of a docstring that starts with the title, on one line."""
     found = re.search(rf"^{title}: (.+?)(?:\n\n|\n[A-Z]\w+:|\Z)", docstring, re.MULTILINE | re.DOTALL)
     return " ".join(found[1].split()) if found else ""
 
 
 HEAD = """# Operators
 
-All {} operators, as `tools/generate.py` finds them. Every one runs on NumPy and CuPy.
+The {} operators, generated by `tools/generate.py`. All run on NumPy and CuPy.
 
-* *Derivative*: the gradient of each input, with `g` the cotangent, and what is chosen at kinks.
-* *Order*: how many times it can be differentiated, as the tests exercise it (2: twice and, by the same rules, further).
-* *Kernels*: the compiled loops that compute it, or its derivative, for large arrays in main memory if Numba is there:
-  their names in `kernels/loops/elements/basic_loops.py`, or a module of `kernels/`. Elsewhere NumPy's
-  functions compute the same; its ufuncs are shared by all threads, whatever the operator.
-* *Also*: whether it is a method of Tensors, too, and whether there is a form in place, with a trailing underscore."""
+* *Derivative*: the gradient with respect to each input, with `g` the cotangent, and the choice at kinks.
+* *Order*: how many times it can be differentiated, as the tests verify (2: twice and, by the same rules, further).
+* *Kernels*: the compiled loops of the operator or its derivative for large arrays in main memory: their names in
+  `kernels/loops/elements/basic_loops.py`, or a module of `kernels/`. Other arrays use NumPy's functions; its ufuncs
+  run on all threads for every operator.
+* *Also*: whether a method of Tensor exists, and whether an in-place form with a trailing underscore exists."""
 
 
 def operator_table() -> str:
@@ -386,7 +384,7 @@ def files() -> dict[Path, str]:
         GENERATED / "operators.py": operator_modules(),
         GENERATED / "tensor_methods.pyi": Stubs().text(),
         ROOT / "docs" / "operators.md": operator_table(),
-        UNITS: units.text(UNITS.read_text()),  # last: from its large arrays on, loops are taken that were not before
+        UNITS: units.text(UNITS.read_text()),  # last: its large arrays activate the compiled loops
     }
 
 
@@ -394,11 +392,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    assert str(retrograd.__file__).startswith(str(PACKAGE)), f"this is not the checkout's package: {retrograd.__file__}"
+    assert str(retrograd.__file__).startswith(str(PACKAGE)), (
+        f"retrograd must be imported from this checkout, got {retrograd.__file__}"
+    )
     stale = {path: text for path, text in files().items() if not path.exists() or path.read_text() != text}
     if options.check:
         for path in stale:
-            print(f"{path.relative_to(ROOT)} is not what the operator table says: run python tools/generate.py")
+            print(f"{path.relative_to(ROOT)} is out of date; run python tools/generate.py")
         return 1 if stale else 0
     for path, text in stale.items():
         path.parent.mkdir(parents=True, exist_ok=True)

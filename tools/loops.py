@@ -1,7 +1,7 @@
-"""Which compiled loops stand behind an operator, found out by watching it.
+"""Find the compiled loops of each operator by tracing its calls.
 
-The example calls of an operator, and the walks back through them, run all functions of ops/ that compute for it. What
-these name of kernels/ is what they hand arrays to when the arrays are large enough.
+Running an operator's example and its backward pass calls all functions of ops/ that compute it. The names of kernels/
+in these functions are the loops that large arrays use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPS = str(Path(ops.__file__).parent)
 
 
 def loops() -> dict[str, set[str]]:
-    """For each operator the loops of basic_loops.py, and the modules of kernels/, that compute for it."""
+    """Return, for each operator, the loops of basic_loops.py and the modules of kernels/ that compute it."""
     found: dict[str, set[str]] = {}
     for case in all_cases():
         with watched(found.setdefault(case.name, set())), np.errstate(all="ignore"), rg.enable_grad():
@@ -33,17 +33,18 @@ def loops() -> dict[str, set[str]]:
                 inputs = program.inputs()
                 outputs = differentiable_outputs(list(tensors_of(program(*inputs))))
                 for output in outputs if inputs else ():
-                    ones = rg.from_numpy(np.ones(output.shape, output.dtype))  # by no operator, which would be watched
+                    # from_numpy is not an operator, so it is not traced
+                    ones = rg.from_numpy(np.ones(output.shape, output.dtype))
                     rg.autograd.grad(output, inputs, grad_outputs=ones, allow_unused=True, retain_graph=True)
     return found
 
 
 @contextmanager
 def watched(found: set[str]) -> Iterator[None]:
-    """Note what of kernels/ is called from outside of it, and what the functions of ops/ that are called name."""
+    """Record which functions of kernels/ are called from outside, and which names of kernels/ the callers contain."""
     seen: set[CodeType] = set()
 
-    def look(frame: FrameType, event: str, argument: object) -> None:
+    def trace_call(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
         if event != "call":
             return
@@ -54,7 +55,7 @@ def watched(found: set[str]) -> Iterator[None]:
             found.update(named(code, frame.f_globals))
 
     before = sys.getprofile()
-    sys.setprofile(look)
+    sys.setprofile(trace_call)
     try:
         yield
     finally:
@@ -62,21 +63,21 @@ def watched(found: set[str]) -> Iterator[None]:
 
 
 def loop_of(frame: FrameType) -> Iterator[str]:
-    """The loop for which a function that was made in kernels/ stands."""
+    """Yield the loop that a closure of kernels/ launches."""
     code, known = frame.f_code, frame.f_locals
-    if "shared" in known and hasattr(known["shared"], "loop"):  # of ``mapped``
+    if "shared" in known and hasattr(known["shared"], "loop"):  # a closure of ``mapped``
         yield known["shared"].loop
-    elif code.co_name == "run" and "name" in known:  # of ``by_rows``
+    elif code.co_name == "run" and "name" in known:  # a closure of ``by_rows``
         yield known["name"]
 
 
 def named(code: CodeType, names: dict[str, object]) -> Iterator[str]:
-    """The loops, and modules of kernels/, that a function names."""
+    """Yield the loops and modules of kernels/ that a function names."""
     for value in map(names.get, code.co_names):
         if isinstance(value, FunctionType) and hasattr(value, "loop"):
             yield value.loop
         elif isinstance(value, FunctionType | ModuleType):
             home = value.__module__ if isinstance(value, FunctionType) else value.__name__
             room, _, module = home.rpartition(".")
-            if room.startswith(kernels.__name__) and module != "result_arrays":  # where all of them put what they give
+            if room.startswith(kernels.__name__) and module != "result_arrays":  # allocates results for all modules
                 yield module

@@ -19,7 +19,7 @@ def constraints() -> list[str]:
     return sorted({requirement.replace(">=", "==") for requirement in bounded})
 
 
-# What the lowest versions need of packages that are theirs: matplotlib 3.9 calls what pyparsing 3.3 deprecates.
+# Constraints that the lowest versions lack: matplotlib 3.9 calls functions that pyparsing 3.3 deprecates.
 THEIRS = ["pyparsing<3.3"]
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Which loops follow each other: those of an operator, of its derivative, and of what comes after it in training.
+"""Group loops that are used one after the other: those of an operator, its derivative, and the next training step.
 
-Small programs are run with loops that note how they are called, and compute nothing.
+Small programs run with loops that record how they are called, and compute nothing.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import retrograd as rg
 from retrograd import kernels, nn, optim
 from retrograd.nn import functional as F
 
-EVERYWHERE = "loops.matrices", "tiles", "runtime"  # the folders of loops that say nothing of what follows
+EVERYWHERE = "loops.matrices", "tiles", "runtime"  # folders of loops that belong to no group
 Loop = tuple[str, str, str]  # the module, the name, the kinds of the arguments
 
 
 def text(before: str) -> str:
-    """The file of units; what it was before where there are no loops here."""
+    """Return the file of units; unchanged if there are no loops."""
     if kernels.compiled() is None:
         return before
     units: dict[tuple[Loop, ...], None] = {}
@@ -35,7 +35,7 @@ def text(before: str) -> str:
 
 
 def loops_of(program: Callable[[], object]) -> tuple[Loop, ...]:
-    """The loops that a program calls, each at its first call."""
+    """Return the loops that a program calls, each at its first call."""
     from retrograd.kernels.build import compiled_loops
     from retrograd.kernels.runtime import threads
 
@@ -54,7 +54,7 @@ def loops_of(program: Callable[[], object]) -> tuple[Loop, ...]:
 
 
 def programs() -> Iterator[Callable[[], object]]:
-    """Operators and steps of training, on arrays for which loops are taken."""
+    """Yield operators and training steps, on arrays large enough for loops."""
     x, rows, planes = leaf(256, 256), leaf(16, 16, 128), leaf(8, 16, 32, 32)
     q, k, v = [leaf(4, 4, 64, 32) for _ in range(3)]
     places, classes = rg.arange(512) % 256, rg.arange(256)
@@ -95,5 +95,5 @@ def programs() -> Iterator[Callable[[], object]]:
 
 
 def leaf(*shape: int) -> Any:
-    """Random numbers that require grad."""
+    """Return random numbers that require grad."""
     return rg.from_numpy(np.random.default_rng(0).standard_normal(shape, np.float32)).requires_grad_()

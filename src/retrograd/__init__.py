@@ -1,4 +1,4 @@
-"""Retrograd: automatic differentiation and neural networks over NumPy and CuPy, with the gradients in plain sight."""
+"""Retrograd: automatic differentiation and neural networks over NumPy and CuPy."""
 
 from . import _command  # noqa: F401  isort: skip  before all other imports, during which Ctrl-C may come
 
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# PyTorch's other names of the dtypes; `bool`, which would hide the builtin in this module, is given by __getattr__.
+# PyTorch's other names of the dtypes. __getattr__ returns `bool`, which would hide the builtin in this module.
 half, float, double, short, int, long, cfloat, cdouble = (
     float16, float32, float64, int16, int32, int64, complex64, complex128,
 )  # fmt: skip
@@ -95,7 +95,7 @@ _LAZY = (
 )  # fmt: skip
 
 
-if not TYPE_CHECKING:  # checkers know the names above, and that there is no other
+if not TYPE_CHECKING:  # type checkers know the names above, and that there are no others
 
     def __getattr__(name: str) -> _Any:
         if name in _LAZY:

@@ -1,4 +1,4 @@
-"""`python -m retrograd` is the command `retrograd`."""
+"""Run the command `retrograd` with `python -m retrograd`."""
 
 from retrograd.cli import main
 

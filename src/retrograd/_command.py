@@ -1,24 +1,24 @@
-"""Ctrl-C while the command `retrograd` is still importing ends it quietly, with exit code 130.
+"""Exit with code 130 and no traceback on Ctrl-C while the command `retrograd` is still importing.
 
-The package imports this module before any other. In a process that is not the command it does nothing; `cli.main` gives
-Ctrl-C its usual meaning back.
+The package imports this module first. In other processes it does nothing; `cli.main` restores the usual handling of
+Ctrl-C.
 """
 
-# `signal` itself begins with imports of 20 milliseconds.
+# `signal` itself starts with imports that take 20 milliseconds.
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
 
 
 def quit_at_once(number: int, frame: object) -> None:
-    """The handler: nothing has been begun that would have to be ended."""
+    """Handle the signal by exiting at once, because there is nothing to clean up."""
     os._exit(130)
 
 
 def is_command() -> bool:
-    """Whether this process is `retrograd ...` or `python -m retrograd ...`, from its arguments."""
+    """Whether this process is `retrograd ...` or `python -m retrograd ...`, according to its arguments."""
     program = os.path.basename(getattr(sys, "argv", [""])[0])
-    if program == "-m":  # what it is called until the module's place is known
+    if program == "-m":  # its value until the module's path is known
         return sys.orig_argv[sys.orig_argv.index("-m") + 1 :][:1] == ["retrograd"]
     return program in ("retrograd", "retrograd.exe")
 

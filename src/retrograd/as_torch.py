@@ -1,4 +1,4 @@
-"""``python -m retrograd.as_torch script.py [args]`` is ``retrograd run script.py [args]``."""
+"""Run `retrograd run script.py [args]` with ``python -m retrograd.as_torch script.py [args]``."""
 
 from retrograd.compat.as_torch import main
 

@@ -1,8 +1,8 @@
-"""Files that are replaced whole: a reader, or a crash at any moment, meets the old content or the new, never a part.
+"""Replace files atomically: after a crash, and for concurrent readers, a file has its old content or its new content.
 
-The new content is written to a temporary file beside the old, put on the disk, and renamed over it. A writer holds a
-lock on its temporary file, which ends with the process, however that ends. So the next writer can tell what a dead one
-left behind, which it removes, from what a living one is still writing.
+The new content is written to a temporary file in the same folder, synchronized to the disk, and renamed. The writer
+locks the temporary file; the lock ends with the process. The next writer removes temporary files that are not
+locked, because their writers have died.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if sys.platform != "win32":
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A stream for the new content of ``path``, which is there when the block ends, and never when it raises.
+    """Yield a stream for the new content of ``path``, which replaces the old content only if the block succeeds.
 
-    Symbolic links are followed. A file that is replaced keeps its mode and, where the system permits, its owner; a new
-    one gets its mode from the umask.
+    Symbolic links are followed. A replaced file keeps its mode and, if the system permits, its owner; a new file gets
+    its mode from the umask.
 
     Args:
-        path: a regular file, or where one is to be.
+        path: a regular file, or a path that does not exist.
 
     Raises:
         OSError: the file cannot be written, is read-only, or is a folder, a device or a pipe; the error names ``path``.
@@ -55,13 +55,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 yield stream
                 stream.flush()
                 if replaced is not None and os.name == "posix":
-                    with suppress(OSError):  # only the superuser may give files away
+                    with suppress(OSError):  # only the superuser may change the owner
                         os.fchown(stream.fileno(), replaced.st_uid, replaced.st_gid)
                     os.fchmod(stream.fileno(), stat.S_IMODE(replaced.st_mode))
                 os.fsync(stream.fileno())
-                if os.name == "posix":  # under the lock
+                if os.name == "posix":  # while the lock is held
                     os.replace(temporary, target)
-            if os.name != "posix":  # Windows renames no open file
+            if os.name != "posix":  # Windows cannot rename an open file
                 os.replace(temporary, target)
         except BaseException:
             with suppress(OSError):
@@ -73,10 +73,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """The file, opened for reading.
+    """Open a regular file for reading.
 
     Raises:
-        OSError: there is none, it may not be read, or it is a folder, a device or a pipe, which might never end.
+        OSError: the file does not exist or is not readable; or it is a folder, a device or a pipe, which may not end.
     """
     if _status(path) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
@@ -84,7 +84,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def write_whole(stream: IO[bytes], content: bytes | memoryview) -> None:
-    """Write all bytes, also to a stream without a buffer, whose ``write`` may take a part of them."""
+    """Write all bytes, also to an unbuffered stream, whose ``write`` may be partial."""
     while len(content) > 0:
         written = stream.write(content)
         if not isinstance(written, int) or written >= len(content):
@@ -93,7 +93,7 @@ def write_whole(stream: IO[bytes], content: bytes | memoryview) -> None:
 
 
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
-    """The status of a regular file; None where there is nothing, OSError where there is something else."""
+    """Return the status of a regular file, or None if nothing exists; raise OSError for anything else."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
 
 
 def _label(target: Path) -> str:
-    """The target's name, as it stands in the names of its temporary files: shortened where those would be too long."""
+    """Return the target's name for its temporary files, truncated if the names would be too long."""
     return target.name if len(os.fsencode(target.name)) <= 200 else sha256(os.fsencode(target.name)).hexdigest()
 
 
@@ -115,9 +115,9 @@ def _create_locked(temporary: Path, mode: int) -> BinaryIO:
         stream = open(temporary, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115, closed by the caller
         try:
             if sys.platform != "win32":
-                with suppress(OSError):  # where a file system has no locks, leftovers are not removed
+                with suppress(OSError):  # without locks on the file system, leftovers are not removed
                     fcntl.flock(stream, fcntl.LOCK_EX)
-            if temporary.exists():  # else another writer took it for a leftover, before it was locked
+            if temporary.exists():  # else another writer removed it before it was locked
                 return stream
         except BaseException:
             stream.close()
@@ -126,7 +126,7 @@ def _create_locked(temporary: Path, mode: int) -> BinaryIO:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove the temporary files of writers that died; what cannot be removed is no reason not to write."""
+    """Remove the temporary files of dead writers, as far as possible."""
     name = re.compile(rf"\.{re.escape(_label(target))}\.\d+-[0-9a-f]{{16}}\.tmp")
     with suppress(OSError), os.scandir(target.parent) as entries:
         for leftover in [entry.path for entry in entries if name.fullmatch(entry.name)]:
@@ -135,9 +135,9 @@ def _remove_leftovers(target: Path) -> None:
 
 
 def _remove_unlocked(path: str) -> None:
-    """Remove a temporary file; OSError where its writer lives."""
+    """Remove a temporary file, or raise OSError if its writer is alive."""
     if sys.platform == "win32":
-        os.unlink(path)  # refused while it is open
+        os.unlink(path)  # Windows refuses while the file is open
         return
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -148,17 +148,17 @@ def _remove_unlocked(path: str) -> None:
 
 
 def _synchronize_folder(folder: Path) -> None:
-    """Wait until the folder's list of names is on the disk, where the system can tell."""
+    """Wait until the folder's directory entries are on the disk, if the system supports that."""
     if os.name != "posix":
         return
     try:
         descriptor = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # a folder that may be written but not listed
+    except PermissionError:  # the folder is writable but not readable
         return
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that synchronize no folders
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # the file system does not synchronize folders
             raise
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Quasirandom points: Sobol sequences, which fill a unit cube more evenly than random numbers do."""
+"""Quasirandom points: Sobol sequences, which cover a unit cube more evenly than random points."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BITS = 30
 
 @cache
 def _table() -> tuple[Any, Any]:
-    """The primitive polynomials, each as the bits of an integer, and the first direction numbers of every dimension."""
+    """Return the primitive polynomials, as bits of integers, and the first direction numbers of every dimension."""
     try:
         with (files("scipy.stats") / "_sobol_direction_numbers.npz").open("rb") as file:
             stored = np.load(file)
@@ -30,7 +30,7 @@ def _table() -> tuple[Any, Any]:
 
 
 def _direction_numbers(dimension: int) -> Any:
-    """Per dimension ``BITS`` numbers of as many bits, by which points differ in the order of the Gray code."""
+    """Return ``BITS`` direction numbers per dimension; consecutive points in Gray code order differ by one of them."""
     polynomials, first = (part[:dimension] for part in _table())
     numbers = np.ones((dimension, BITS), np.int64)
     degrees = np.array([int(polynomial).bit_length() - 1 for polynomial in polynomials])
@@ -50,19 +50,19 @@ def _direction_numbers(dimension: int) -> Any:
 
 
 class SobolEngine:
-    """Draws the points of a Sobol sequence in the unit cube, with PyTorch's numbers where it is not scrambled.
+    """Draw points of a Sobol sequence in the unit cube; without scrambling the points equal PyTorch's.
 
     Args:
         dimension: the number of coordinates, up to 21201.
-        scramble: shift the points at random, and mix their digits: the sequence stays as even.
-        seed: of the random numbers that scramble; None takes the default generator's.
+        scramble: shift the points and permute their digits at random; this preserves the evenness.
+        seed: of the scrambling; None uses the default generator.
 
     Attributes:
-        num_generated: how many points were drawn or skipped.
+        num_generated: the number of points drawn or skipped.
 
     Raises:
-        ValueError: the dimension is out of range.
-        ImportError: SciPy, which has the direction numbers, is not installed.
+        ValueError: ``dimension`` is out of range.
+        ImportError: SciPy, which supplies the direction numbers, is not installed.
 
     Source: Joe and Kuo, Constructing Sobol sequences with better two-dimensional projections, 2008; Owen, Scrambling
     Sobol and Niederreiter-Xing points, 1998.
@@ -92,21 +92,21 @@ class SobolEngine:
         self.num_generated = 0
 
     def _mix(self) -> None:
-        """Mix the digits of the direction numbers by random lower triangular matrices, and draw the shift."""
+        """Multiply the digits of the direction numbers by random lower triangular matrices, and draw the shift."""
         generator = None if self.seed is None else Generator().manual_seed(self.seed)
         places = np.arange(BITS, dtype=np.int64)
         shift = randint(0, 2, (self.dimension, BITS), generator=generator, device="cpu")
         matrices = randint(0, 2, (self.dimension, BITS, BITS), generator=generator, device="cpu")
         lower = np.tril(matrices.array, -1) + np.eye(BITS, dtype=np.int64)
-        digits = self._numbers[:, None, :] >> places[::-1, None] & 1  # the first is the highest
+        digits = self._numbers[:, None, :] >> places[::-1, None] & 1  # most significant digit first
         mixed = lower @ digits & 1
         self._numbers = (mixed << places[::-1, None]).sum(1)
         self._shift = (shift.array << places).sum(1)
 
     def _following(self, count: int) -> Any:
-        """The next points as integers, one by row."""
+        """Return the next points as integers, one per row."""
         indices = np.arange(self.num_generated, self.num_generated + count, dtype=np.int64)
-        # Each point but the first differs from the one before by the number at the lowest zero bit of its place.
+        # Consecutive points differ by the direction number at the lowest zero bit of the previous point's index.
         before = indices[indices > 0] - 1
         lowest = np.log2((before + 1 & ~before).astype(np.float64)).astype(np.int64)
         steps = self._numbers[:, lowest].T
@@ -116,12 +116,12 @@ class SobolEngine:
         return points
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
-        """The next ``n`` points, ``(n, dimension)``.
+        """Return the next ``n`` points as ``(n, dimension)``.
 
         Args:
-            n: how many.
-            out: takes the result.
-            dtype: of the result, by default the default dtype.
+            n: the number of points.
+            out: receives the result.
+            dtype: of the result; the default dtype if None.
         """
         points = self._following(n)
         if n:
@@ -135,10 +135,10 @@ class SobolEngine:
         return out
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
-        """The next ``2**m`` points, which keep the sequence balanced.
+        """Return the next ``2**m`` points, which preserve the balance of the sequence.
 
         Raises:
-            ValueError: the points drawn so far and these are not a power of 2.
+            ValueError: the total number of points would not be a power of 2.
         """
         count = 2**m
         total = self.num_generated + count
@@ -151,7 +151,7 @@ class SobolEngine:
         return self.draw(count, out, dtype)
 
     def reset(self) -> SobolEngine:
-        """Begin again with the first point."""
+        """Restart with the first point."""
         self._point = self._shift
         self.num_generated = 0
         return self
@@ -159,7 +159,7 @@ class SobolEngine:
     def fast_forward(self, n: int) -> SobolEngine:
         """Skip ``n`` points."""
         place = self.num_generated + n
-        if place:  # the Gray code of the last point's index has the digits of what differs from the first
+        if place:  # the Gray code of the last index selects the direction numbers to combine
             code = place - 1 ^ (place - 1) >> 1
             digits = [bit for bit in range(BITS) if code >> bit & 1]
             self._point = self._shift ^ np.bitwise_xor.reduce(self._numbers[:, digits], axis=1)

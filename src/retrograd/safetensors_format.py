@@ -1,4 +1,4 @@
-"""The safetensors library between bytes and arrays, with this package's errors.
+"""Read and write safetensors bytes as arrays, with this package's errors.
 
 Source: https://github.com/huggingface/safetensors#format
 """
@@ -18,23 +18,23 @@ from .files import open_regular
 
 Arrays = dict[str, np.ndarray]
 
-# By the format's names: BOOL, and a letter for the kind with the number of bits, as in F32.
+# Dtypes by the format's names: BOOL, or a letter for the kind and the number of bits, as in F32.
 _DTYPES = {"BOOL": np.dtype("?")} | {
     f"{code[0].upper()}{8 * int(code[1])}": np.dtype(f"<{code}")
     for code in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "c8")
 }
-_LONGEST_HEADER = 100_000_000  # that the library accepts
+_LONGEST_HEADER = 100_000_000  # limit of the library
 
 
 class CorruptFileError(RuntimeError, UnpicklingError):
-    """A file that is not loaded: truncated, damaged, of no known kind, or one that names what ``load`` does not make.
+    """A file cannot be loaded: it is truncated, damaged or of unknown type, or names objects that ``load`` refuses.
 
-    It is an ``UnpicklingError``, too, which PyTorch raises for the last of these.
+    The base class ``UnpicklingError`` is the error that PyTorch raises in the last case.
     """
 
 
 def require_library() -> Any:
-    """The library; ImportError, which names the extra, where it is not installed."""
+    """Return the library, or raise an ImportError that names the extra."""
     try:
         import safetensors.numpy
     except ImportError:
@@ -43,7 +43,7 @@ def require_library() -> Any:
 
 
 def holds(dtype: np.dtype) -> bool:
-    """Whether the format has the dtype, in either byte order.
+    """Whether the format supports the dtype, in either byte order.
 
     >>> holds(np.dtype(">f4")), holds(np.dtype("complex128"))
     (True, False)
@@ -52,12 +52,12 @@ def holds(dtype: np.dtype) -> bool:
 
 
 def serialize(arrays: Arrays, metadata: dict[str, str]) -> bytes:
-    """The content of a file of contiguous arrays, of dtypes that the format ``holds``.
+    """Return the content of a file of contiguous arrays, whose dtypes the format ``holds``.
 
     Raises:
         ImportError: the library is not installed.
-        MemoryError: the copies that it takes do not fit in memory.
-        ValueError: the names and the metadata are longer than readers accept.
+        MemoryError: the necessary copies do not fit in memory.
+        ValueError: names and metadata exceed the limit of the format's header.
     """
     library = require_library()
     size = sum(array.nbytes for array in arrays.values()) + sum(map(len, metadata.values()))
@@ -67,17 +67,20 @@ def serialize(arrays: Arrays, metadata: dict[str, str]) -> bytes:
     except MemoryError:
         raise MemoryError(f"save: not enough memory for copies of {size:,} bytes") from None
     except library.SafetensorError as error:
-        raise ValueError(f"save: too many names, numbers and texts ({error}); make Tensors of long lists") from None
+        raise ValueError(
+            f"save: the names, numbers and strings are too long ({error}); convert long lists to Tensors"
+        ) from None
 
 
 def read(path: Any) -> tuple[Arrays, dict[str, str]]:
-    """The arrays by name, little-endian and in memory of their own, and the metadata. bfloat16 becomes float32
-    where ml_dtypes is not installed.
+    """Return the arrays by name, little-endian and in memory of their own, and the metadata.
+
+    Without ml_dtypes, bfloat16 becomes float32.
 
     Raises:
-        CorruptFileError: the file is truncated or damaged, or no safetensors file.
+        CorruptFileError: the file is truncated or damaged, or not a safetensors file.
         ImportError: the library is not installed.
-        MemoryError: the file does not fit in memory; the message says how large it is.
+        MemoryError: the file does not fit in memory; the message has the file's size.
         OSError: the file cannot be read.
     """
     library = require_library()
@@ -88,7 +91,7 @@ def read(path: Any) -> tuple[Arrays, dict[str, str]]:
             data = file.read()
             _reserve(len(data))
             arrays = {name: _array(name, view) for name, view in library.deserialize(data)}
-            # Read once more: the library tells no metadata here, and takes the last of two arrays of one name.
+            # Parse the header again: the library does not return the metadata, and ignores duplicate names.
             header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
             return arrays, header.get("__metadata__") or {}
         except MemoryError:
@@ -101,7 +104,7 @@ def read(path: Any) -> tuple[Arrays, dict[str, str]]:
 
 
 def _one_file(stream: Any) -> bytes:
-    """The bytes of the file that begins at the stream's present position; another one may follow."""
+    """Return the bytes of the file at the stream's current position; another file may follow."""
     begin = stream.tell()
     end = stream.seek(0, os.SEEK_END)
     stream.seek(begin)
@@ -112,19 +115,19 @@ def _one_file(stream: Any) -> bytes:
             ends = [entry["data_offsets"][1] for name, entry in entries.items() if name != "__metadata__"]
             size += max(ends, default=0)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            size = end  # the library says what is wrong with it
+            size = end  # the library reports the error
     stream.seek(begin)
     data: bytes = stream.read(8 + size if isinstance(size, int) and 0 <= size < end - begin else -1)
     return data
 
 
 def parse_json(text: str | bytes) -> Any:
-    """A JSON value; ValueError where a key comes twice in one object, since programs differ in which one they take."""
+    """Parse a JSON value; ValueError for duplicate keys, because programs differ in which one they use."""
     return json.loads(text, object_pairs_hook=_without_duplicates)
 
 
 def _reserve(size: int) -> None:
-    """Raise MemoryError where the library would find no room for its copies, and end the process."""
+    """Raise MemoryError if the library's copies would not fit in memory, where it would abort the process."""
     np.empty(size, np.uint8)
 
 
@@ -134,22 +137,22 @@ def _array(name: str, view: dict[str, Any]) -> np.ndarray:
         kind = bfloat16_or_none()
         return widened(np.ndarray(shape, "<u2", data)) if kind is None else np.ndarray(shape, kind, data)
     if dtype not in _DTYPES:
-        raise ValueError(f"{name:.80} has the dtype {dtype}, which NumPy does not have")
+        raise ValueError(f"{name:.80} has dtype {dtype}, which NumPy does not support")
     array = np.ndarray(shape, _DTYPES[dtype], data)
     if dtype == "BOOL" and array.size and array.view(np.uint8).max() > 1:
-        raise ValueError(f"{name:.80} has truth values that are neither 0 nor 1")
+        raise ValueError(f"{name:.80} has booleans other than 0 and 1")
     return array
 
 
 def _diagnosis(data: bytes, error: Exception) -> str:
     if data.startswith((b"PK\3\4", b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5")):
-        return "a pickle (torch.save), which can run any program when it is read; use safetensors.torch.save_file"
-    # The error may quote the file, with line breaks and whatever a terminal obeys.
-    return f"truncated or damaged, or no safetensors file ({str(error)!r:.200})"
+        return "a pickle (torch.save), which can run any code when loaded; convert it with safetensors.torch.save_file"
+    # The error may quote the file, including line breaks and terminal control characters.
+    return f"truncated or damaged, or not a safetensors file ({str(error)!r:.200})"
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
-        raise ValueError("a name comes twice")
+        raise ValueError("a name is repeated")
     return values

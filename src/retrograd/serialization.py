@@ -1,6 +1,6 @@
-"""Tensors in files: safetensors, which PyTorch programs read and write, and which runs no code when it is read.
+"""Save and load Tensors as safetensors files, which PyTorch programs read and write; loading them runs no code.
 
-What is not a Tensor (numbers, texts, the nesting itself) is kept as JSON in the file's metadata, with a checksum.
+Other values (numbers, strings, the nesting) are stored as JSON in the file's metadata, with a checksum.
 """
 
 from __future__ import annotations
@@ -30,51 +30,51 @@ from .packing import tied, unpack
 from .safetensors_format import Arrays
 from .safetensors_format import CorruptFileError as CorruptFileError
 
-_STRUCTURE = "retrograd"  # the metadata's entry that tells how the Tensors nest
+_STRUCTURE = "retrograd"  # metadata key of the nesting of the Tensors
 _CHECKSUM = "retrograd.crc32"
-_OBJECTS = b"retrograd objects\n"  # the beginning of whole objects in files of earlier versions
+_OBJECTS = b"retrograd objects\n"  # prefix of pickled objects in files of earlier versions
 _TORCH_SUFFIXES = (".pt", ".pth", ".bin")
 
-# Whether ``save`` writes PyTorch's archives wherever the name does not say safetensors, and takes whole modules and
-# other objects, as PyTorch's does: under ``retrograd run``.
+# Under ``retrograd run``, ``save`` follows torch.save: it writes PyTorch's archives unless the name ends in
+# safetensors, and accepts whole modules and other objects.
 saves_objects = False
 
 
 def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = None, **options: Any) -> None:
-    """Write a state dict to a file, which replaces an older one at once, when it is whole.
+    """Save a state dict to a file, which is replaced atomically.
 
-    A name that ends in ``.pt``, ``.pth`` or ``.bin`` gets PyTorch's own zip archive, which ``torch.load`` reads with
-    ``weights_only=True``. Any other name gets a safetensors file. Under ``retrograd run``, where ``torch.save`` is this
-    function, every name but ``.safetensors`` and every stream gets PyTorch's archive. There whole modules and other
-    objects may be saved, too: ``load`` makes this package's modules by default, and other classes with
-    ``weights_only=False`` or after ``add_safe_globals``. PyTorch does not load this package's modules.
+    A name that ends in ``.pt``, ``.pth`` or ``.bin`` selects PyTorch's zip archive, which ``torch.load`` reads with
+    ``weights_only=True``. Any other name selects a safetensors file. Under ``retrograd run``, where ``torch.save`` is
+    this function, every name but ``.safetensors`` and every stream selects PyTorch's archive, and whole modules and
+    other objects may be saved: ``load`` accepts this package's modules by default, and other classes with
+    ``weights_only=False`` or after ``add_safe_globals``. PyTorch cannot load this package's modules.
 
-    Tensors that share memory share it when they are loaded. Archives keep what PyTorch's keep: views, strides, memory
-    seen as two dtypes, Parameters, ``requires_grad``, and all of the memory that a view is a part of; a Tensor with
-    negative strides becomes contiguous. In safetensors files each Tensor has its own copy of the numbers, for all
-    readers. ``load`` ties a Tensor again to a contiguous one of its dtype that was saved with it and that contains it;
-    the format keeps no other overlaps, no classes and no ``requires_grad``.
+    Tensors that share memory share it again when loaded. Archives preserve what PyTorch's preserve: views, strides,
+    memory viewed as two dtypes, Parameters, ``requires_grad``, and the whole memory that a view belongs to; a Tensor
+    with negative strides becomes contiguous. In safetensors files each Tensor has its own copy of its elements.
+    ``load`` restores a Tensor as a view if a contiguous Tensor of its dtype, saved with it, contains it; the format
+    preserves no other overlaps, no classes and no ``requires_grad``.
 
-    A flat dictionary of Tensors gives a safetensors file that ``safetensors.torch.load_file`` reads as it is; in a
-    nested one the Tensors have dotted names there. A symbolic link is followed; an older file's mode is kept.
+    ``safetensors.torch.load_file`` reads the safetensors file of a flat dictionary of Tensors unchanged; from nested
+    containers it returns dotted names. Symbolic links are followed; the mode of a replaced file is preserved.
 
     Args:
-        obj: any nesting of dicts, lists and tuples of Tensors, arrays, numbers, texts and None; in archives also sets,
-            bytes, dtypes, devices and sizes. (PyTorch loads NumPy's arrays with ``weights_only=False`` alone.)
-        f: the file, or a stream open for binary writing. Several files may be written to one stream.
-        pickle_module, pickle_protocol: taken for compatibility, as are other options of PyTorch's.
+        obj: nested dicts, lists and tuples of Tensors, arrays, numbers, strings and None; in archives also sets, bytes,
+            dtypes, devices and sizes. (PyTorch loads NumPy arrays only with ``weights_only=False``.)
+        f: the file name, or a stream open for binary writing. Several files may be written to one stream.
+        pickle_module, pickle_protocol: ignored, as are PyTorch's other options; for compatibility.
 
     Raises:
-        TypeError: a value is none of these, or complex128, which safetensors files lack; the message names it
-            by its path.
-        ValueError: the nesting is more than 100 deep, or what is not a Tensor takes more than 100 MB in a safetensors
-            file.
-        RuntimeError: another thread changed a Tensor meanwhile.
+        TypeError: a value has another type, or is complex128, which safetensors does not support; the message has its
+            path.
+        ValueError: the nesting is more than 100 levels deep, or values other than Tensors take more than 100 MB in a
+            safetensors file.
+        RuntimeError: another thread changed a Tensor during the call.
         ImportError: the safetensors library (extra ``weights``) is not installed.
-        MemoryError: a safetensors file's content, three times over, does not fit in memory.
-        OSError: the file cannot be written (no space, no such folder, no permission, not a regular file).
+        MemoryError: three copies of a safetensors file's content do not fit in memory.
+        OSError: the file cannot be written (disk full, no such folder, no permission, not a regular file).
 
-    Whatever is raised, the path holds the older file or the new one, whole.
+    After any error, the path has its complete old or new content.
 
     >>> import tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
@@ -95,7 +95,7 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
     packed = Packed()
     structure = pack(obj, "", packed)
     packed.tie()
-    # What every reader makes of a file without a structure, if it reads the names in alphabetical order.
+    # The value that other readers return for a file without a structure, with the names in alphabetical order.
     flat = {name: {"$": "tensor", "name": name} for name in sorted(packed.arrays)}
     write_file(f, packed.arrays, structure, with_structure=structure != flat or list(structure) != list(flat))
 
@@ -109,30 +109,30 @@ def load(
     mmap: bool | None = None,
     **options: Any,
 ) -> Any:
-    """What ``save`` wrote; from another program's safetensors file, a dictionary of Tensors.
+    """Load what ``save`` wrote; another program's safetensors file as a dictionary of Tensors.
 
-    Of weights in several files the index is named (``model.safetensors.index.json``), which says what is in which.
+    For weights in several files pass the index (``model.safetensors.index.json``).
 
-    PyTorch's own files (``.pt``, ``.pth``) are read, too. By default (``weights_only``) nothing of a file is run: it
-    may hold tensors, plain containers, Modules and operators of this package, and what the program has listed by
-    ``add_safe_globals``. bfloat16 becomes float32 where ml_dtypes is not installed.
+    PyTorch's files (``.pt``, ``.pth``) are supported. With ``weights_only`` (the default) no code of the file is run:
+    it may contain tensors, plain containers, Modules and operators of this package, and objects allowed by
+    ``add_safe_globals``. Without ml_dtypes, bfloat16 becomes float32.
 
     Args:
-        f: the file, or a stream open for binary reading, of which one file is read, from where it stands. (A stream
-            that cannot seek is read to its end.)
+        f: the file name, or a stream open for binary reading; one file is read from its current position. (A stream
+            that is not seekable is read to its end.)
         map_location: the device of the Tensors; or a dictionary of devices, or a function of a storage and the name of
-            its device, which gives a storage, as PyTorch takes them.
-        pickle_module: taken for compatibility.
-        weights_only: False also loads other objects that a program saved, which runs whatever code the file holds.
-        mmap: taken for compatibility.
+            its device that returns a storage, as in PyTorch.
+        pickle_module: ignored; for compatibility.
+        weights_only: if False, also load other pickled objects, which runs arbitrary code from the file.
+        mmap: ignored; for compatibility.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        CorruptFileError: whatever is wrong with the file: it is truncated, damaged or of no known kind, of a dtype that
-            NumPy does not have, or names what ``weights_only`` does not allow. It is a RuntimeError and a
-            ``pickle.UnpicklingError``. With ``weights_only=False`` the file's own code may raise anything.
+        FileNotFoundError: the file does not exist.
+        CorruptFileError: the file is truncated, damaged or of unknown type, has a dtype that NumPy does not support,
+            or names objects that ``weights_only`` does not allow. The error is a RuntimeError and a
+            ``pickle.UnpicklingError``. With ``weights_only=False`` the file's code may raise any error.
         ImportError: the safetensors library (extra ``weights``) is not installed.
-        MemoryError: the file's content, twice over, does not fit in memory.
+        MemoryError: two copies of the file's content do not fit in memory.
         OSError: the file cannot be read, or is a folder, a device or a pipe.
     """
     if hasattr(f, "read"):
@@ -145,7 +145,7 @@ def load(
 
 
 def _can_seek(stream: Any) -> bool:
-    """Whether the stream knows where it stands; a pipe or a socket does not, and is read to its end."""
+    """Whether the stream is seekable; pipes and sockets are not, and are read to their end."""
     try:
         stream.seek(stream.tell())
     except (OSError, AttributeError):
@@ -166,9 +166,7 @@ def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) 
         from .compat.files.object_files import read
     else:
         return read_file(path, lambda array: _placed(new_tensor(array), "cpu", map_location))
-    placing: list[
-        BaseException
-    ] = []  # what is raised by the user's map_location, or by the device, is no fault of the file
+    placing: list[BaseException] = []  # errors of map_location or of the device, not of the file
 
     def placed(tensor: Tensor, location: str) -> Tensor:
         try:
@@ -180,30 +178,31 @@ def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) 
     try:
         return read(stream, placed, weights_only)
     except (CorruptFileError, EOFError, UnpicklingError) as error:
-        raise CorruptFileError(f"{_shown(path)}: {_one_line(error) or 'truncated'}") from None
+        raise CorruptFileError(f"{_display_name(path)}: {_one_line(error) or 'truncated'}") from None
     except MemoryError:
         raise
     except Exception as error:
-        # A place before the file's beginning is EINVAL; any other OSError is the system's.
+        # Seeking before the start of the file is EINVAL; any other OSError comes from the system.
         is_system = isinstance(error, OSError) and error.errno != errno.EINVAL
         if any(error is raised for raised in placing) or is_system or not weights_only:
             raise
-        raise CorruptFileError(f"{_shown(path)}: damaged, or no file of tensors ({_one_line(error)})") from None
+        raise CorruptFileError(
+            f"{_display_name(path)}: damaged, or not a file of tensors ({_one_line(error)})"
+        ) from None
 
 
-def _shown(path: Any) -> Any:
-    """What a message calls the file."""
+def _display_name(path: Any) -> Any:
     return getattr(path, "name", "the stream") if hasattr(path, "read") or hasattr(path, "write") else path
 
 
 def _one_line(error: Exception) -> str:
-    """The message; it may quote the file, with line breaks and whatever a terminal obeys."""
+    """Return an error's message on one line: it may quote the file, with line breaks and control characters."""
     text = str(error)
     return text if text.isprintable() else repr(text)
 
 
 def _load_shards(index: Path, map_location: Any) -> dict[str, Tensor]:
-    """The tensors that an index names, from the files beside it."""
+    """Return the tensors that an index names, from files in its folder."""
     with open_regular(index) as stream:
         try:
             files = safetensors_format.parse_json(stream.read())["weight_map"]
@@ -211,29 +210,29 @@ def _load_shards(index: Path, map_location: Any) -> dict[str, Tensor]:
             for name, file in files.items():
                 names_by_file.setdefault(file, []).append(name)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise CorruptFileError(f"{index}: damaged, or no index of safetensors files") from None
+            raise CorruptFileError(f"{index}: damaged, or not an index of safetensors files") from None
     for file in names_by_file:
         if not isinstance(file, str) or Path(file).name != file or file in ("", ".."):
-            raise CorruptFileError(f"{index}: names {file!r:.80}, which is no file of its folder")
+            raise CorruptFileError(f"{index}: names {file!r:.80}, which is not a file in its folder")
     found = {}
     for file, names in names_by_file.items():
         tensors = load(index.with_name(file), map_location)
         for name in names:
             if not isinstance(tensors, dict) or name not in tensors:
-                raise CorruptFileError(f"{index.with_name(file)}: has no {name!r:.80}, which {index.name} says it has")
+                raise CorruptFileError(f"{index.with_name(file)}: has no {name!r:.80}, although {index.name} lists it")
             found[name] = tensors[name]
     return {name: found[name] for name in files}
 
 
 def _is_pt_file(start: bytes) -> bool:
-    """Whether PyTorch wrote the file: a zip archive with flags, which a header of so few bytes has not, or a pickle
-    that begins with PyTorch's number."""
+    """Whether PyTorch wrote the file: a zip archive (whose flags distinguish it from a safetensors header), or a
+    pickle that starts with PyTorch's magic number."""
     return start[:4] == b"PK\x03\x04" and start[4:] != b"\0\0\0\0" or start[:4] == b"\x80\x02\x8a\x0a"
 
 
 def _placed(tensor: Tensor, location: str, map_location: Any) -> Tensor:
-    """The Tensor where ``map_location`` says, which may be a function or a dictionary as PyTorch takes them."""
-    if callable(map_location) and not isinstance(map_location, _Device):  # a device decorates functions
+    """Move a Tensor as ``map_location``, a function, dictionary or device, requests."""
+    if callable(map_location) and not isinstance(map_location, _Device):  # a device is callable, as a decorator
         storage = map_location(methodcaller("storage")(tensor), location)
         map_location = "cpu" if storage is None else storage.device
     elif isinstance(map_location, Mapping):
@@ -242,8 +241,8 @@ def _placed(tensor: Tensor, location: str, map_location: Any) -> Tensor:
 
 
 def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool = True) -> None:
-    """Write arrays and structure so that the path holds, at every moment, the old file or the new one, whole."""
-    # A file without a structure has the checksum of "null"; the state None is not to have the same.
+    """Write arrays and structure to a file atomically."""
+    # A file without a structure has the checksum of "null"; a saved None must have another one.
     text = "null" if not with_structure else " null" if structure is None else json.dumps(structure)
     checksum = _checksum(arrays, text)
     metadata = {"format": "pt", _CHECKSUM: str(checksum)}
@@ -251,18 +250,18 @@ def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool =
         metadata[_STRUCTURE] = text
     content = safetensors_format.serialize(arrays, metadata)
     if _checksum(arrays, text) != checksum:
-        raise RuntimeError(f"save: a Tensor was changed while it was written to {_shown(path)}")
+        raise RuntimeError(f"save: a Tensor was changed while it was written to {_display_name(path)}")
     with nullcontext(path) if hasattr(path, "write") else replacing(path) as stream:
         write_whole(stream, content)
 
 
 def read_file(path: Any, tensor_of: Callable[[np.ndarray], Tensor], checked: bool = False) -> Any:
-    """The state in a file, a dictionary of Tensors where it is another program's.
+    """Return the state in a file; a dictionary of Tensors if another program wrote it.
 
     Args:
         path: the file.
-        tensor_of: makes Tensors of the file's arrays.
-        checked: refuse a file without checksum.
+        tensor_of: converts arrays to Tensors.
+        checked: raise an error if the file has no checksum.
 
     Raises:
         CorruptFileError, ImportError, MemoryError, OSError: see ``load``.
@@ -270,10 +269,12 @@ def read_file(path: Any, tensor_of: Callable[[np.ndarray], Tensor], checked: boo
     arrays, metadata = safetensors_format.read(path)
     text, checksum = metadata.get(_STRUCTURE, "null"), metadata.get(_CHECKSUM)
     if checksum is None and (checked or _STRUCTURE in metadata):
-        raise CorruptFileError(f"{_shown(path)}: no checksum; the file is damaged or was written by another program")
+        raise CorruptFileError(
+            f"{_display_name(path)}: no checksum; the file is damaged or was written by another program"
+        )
     if checksum is not None and checksum != str(_checksum(arrays, text)):
-        raise CorruptFileError(f"{_shown(path)}: damaged, the checksum does not match what is in the file")
-    # The library's reader has an order of its own in each process.
+        raise CorruptFileError(f"{_display_name(path)}: damaged (the checksum does not match the content)")
+    # The library's order of the names differs between processes.
     tensors = {
         name: tensor_of(array.astype(array.dtype.newbyteorder("="), copy=False))
         for name, array in sorted(arrays.items())
@@ -284,16 +285,16 @@ def read_file(path: Any, tensor_of: Callable[[np.ndarray], Tensor], checked: boo
         structure = safetensors_format.parse_json(text)
         return unpack(structure, tied(structure, tensors))
     except RecursionError:
-        raise CorruptFileError(f"{_shown(path)}: damaged, its structure is nested too deeply") from None
+        raise CorruptFileError(f"{_display_name(path)}: damaged, its structure is nested too deeply") from None
     except ValueError as error:
-        raise CorruptFileError(f"{_shown(path)}: damaged ({error})") from None
+        raise CorruptFileError(f"{_display_name(path)}: damaged ({error})") from None
 
 
 def _checksum(arrays: Arrays, text: str) -> int:
     total = crc32(text.encode(errors="surrogatepass"))
     for name in sorted(arrays):
         array = arrays[name]
-        if array.dtype.kind == "V":  # bfloat16, which is read as float32 where ml_dtypes is not installed
+        if array.dtype.kind == "V":  # bfloat16, which is read as float32 without ml_dtypes
             array = array.astype(np.float32)
         total = crc32(f"{name} {array.dtype.str} {array.shape}".encode(errors="surrogatepass"), total)
         total = crc32(array.reshape(-1).view(np.uint8).data, total)

@@ -10,7 +10,7 @@ __all__ = ["SparseTensor", "addmm", "mm", "sum"]
 
 
 def addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """``beta * mat + alpha * mat1 @ mat2``, mat1 being sparse.
+    """Return ``beta * mat + alpha * mat1 @ mat2`` for a sparse ``mat1``.
 
     >>> a = rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2))
     >>> rg.sparse.addmm(rg.ones(2, 1), a, rg.ones(2, 1))
@@ -21,7 +21,7 @@ def addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, *, beta: float = 1, alp
 
 
 def sum(input: SparseTensor, dim: int | None = None) -> Tensor | SparseTensor:
-    """The sum of all elements, or sums along one dimension, as a sparse Tensor of the others.
+    """Return the sum of all elements, or the sums along one dimension as a sparse Tensor.
 
     >>> rg.sparse.sum(rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)))
     tensor(5.)

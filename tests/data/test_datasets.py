@@ -72,7 +72,7 @@ def test_wrong_kinds_are_refused():
         ChainDataset([[1]])
     with pytest.raises(ValueError, match="empty"):
         ConcatDataset([])
-    with pytest.raises(ValueError, match="lengths"):
+    with pytest.raises(ValueError, match="length"):
         StackDataset([1], [1, 2])
     with pytest.raises(ValueError, match="position"):
         StackDataset()

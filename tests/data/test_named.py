@@ -133,7 +133,7 @@ def test_without_network_one_line_says_what_to_do(folders, no_network):
             with pytest.raises(DataUnavailable) as caught:
                 load(download=allowed)
             text = str(caught.value)
-            assert "\n" not in text and "http" in text and "put it" in text
+            assert "\n" not in text and "http" in text and "save it" in text
             assert str(folders[0]) in text and str(folders[1]) in text
             assert ("no network" in text) == allowed
     assert not folders[1].exists()
@@ -318,7 +318,7 @@ def test_fashion_mnist_refuses_labels_and_truncation(small_fashion):
     labels = arrays[3].copy()
     labels[1] = 10
     put(paths[3], gzip.compress(idx(labels)))
-    with pytest.raises(DataCorrupt, match="labels over 9"):
+    with pytest.raises(DataCorrupt, match="labels above 9"):
         data.fashion_mnist()
     put(paths[3], good)
     put(paths[0], gzip.compress(idx(arrays[0])[:-1]))

@@ -19,14 +19,14 @@ FAULTS = {
     "killed in the walk": "rank {who} died",
     "raises": "rank {who} raised ValueError: a bad number (fault.py:",
     "all raise": "raised KeyError: 'everywhere' (fault.py:",
-    "sleeps": "rank {who} did not come to all_reduce(float32(3,), SUM) within 2 s: it is at fault.py:",
-    "computes": "rank {who} did not come to all_reduce(float32(3,), SUM) within 2 s: it is at fault.py:",
-    "stopped": "rank {who} did not come to all_reduce(float32(3,), SUM) within 2 s: it does not answer",
+    "sleeps": "rank {who} did not reach all_reduce(float32(3,), SUM) within 2 s: it is at fault.py:",
+    "computes": "rank {who} did not reach all_reduce(float32(3,), SUM) within 2 s: it is at fault.py:",
+    "stopped": "rank {who} did not reach all_reduce(float32(3,), SUM) within 2 s: it does not answer",
     "leaves": "has ended its program",
     "shape": "rank {who} calls all_reduce(float32(4,), SUM), ranks {others} call all_reduce(float32(3,), SUM)",
     "dtype": "rank {who} calls all_reduce(float64(3,), SUM), ranks {others} call all_reduce(float32(3,), SUM)",
     "another": "rank {who} calls barrier(), ranks {others} call all_reduce(float32(3,), SUM)",
-    "parameters": "the parameters differ: of weight rank {who} has float32(4, 3), ranks {others} have float32(2, 3)",
+    "parameters": "differ between the ranks: weight: rank {who} has float32(4, 3), ranks {others} have float32(2, 3)",
 }
 
 

@@ -120,7 +120,7 @@ def test_who_does_not_come_is_asked_where_he_is():
         assert job.files[rank].readline() == "where\n"
     job.say(1, "where", call="", key="", last="barrier()", at="train.py:17")
     job.say(2, "where", call=WAIT["call"], key=WAIT["key"], last="", at="train.py:9")
-    expected = "rank 1 did not come to all_reduce(float32(3,), SUM) within 5 s: it is at train.py:17, after barrier(); "
+    expected = "rank 1 did not reach all_reduce(float32(3,), SUM) within 5 s: it is at train.py:17, after barrier(); "
     assert job.end() == f"retrograd: {expected}ranks 0 and 2 wait at train.py:9\n"
 
 
@@ -207,10 +207,10 @@ def test_many_silent_strangers_do_not_keep_a_rank_out():
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     one = hub.Hub(listener, 1, "word")
     strangers = []
-    for _ in range(3 * hub.STRANGERS):
+    for _ in range(3 * hub.MAX_UNAUTHENTICATED):
         strangers.append(socket.create_connection(listener.getsockname()))
         one.listen(0.01)
-    assert len(one.peers) <= hub.STRANGERS
+    assert len(one.peers) <= hub.MAX_UNAUTHENTICATED
     rank = socket.create_connection(listener.getsockname())
     rank.sendall(b'{"do": "hello", "token": "word", "rank": 0, "pid": 1, "host": "elsewhere"}\n')
     while not one.ranks:
@@ -227,7 +227,7 @@ def test_a_stranger_must_say_soon_who_it_is(monkeypatch):
     stranger = socket.create_connection(listener.getsockname())
     one.listen(1)
     assert len(one.peers) == 1
-    monkeypatch.setattr(hub, "PATIENCE", 0.01)
+    monkeypatch.setattr(hub, "AUTHENTICATION_SECONDS", 0.01)
     stranger.sendall(b"{")
     time.sleep(0.05)
     one.listen(0.1)

@@ -10,7 +10,7 @@ import types
 import numpy as np
 import pytest
 
-from retrograd.distributed.nccl import NCCLCarrier
+from retrograd.distributed.nccl import NCCLTransport
 from retrograd.distributed.reductions import ReduceOp
 
 TYPES = ["INT8", "UINT8", "INT32", "UINT32", "INT64", "UINT64", "FLOAT16", "FLOAT32", "FLOAT64"]
@@ -153,7 +153,7 @@ def on_ranks(monkeypatch, size, function):
     def run(rank):
         threading.current_thread().rank = rank
         try:
-            carrier = NCCLCarrier(cupy, contextlib.nullcontext(), size, rank, lambda identity: ("id",))
+            carrier = NCCLTransport(cupy, contextlib.nullcontext(), size, rank, lambda identity: ("id",))
             found[rank] = function(carrier, rank)
             assert carrier.stream.waited
         except BaseException as error:
@@ -209,7 +209,7 @@ def test_moves(monkeypatch):
 def test_what_nccl_has_not_is_refused(monkeypatch):
     def function(carrier, rank):
         x = array([1, 2], np.int64)
-        with pytest.raises(RuntimeError, match="NCCL has no BXOR of int64"):
+        with pytest.raises(RuntimeError, match="NCCL does not support BXOR of int64"):
             carrier.all_reduce(x, x, ReduceOp.BXOR)
         carrier.broadcast(x, 0)
 

@@ -492,7 +492,7 @@ def test_a_submodule_is_replaced_by_its_path():
     assert [type(part).__name__ for part in model[0]] == ["GELU", "Linear"]
     with pytest.raises(AttributeError, match="no submodule '7'"):
         model.set_submodule("0.7", nn.GELU())
-    with pytest.raises(ValueError, match="wanted the path of a submodule"):
+    with pytest.raises(ValueError, match="must be the path of a submodule"):
         model.set_submodule("", nn.GELU())
     with pytest.raises(TypeError, match="cannot assign int as child module"):
         model.set_submodule("0.1", 3)
@@ -574,7 +574,7 @@ def test_a_parameter_of_a_class_of_its_own_says_what_it_takes_over(future) -> No
     layer.load_state_dict({"weight": rg.tensor([[2.0, 4.0]])})
     assert layer.weight.tolist() == [[1.0, 2.0]]
     layer.weight.module_load = lambda other, assign=False: other
-    with pytest.raises(RuntimeError, match="module_load returned one of self or other"):
+    with pytest.raises(RuntimeError, match="module_load must return a new Tensor"):
         layer.load_state_dict({"weight": rg.tensor([[2.0, 4.0]])})
 
 

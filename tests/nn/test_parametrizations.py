@@ -99,9 +99,9 @@ def test_a_matrix_of_zeros_becomes_orthogonal(orthogonal_map: str) -> None:
 
 def test_orthogonal_names_what_does_not_fit() -> None:
     layer = nn.Linear(3, 4)
-    with pytest.raises(ValueError, match=r"has to be one of .* got 'foo'"):
+    with pytest.raises(ValueError, match=r"must be one of .* got 'foo'"):
         parametrizations.orthogonal(layer, "weight", "foo")
-    with pytest.raises(ValueError, match=r"wanted a matrix or batch of matrices, got float32\(4,\)"):
+    with pytest.raises(ValueError, match=r"expected a matrix or batch of matrices, got float32\(4,\)"):
         parametrizations.orthogonal(layer, "bias")
     with pytest.raises(ValueError, match="no parameter or buffer 'nothing'"):
         parametrizations.orthogonal(layer, "nothing")

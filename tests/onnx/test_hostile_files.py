@@ -42,7 +42,7 @@ def function(name, *called):
 def test_functions_that_double_at_each_level_are_refused_before_they_are_expanded():
     levels = [function("F0", "Neg", "Neg"), *[function(f"F{k}", f"F{k - 1}", f"F{k - 1}") for k in range(1, 60)]]
     for last in (20, 59):
-        with pytest.raises(rg.onnx.UnsupportedError, match=r"load: the functions make more than 262144 nodes"):
+        with pytest.raises(rg.onnx.UnsupportedError, match=r"load: the functions have more than 262144 nodes"):
             rg.onnx.load(model([node(f"F{last}", ["x"], ["y"], domain="own")], functions=levels))
     loaded = rg.onnx.load(model([node("F5", ["x"], ["y"], domain="own")], functions=levels))
     assert loaded(rg.ones(2)).tolist() == [1.0, 1.0]
@@ -54,7 +54,7 @@ def test_functions_that_call_themselves_and_endless_chains_are_refused():
             rg.onnx.load(model([node("F0", ["x"], ["y"], domain="own")], functions=functions))
     chain = [function("F0", "Neg"), *[function(f"F{k}", f"F{k - 1}") for k in range(1, 3000)]]
     for order in (chain, chain[::-1]):
-        with pytest.raises(rg.onnx.UnsupportedError, match="functions stand in more than 100 others"):
+        with pytest.raises(rg.onnx.UnsupportedError, match="functions are nested more than 100 levels deep"):
             rg.onnx.load(model([node("F2999", ["x"], ["y"], domain="own")], functions=order))
 
 
@@ -70,16 +70,16 @@ def loop(names, inner=()):
 
 @pytest.mark.parametrize("limit", [None, 2**62, 2**63 - 1])
 def test_a_loop_that_does_not_end_is_stopped(limit, monkeypatch):
-    monkeypatch.setattr(graphs, "MOST_TURNS", 500)
+    monkeypatch.setattr(graphs, "MAX_ITERATIONS", 500)
     constants = [constant("yes", True)] + ([] if limit is None else [constant("limit", np.int64(limit))])
     loaded = rg.onnx.load(model([loop(["" if limit is None else "limit", "yes", "x"])], constants))
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="made 500 turns of loops, and goes on"):
+        with pytest.raises(RuntimeError, match="exceed 500 iterations"):
             loaded(rg.ones(2))
 
 
 def test_loops_in_each_other_share_the_limit_and_each_call_has_its_own(monkeypatch):
-    monkeypatch.setattr(graphs, "MOST_TURNS", 500)
+    monkeypatch.setattr(graphs, "MAX_ITERATIONS", 500)
     inner = loop(["limit", "yes", "a"])
     inner.output[0] = "inner"
     for limit, ends in ((20, True), (30, False)):
@@ -89,7 +89,7 @@ def test_loops_in_each_other_share_the_limit_and_each_call_has_its_own(monkeypat
             if ends:
                 assert loaded(rg.ones(2)).tolist() == [1.0, 1.0]
             else:
-                with pytest.raises(RuntimeError, match="made 500 turns of loops"):
+                with pytest.raises(RuntimeError, match="exceed 500 iterations"):
                     loaded(rg.ones(2))
 
 
@@ -106,7 +106,9 @@ def test_loops_in_each_other_share_the_limit_and_each_call_has_its_own(monkeypat
     ids=["circle", "itself", "unknown", "no output", "order", "gives nothing"],
 )
 def test_names_that_nothing_before_gives_are_refused(nodes):
-    with pytest.raises(ValueError, match=r"^load: (node '|the graph's output).*(nothing before|no output|no node)"):
+    with pytest.raises(
+        ValueError, match=r"^load: (node '|the graph's output).*(no earlier node|no output|not written)"
+    ):
         rg.onnx.load(model(nodes))
 
 
@@ -116,11 +118,11 @@ def test_a_range_without_a_step_and_a_node_with_too_many_outputs_are_errors_that
     with pytest.raises(ValueError, match=r"node 'steps' \(Range\): .*delta must not be 0"):
         loaded()
     loaded = rg.onnx.load(model([node("Neg", ["x"], ["z", "y"], name="minus")]))
-    with pytest.raises(RuntimeError, match=r"node 'minus' \(Neg\): gives 1 outputs, not 2"):
+    with pytest.raises(RuntimeError, match=r"node 'minus' \(Neg\): must return 2 outputs, got 1"):
         loaded(rg.ones(2))
     huge = [constant("many", np.array([2**62]))]
     loaded = rg.onnx.load(model([node("TopK", ["x", "many"], ["y", "places"])], huge))
-    with pytest.raises(ValueError, match="TopK: wanted 4611686018427387904 of 2 elements"):
+    with pytest.raises(ValueError, match="TopK: k must be at most 2, got 4611686018427387904"):
         loaded(rg.ones(2))
 
 
@@ -143,7 +145,7 @@ def test_a_result_whose_size_is_a_number_in_the_file_does_not_take_all_memory():
     }.items():
         sizes_of = [*sizes, constant("many1", np.array([2**40]))]
         loaded = rg.onnx.load(model([node(operator, inputs, ["y"])], sizes_of))
-        with pytest.raises(ValueError, match="the file asks for a result of shape"):
+        with pytest.raises(ValueError, match="the result must have at most"):
             loaded(rg.ones(2))
 
 
@@ -166,7 +168,7 @@ def damaged(data, chance):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_files_end_in_documented_errors(seed, monkeypatch):
-    monkeypatch.setattr(graphs, "MOST_TURNS", 500)
+    monkeypatch.setattr(graphs, "MAX_ITERATIONS", 500)
     chance = random.Random(seed)
     weights = [constant("w", np.ones((2, 2), np.float32)), constant("three", np.int64(3)), constant("yes", True)]
     nodes = [node("MatMul", ["x", "w"], ["p"]), node("F1", ["p"], ["q"], domain="own"), loop(["three", "yes", "q"])]

@@ -132,7 +132,7 @@ def test_recurrent_layers_are_those_of_the_reference_evaluator(kind, options):
             lambda: model_of([helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")], ["x"], ["y"]),
             "operator com.microsoft.Gelu of ONNX cannot be loaded",
         ),
-        (lambda: model_of([node("Relu", "x", "y")], ["x"], ["y"], opset=9), "of opset 9; 11 is the oldest"),
+        (lambda: model_of([node("Relu", "x", "y")], ["x"], ["y"], opset=9), "opset 9 is not supported; it must be 11"),
         (lambda: model_of([node("Relu", "x", "y")], [("x", TensorProto.STRING, [1])], ["y"]), "dtype STRING"),
     ],
 )
@@ -146,7 +146,7 @@ def test_files_that_are_none_are_named(tmp_path):
         rg.onnx.load(tmp_path / "none.onnx")
     for content in (b"hello world", b"", b"\x00" * 100):
         (tmp_path / "junk.onnx").write_bytes(content)
-        with pytest.raises(ValueError, match="junk.onnx: no ONNX file"):
+        with pytest.raises(ValueError, match="junk.onnx: not an ONNX file"):
             rg.onnx.load(tmp_path / "junk.onnx")
 
 
@@ -157,7 +157,7 @@ def test_wrong_inputs_are_named():
         ((rg.ones(2, 3, dtype=rg.float64),), {}, "must be float32"),
         ((), {}, "'x' is missing"),
         ((rg.ones(2, 3), rg.ones(1)), {}, "1 inputs \\(x\\), got 2"),
-        ((), {"z": rg.ones(1)}, "'z' is none of x"),
+        ((), {"z": rg.ones(1)}, "'z' must be one of x"),
         ((rg.ones(2, 3),), {"x": rg.ones(2, 3)}, "'x' was given twice"),
     ]:
         with pytest.raises(TypeError, match=message):

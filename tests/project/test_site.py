@@ -47,7 +47,7 @@ def test_a_broken_link_between_pages_fails_the_build(tmp_path, text, fails, capf
 def test_a_broken_link_of_the_finished_site_is_told(tmp_path):
     (tmp_path / "a.html").write_text('<a href="b.html#place">1</a><a href="b.html#no">2</a><img src="c.svg">')
     (tmp_path / "b.html").write_text('<p id="place"><a href="https://example.org/x">')
-    assert links.broken(tmp_path) == ["a.html: b.html#no is no place of that page", "a.html: c.svg is not there"]
+    assert links.broken(tmp_path) == ["a.html: b.html#no is not an anchor of that page", "a.html: c.svg does not exist"]
 
 
 def test_a_public_name_without_a_docstring_fails_the_build(tmp_path, monkeypatch):
@@ -96,21 +96,21 @@ def test_every_public_name_has_a_docstring_and_a_place_in_the_reference(tmp_path
 def test_a_stale_output_fails_the_build(tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     page.write_text("# A page\n\n```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
-    monkeypatch.setattr(site, "kept", lambda path: None)
-    monkeypatch.setattr(site, "keep", lambda path, results: None)
-    with pytest.raises(Failure, match="the page says\n3\n\nand the program printed\n2"):
+    monkeypatch.setattr(site, "load", lambda path: None)
+    monkeypatch.setattr(site, "store", lambda path, results: None)
+    with pytest.raises(Failure, match="expected\n3\n\ngot\n2"):
         site.results_of(page)
     page.write_text(page.read_text().replace("3", "2"))
     assert [result.output for result in site.results_of(page)] == ["2\n"]
 
 
 def test_what_is_kept_of_a_page_is_not_used_once_it_has_changed(tmp_path, monkeypatch):
-    from tools.pages import keeping
+    from tools.pages import cache
 
-    monkeypatch.setattr(keeping, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(cache, "FOLDER", tmp_path / "cache")
     page = tmp_path / "page.md"
     page.write_text("# A page\n")
-    keeping.keep(page, [])
-    assert keeping.kept(page) == []
+    cache.store(page, [])
+    assert cache.load(page) == []
     page.write_text("# A page, changed\n")
-    assert keeping.kept(page) is None
+    assert cache.load(page) is None

@@ -149,7 +149,7 @@ def test_an_index_reads_nothing_outside_its_folder(tmp_path, file):
     path.parent.mkdir()
     rg.save({"x": rg.ones(1)}, tmp_path / "model.safetensors")
     path.write_text(json.dumps({"weight_map": {"x": file}}))
-    with pytest.raises(CorruptFileError, match="which is no file of its folder|damaged, or no index"):
+    with pytest.raises(CorruptFileError, match="which is not a file in its folder|damaged, or not an index"):
         rg.load(path)
 
 
@@ -157,7 +157,7 @@ def test_an_index_reads_nothing_outside_its_folder(tmp_path, file):
 def test_a_damaged_index_is_one(tmp_path, text):
     path = tmp_path / "model.safetensors.index.json"
     path.write_text(text)
-    with pytest.raises(CorruptFileError, match="damaged, or no index"):
+    with pytest.raises(CorruptFileError, match="damaged, or not an index"):
         rg.load(path)
 
 
@@ -167,9 +167,14 @@ def test_what_does_not_fit_is_named(folder, tmp_path):
     for wrong, changes, error, message in [
         (missing, {}, RuntimeError, "the file has no weights for blocks.1.norm2.bias"),
         ({**weights, "transformer.extra": rg.ones(1)}, {}, RuntimeError, "unexpected weights 'transformer.extra'"),
-        (weights, {"n_embd": 10}, RuntimeError, r"token.weight has shape \(20, 8\), config.json says \(20, 10\)"),
-        (weights, {"n_layer": 1}, RuntimeError, "the file has weights for blocks.1.*, which config.json"),
-        (weights, {"model_type": "t5"}, ValueError, "the model_type 't5'; weights are read for gpt2, llama, bert"),
+        (
+            weights,
+            {"n_embd": 10},
+            RuntimeError,
+            r"token.weight has shape \(20, 8\), but config.json implies \(20, 10\)",
+        ),
+        (weights, {"n_layer": 1}, RuntimeError, "the file has weights for blocks.1.*, which is not in config.json"),
+        (weights, {"model_type": "t5"}, ValueError, "model_type must be one of gpt2, llama, bert, got 't5'"),
         (weights, {"activation_function": "relu"}, ValueError, "activation_function = 'relu', which is not supported"),
         (weights, {"vocab_size": None}, ValueError, "config.json has no 'vocab_size'"),
     ]:
@@ -178,12 +183,12 @@ def test_what_does_not_fit_is_named(folder, tmp_path):
     with pytest.raises(ValueError, match="dtype must be floating, got int64"):
         load_model(folder("gpt2"), dtype="int64")
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(CorruptFileError, match="config.json: no JSON"):
+    with pytest.raises(CorruptFileError, match="config.json: (invalid JSON|must contain)"):
         load_model(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     (tmp_path / "config.json").write_text(json.dumps(CONFIGS["gpt2"]))
-    with pytest.raises(FileNotFoundError, match="pytorch_model.bin is a pickle: convert it"):
+    with pytest.raises(FileNotFoundError, match="pytorch_model.bin is a pickle; convert it"):
         load_model(tmp_path)
 
 
@@ -238,7 +243,7 @@ def test_tokens_are_those_of_the_folders_files(tmp_path):
     library.save(str(tmp_path / "tokenizer.json"))
     assert load_tokens(tmp_path).encode("to be not") == text.encode("to be not")
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(ValueError, match="tokenizer.json: no tokenizer"):
+    with pytest.raises(ValueError, match="tokenizer.json: not a tokenizer"):
         load_tokens(tmp_path)
 
 

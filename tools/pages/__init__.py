@@ -1,1 +1,1 @@
-"""Pages of documentation that run: Markdown whose Python blocks are executed and whose printed output is checked."""
+"""Executable documentation: run the Python blocks of Markdown pages and check their printed output."""

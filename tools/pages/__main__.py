@@ -1,7 +1,7 @@
-"""Run the pages of docs/, and compare or write what their programs print.
+"""Run the pages of docs/, and check or update the output of their programs.
 
-python -m tools.pages                        all pages: fail where a program prints something else
-python -m tools.pages --write docs/learn/01*.md   run these, and write what they print into them
+python -m tools.pages                        all pages: fail if a program prints something else
+python -m tools.pages --write docs/learn/01*.md   run these pages and write the output into them
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def pages() -> list[Path]:
-    """The pages that have programs: chapters and guides."""
+    """Return the pages with programs: chapters and guides."""
     return sorted([*DOCS.glob("learn/*.md"), *DOCS.glob("guides/*.md")])
 
 
 def write(path: Path) -> None:
-    """Run a page, and put what its programs print in place of what it says."""
+    """Run a page, and replace the output in it."""
     printed = {result.program.line: result.output for result in run(path)}
     parts = []
     for block in read(path):
@@ -36,7 +36,7 @@ def write(path: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("pages", nargs="*", type=Path, help="the pages; all of docs/learn and docs/guides if none")
-    parser.add_argument("--write", action="store_true", help="write what the programs print into the pages")
+    parser.add_argument("--write", action="store_true", help="write the programs' output into the pages")
     options = parser.parse_args()
     failed = 0
     for path in options.pages or pages():

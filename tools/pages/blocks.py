@@ -1,14 +1,14 @@
-"""A page is Markdown, and a list of blocks: text, programs, and what these print.
+"""Parse a Markdown page into blocks: text, programs, and their output.
 
-A fenced block marked ``python`` is run, in order, in one namespace with the others of its page. A block marked ``text``
-right after it is what it prints. A comment on the line before the program says what is special about it:
+All fenced blocks marked ``python`` of a page run in order in one namespace. A block marked ``text`` directly after a
+program is its output. A comment on the line before the program qualifies it:
 
-    <!-- raises -->          it ends in an exception, whose last lines are what it prints
-    <!-- not run -->         it is only shown
-    <!-- data: mnist -->     it needs this folder of RETROGRAD_DATA, and with it all that follows; left out without one
-    <!-- file: name.py -->   it is a file of its own, run as a program, as is seen in what it prints
-    <!-- two: name.py -->    the same, run by two processes under MPI; left out, with all that follows, without mpi4py
-    <!-- slow -->            it takes more than a few seconds, and with it all that follows
+        <!-- raises -->          raises an exception, whose last lines are the output
+        <!-- not run -->         is not run
+        <!-- data: mnist -->     needs this folder of RETROGRAD_DATA, as do all later blocks; skipped without the data
+        <!-- file: name.py -->   is saved and run as a script
+        <!-- two: name.py -->    is run by two MPI processes; skipped, with all later blocks, without mpi4py
+        <!-- slow -->            takes more than a few seconds, including later blocks
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ FENCE = re.compile(
 
 @dataclass
 class Text:
-    """What stands between programs."""
+    """Text between programs."""
 
     text: str
 
 
 @dataclass
 class Program:
-    """A program, where it stands in the page, and what it is to print (None: nothing)."""
+    """A program, its position in the page, and its expected output (None: nothing)."""
 
     code: str
     line: int
@@ -43,28 +43,27 @@ class Program:
 
     @property
     def runs(self) -> bool:
-        """Whether the page means it to be run."""
+        """Whether the program is to be run."""
         return self.note != "not run"
 
     @property
     def file(self) -> str | None:
-        """The name under which it is a file of its own."""
+        """The file name of a script."""
         return self.value("file") or self.value("two")
 
     def value(self, name: str) -> str | None:
-        """What the comment says after ``name:``."""
+        """Return the value of ``name:`` in the comment."""
         found, _, value = self.note.partition(": ")
         return value if found == name and value else None
 
     def markdown(self, output: str | None) -> str:
-        """The block as it stands in a page, printing ``output``."""
+        """Return the block in Markdown with the given output."""
         note = f"<!-- {self.note} -->\n" if self.note else ""
         printed = f"\n```text\n{output}```\n" if output else ""
         return f"{note}```python\n{self.code}```\n{printed}"
 
 
 def read(path: Path) -> list[Text | Program]:
-    """The blocks of a page."""
     page, blocks, end = path.read_text(encoding="utf-8"), [], 0
     for match in FENCE.finditer(page):
         if match.start() > end:

@@ -1,4 +1,4 @@
-"""Formulas of docstrings set as mathematics; names and programs in them stay code."""
+"""Convert formulas in docstrings to Sphinx's math; names and programs remain code."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ PROGRAM = re.compile(
 CALL = re.compile(r"(?:\w+\.)*(\w+)\(.*\)|\w+(?:\.\w+)*\[-?\d\]")
 TUPLE = re.compile(r"(?<![\w`])\((?:(?:[*\w]|\.\.\.)[^()`:;=]*,(?:[^()`:;=]|\([^()]*\))*|\.\.\.|\*)\)")
 PARAGRAPH = re.compile(r"(\n *\n|\n(?=[A-Z]\w+:))")
-LINES = re.compile(r"^( {4,})(``[^`]+``(?:, ``[^`]+``)*)$", re.MULTILINE)  # of formulas alone
+LINES = re.compile(r"^( {4,})(``[^`]+``(?:, ``[^`]+``)*)$", re.MULTILINE)  # lines that consist of formulas
 CELL = re.compile(r"(?<!\\)\|")
 
 
 def typeset(docstring: str, says: bool = False) -> str:
-    """A docstring with its formulas in Sphinx's role for mathematics.
+    """Return a docstring with its formulas in Sphinx's math role.
 
-    ``says``: its first paragraph says what is computed, so that a call in it is a formula, too.
+    ``says``: the first paragraph is a definition, so a call in it is a formula.
 
     Raises:
-        Unreadable: with the formula.
+        Unreadable: a formula cannot be parsed.
     """
     parts = PARAGRAPH.split(docstring)
     for place in range(0, len(parts), 2):
@@ -45,7 +45,7 @@ def paragraph(text: str, said: bool = False) -> str:
 
 
 def shaped(text: str) -> str:
-    """A paragraph whose shapes are literals."""
+    """Return a paragraph with its shapes as literals."""
     parts = LITERAL.split(text)
     parts[::2] = [TUPLE.sub(r"``\g<0>``", part) for part in parts[::2]]
     parts[1::2] = [f"``{part}``" for part in parts[1::2]]
@@ -53,7 +53,7 @@ def shaped(text: str) -> str:
 
 
 def table(page: str) -> str:
-    """The operator table's page with its formulas as mathematics: those of the second and the third column."""
+    """Return the operator table's page with the formulas of the second and third column as math."""
     return "\n".join(row(line) if line.startswith("| `") else line for line in page.split("\n"))
 
 
@@ -74,7 +74,7 @@ def role(literal: str, said: bool) -> str | None:
 
 
 def code(literal: str, said: bool) -> bool:
-    """Whether what stands in a literal is a name or a part of a program, and no formula."""
+    """Whether a literal is a name or code, not a formula."""
     if VARIABLE.fullmatch(literal):
         return False
     if NAME.fullmatch(literal) or ALONE.fullmatch(literal) or PROGRAM.search(literal):
@@ -84,12 +84,12 @@ def code(literal: str, said: bool) -> bool:
 
 
 def mathematical(function: str) -> bool:
-    """Whether a call of it is a formula wherever it stands: ``f(x)``, ``log(x)``."""
+    """Whether a call of the function is always a formula, as in ``f(x)`` and ``log(x)``."""
     return len(function) == 1 or function in {*FUNCTIONS, *AROUND, *LARGE}
 
 
 def balanced(call: str) -> bool:
-    """Whether the bracket that opens first closes last."""
+    """Whether the first opening bracket matches the last closing one."""
     depth = 0
     for place, sign in enumerate(call):
         depth += (sign in "([") - (sign in ")]")

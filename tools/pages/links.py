@@ -1,4 +1,4 @@
-"""Whether the links of a built site lead somewhere: to a page, picture or file that is there, at a place it has."""
+"""Check the links of a built site: their targets must be existing pages, files and anchors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """The links of a page, and the places that links may name."""
+    """The links and anchors of a page."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ BACK = re.compile(r'<a class="viewcode-back" href="([^"#]*)#([^"]*)">\[docs\]</a
 
 
 def drop_back_links(site: Path) -> None:
-    """Take links from the source to its documentation away where that stands under another name of the object."""
+    """Remove links from source code to documentation that exists only under another name of the object."""
     pages: dict[Path, Page] = {}
     for file in (site / "_modules").rglob("*.html"):
 
@@ -43,7 +43,7 @@ def drop_back_links(site: Path) -> None:
 
 
 def broken(site: Path) -> list[str]:
-    """The links that lead nowhere, or out of the site for what a page needs, each with its page."""
+    """Return the broken links, and links to resources outside of the site, each with its page."""
     pages = {file.resolve(): Page(file) for file in site.rglob("*.html")}
     complaints = []
     for file, page in pages.items():
@@ -53,7 +53,7 @@ def broken(site: Path) -> list[str]:
                 continue
             target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
             if not target.is_file():
-                complaints.append(f"{file.relative_to(site.resolve())}: {link} is not there")
+                complaints.append(f"{file.relative_to(site.resolve())}: {link} does not exist")
             elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].places:
-                complaints.append(f"{file.relative_to(site.resolve())}: {link} is no place of that page")
+                complaints.append(f"{file.relative_to(site.resolve())}: {link} is not an anchor of that page")
     return sorted(set(complaints))

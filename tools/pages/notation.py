@@ -1,6 +1,6 @@
-"""The notation of formulas in docstrings, ``g / sqrt(1 - x_i^2)``, read and written as TeX.
+"""Parse the notation of formulas in docstrings, ``g / sqrt(1 - x_i^2)``, and write it as TeX.
 
-It is Python's, with what mathematics adds: ``^`` or ``**`` for powers, products by standing side by side, ``sum_k``,
+It extends Python's with ``^`` or ``**`` for powers, products by juxtaposition, ``sum_k``,
 ``|x|``, ``||x||_p``, ``<x, y>``, indices ``x_i`` and ``x_(i+1)``, ``k!``, ``f'(x)``, ``A^T``, ``[0, 1)``, ``...``, and
 ``a if c else b``. TeX may break a line at each ``\\allowbreak``.
 """
@@ -13,18 +13,18 @@ from typing import NamedTuple
 
 
 class Unreadable(Exception):
-    """What stands there is no formula of this notation."""
+    """A text is not a formula of this notation."""
 
 
 class Token(NamedTuple):
     kind: str
     text: str
-    apart: bool  # a space stands before it
+    apart: bool  # a space precedes it
 
 
 class Part(NamedTuple):
     tex: str
-    inner: str | None = None  # what stands in the brackets, for a part in round ones
+    inner: str | None = None  # the contents of a part in round brackets
 
 
 TOKEN = re.compile(
@@ -52,7 +52,7 @@ AROUND = {
     "floor": r"\left\lfloor %s\right\rfloor",
     "ceil": r"\left\lceil %s\right\rceil",
 }
-UNBRACKETED = {"log", "exp", "Re", "Im", "sigmoid", "softmax", "tr", "det"}  # also before their argument alone
+UNBRACKETED = {"log", "exp", "Re", "Im", "sigmoid", "softmax", "tr", "det"}  # may lack brackets
 LARGE = {"sum": r"\sum", "prod": r"\prod", "integral": r"\int"}
 RELATIONS = {
     "≈": r"\approx",
@@ -70,42 +70,42 @@ SIGNS = {"±": r"\pm "}
 LOGIC = {"and": r"\land", "or": r"\lor", "xor": r"\oplus"}
 TIMES = {"*": "", "@": "", "×": r" \times ", "%": r" \bmod "}
 ENDS = {"(": ")", "^": ")", "{": "}", "<": ">"}
-WORDS = {"all", "any", "as", "for", "is", "of", "over", "the", "where", "with"}  # of sentences
+WORDS = {"all", "any", "as", "for", "is", "of", "over", "the", "where", "with"}  # words of sentences
 BETWEEN = {"if", "else", "not", *LOGIC}
 NO_INDEX = {"in", "out", "min", "max", "val", "lr", "fft", "dim", "of", "to", "id"}
 HIGH = re.compile(r"\\(d?frac|sum|prod|int|begin)")
-LONG = 30  # letters from which on a fraction has a slash
+LONG = 30  # length in letters above which a fraction is written with a slash
 
 
 def tex(formula: str) -> str:
-    """A formula in TeX.
+    """Convert a formula to TeX.
 
     Raises:
-        Unreadable: it is none, with the place where reading ended.
+        Unreadable: the formula cannot be parsed; the message has the position.
     """
     return Reader(formula).whole()
 
 
 def closed(text: str) -> str:
-    """TeX in which no line may break."""
+    """TeX in which lines must not break."""
     return text.replace(r"\allowbreak ", "")
 
 
 def width(text: str) -> int:
-    """About how many letters TeX prints."""
+    """The approximate number of letters that TeX prints."""
     text = re.sub(r"\\(?:mathrm|operatorname|mathsf|left|right|allowbreak|frac|,)", "", text)
     return len(re.sub(r"[{}^_\\ ]", "", re.sub(r"\\[a-zA-Z]+", "x", text)))
 
 
 def within(left: str, content: str, right: str) -> str:
-    """TeX in brackets, as high as what is in them."""
+    """TeX in brackets of its height."""
     if HIGH.search(content):
         return rf"\left{left}{closed(content)}\right{right}"
     return f"{left}{content}{right}"
 
 
 def beside(left: Part, right: Part, sign: str = "") -> Part:
-    """Two factors, side by side: words stand apart, and numbers behind a dot."""
+    """Join two factors: with a space for words, and a dot between numbers."""
     words = re.search(r"\\mathrm\{\w[^}]+\}[^ ]*$", left.tex) or right.tex.startswith(r"\mathrm")
     sign = sign or (r" \cdot " if re.match(r"\d", right.tex) else r"\, " if words else " ")
     return Part(left.tex + sign + right.tex)
@@ -116,14 +116,14 @@ def environment(name: str, rows: list[str]) -> str:
 
 
 def spelt(formula: str) -> str:
-    """The formula in letters of the keyboard: ``eˣ`` is ``e^x``, and ``√n`` is ``sqrt(n)``."""
+    """Return the formula in ASCII: ``eˣ`` is ``e^x``, and ``√n`` is ``sqrt(n)``."""
     formula = re.sub(r"√(\w+)", r"sqrt(\1)", formula)
     raised = re.sub(f"[{''.join(RAISED)}]+", lambda above: "^" + "".join(RAISED[sign] for sign in above[0]), formula)
     return re.sub("|".join(WRITTEN), lambda sign: WRITTEN[sign[0]], raised)
 
 
 class Reader:
-    """Reads a formula from the weakest sign to the strongest; each method writes what it has read."""
+    """A recursive descent parser, from the weakest operator to the strongest; each method returns what it parsed."""
 
     def __init__(self, formula: str) -> None:
         self.formula = formula = spelt(formula)
@@ -139,9 +139,9 @@ class Reader:
             self.tokens.append(Token(str(found.lastgroup), found[0], space > 0))
             place = found.end()
         self.place = 0
-        self.open: list[str] = []  # the brackets around this place
-        self.ended = ""  # what closed the last of them
-        self.terms = 1  # of the last sum
+        self.open: list[str] = []  # the open brackets at this position
+        self.ended = ""  # the token that closed the last bracket
+        self.terms = 1  # number of terms of the last sum
 
     # Tokens
 
@@ -150,7 +150,7 @@ class Reader:
         return self.tokens[self.place] if self.place < len(self.tokens) else Token("end", "", False)
 
     def take(self, *texts: str) -> str:
-        """The next token if it is one of these, else nothing."""
+        """Consume and return the next token if it is one of these, else return an empty string."""
         if self.next.text in texts and self.next.kind != "end":
             self.place += 1
             return self.tokens[self.place - 1].text
@@ -162,7 +162,7 @@ class Reader:
     def fails(self, message: str) -> str:
         raise Unreadable(f"{self.formula!r} at {self.next.text!r}: {message}")
 
-    # From the weakest sign to the strongest
+    # From the weakest operator to the strongest
 
     def whole(self) -> str:
         text = self.listed() or self.fails("is empty")
@@ -172,7 +172,7 @@ class Reader:
         return text if width(text) > 18 else closed(text)
 
     def listed(self, *ends: str) -> str:
-        """What commas part; cases, if each has its condition."""
+        """Parse items separated by commas; a list of cases if each item has a condition."""
         items, cases = [], []
         while self.next.kind != "end" and self.next.text not in ends:
             value, condition = self.case()
@@ -185,7 +185,7 @@ class Reader:
             if not self.take(","):
                 break
             if self.next.text in ends and len(items) == 1:
-                items[0] += "{,}"  # a tuple of one
+                items[0] += "{,}"  # a tuple with one element
         if items and cases:
             self.fails("has cases with and without a condition")
         return self.cased(cases) if cases else r", \allowbreak ".join(items)
@@ -207,7 +207,7 @@ class Reader:
         return environment("cases", [f"{value} & {said}" for (value, _), said in zip(rows, when, strict=True)])
 
     def stepped(self) -> str:
-        """A slice, in an index: ``start : end``."""
+        """Parse a slice in an index: ``start : end``."""
         text = "" if self.next.text == ":" else self.logical()
         while "[" in self.open[-1:] and self.take(":"):
             text += "{:}" + ("" if self.next.text in (":", ",", "]") else self.logical())
@@ -229,10 +229,10 @@ class Reader:
                 return text
             if sign := self.take(*RELATIONS):
                 value = self.added()
-                if self.next.text == "if" and sign in ("=", "<-"):  # whose two sides are not parted by it
+                if self.next.text == "if" and sign in ("=", "<-"):  # `if` does not separate the two sides
                     self.take("if")
                     value = self.cased([(value, self.logical()), *(self.others() if self.take("else") else [])])
-                if sign in ("+=", "-="):  # what becomes of a variable
+                if sign in ("+=", "-="):  # an update of a variable
                     value = within("(", value, ")") if sign == "-=" and self.terms > 1 else value
                     text += rf" \leftarrow \allowbreak {text} {sign[0]} \allowbreak {value}"
                 else:
@@ -252,7 +252,7 @@ class Reader:
         return re.sub(r"\\ldots ([+-])", r"\\cdots \1", text)
 
     def multiplied(self) -> str:
-        """A product; each slash takes all that stands before it, and one factor behind it."""
+        """Parse a product; a slash divides everything before it by the one factor after it."""
         product = self.factor()
         while True:
             if self.take("/"):
@@ -268,7 +268,7 @@ class Reader:
                 return product.tex
 
     def follows(self) -> bool:
-        """Another factor stands side by side."""
+        """Parse further factors by juxtaposition."""
         kind, text, apart = self.next
         if kind == "name":
             return text not in BETWEEN and text not in RELATIONS
@@ -287,7 +287,7 @@ class Reader:
         return Part(rf"{above.tex} / \allowbreak {below.tex}")
 
     def factor(self, below: bool = False) -> Part:
-        """A factor with its sign; below a slash, a sum is one with all that stands beside it."""
+        """Parse a factor with its sign; below a slash, a sum includes the factors beside it."""
         if sign := self.take("-", "+", "±"):
             return Part(f"{SIGNS.get(sign, sign)}{self.factor().tex}")
         if self.next.kind == "name" and re.fullmatch(r"(sum|prod|integral)(_\w+)?", self.next.text):
@@ -299,11 +299,11 @@ class Reader:
         return part
 
     def large(self, below: bool) -> Part:
-        """A sum, product or integral, over what follows."""
+        """Parse a sum, product or integral over the following terms."""
         name, _, index = self.next.text.partition("_")
         behind = self.tokens[self.place + 1 : self.place + 2]
         if not index and behind and behind[0].text == "(" and not behind[0].apart:
-            return self.raised()  # sum(x), a function
+            return self.raised()  # sum(x), a function call
         self.place += 1
         text = LARGE[name]
         if index or self.take("_"):
@@ -318,7 +318,7 @@ class Reader:
         return part
 
     def index(self) -> str:
-        """What stands below: ``_(i+1)``, ``_{k >= 0}``, or a name or number."""
+        """Parse a subscript: ``_(i+1)``, ``_{k >= 0}``, or a name or number."""
         bracket = self.take("(", "{")
         if bracket:
             return closed(self.inside("^" if bracket == "(" else bracket, self.listed))
@@ -329,7 +329,7 @@ class Reader:
         return subscript(text)
 
     def inside(self, bracket: str, read: Callable[..., str], half_open: bool = False) -> str:
-        """What stands in a bracket that was opened, up to where it closes."""
+        """Parse the contents of an opened bracket up to its end."""
         ends = ("]", ")") if bracket == "[" else (")", "]") if half_open else (ENDS.get(bracket, bracket),)
         self.open.append(bracket)
         text = read(*ends) if read == self.listed else read()
@@ -338,10 +338,10 @@ class Reader:
         return text
 
     def raised(self) -> Part:
-        """An atom and what is written at it: indices, powers, arguments, primes and factorials."""
+        """Parse an atom with its indices, powers, arguments, primes and factorials."""
         named = self.next.kind == "name"
         part = self.atom()
-        above = False  # something stands above it already
+        above = False  # whether it has a superscript
         while True:
             text, apart = self.next.text, self.next.apart
             if text == "_" and not apart and self.take("_"):
@@ -362,7 +362,7 @@ class Reader:
                 return part
 
     def exponent(self) -> str:
-        """What stands above; its brackets go, but for those of a derivative's order, ``f^(n)(x)``."""
+        """Parse a superscript; its brackets are dropped, except for the order of a derivative, ``f^(n)(x)``."""
         if sign := self.take("-", "+"):
             return sign + self.exponent()
         if self.take("*"):
@@ -411,7 +411,7 @@ class Reader:
         raise AssertionError
 
     def boxed(self) -> str:
-        """A list, an interval, a condition that counts as 1 or 0; a matrix, where its rows are lists."""
+        """Parse a list, an interval, a condition that counts as 1 or 0, or a matrix (a list of lists)."""
         if self.next.text == "[":
             rows = []
             while self.take("["):
@@ -444,7 +444,7 @@ class Reader:
 
 
 def symbol(name: str) -> str:
-    """A variable: a letter, with an index perhaps, or a word."""
+    """Return a variable: a letter, possibly with an index, or a word."""
     if name.startswith("∂"):
         return rf"\partial {symbol(name[1:])}"
     bare, _, index = name.partition("_")
@@ -471,7 +471,7 @@ def symbol(name: str) -> str:
 
 
 def subscript(index: str) -> str:
-    """An index: letters, a number, or a word."""
+    """Return an index: letters, a number, or a word."""
     if re.fullmatch(r"\d+|[a-zA-Z]{1,3}", index) and index not in NO_INDEX:
         return index
     return roman(index)

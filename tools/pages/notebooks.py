@@ -1,4 +1,4 @@
-"""A page as a notebook: the same text, programs and outputs, in Jupyter's format."""
+"""Convert a page to a Jupyter notebook with the same text, programs and outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from .blocks import Program, Text, read
 
 
 def notebook(path: Path) -> str:
-    """The page as the JSON of a notebook (nbformat 4.5)."""
     cells = [{"id": f"cell-{n}", **cell} for n, cell in enumerate(c for block in read(path) for c in cells_of(block))]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     content = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
@@ -19,7 +18,7 @@ def notebook(path: Path) -> str:
 
 
 def cells_of(block: Text | Program) -> list[dict[str, Any]]:
-    """A block as cells; a program that is a file of its own is written by one cell and run by the next."""
+    """Return a block as cells; a script is written by one cell and run by the next."""
     if isinstance(block, Text):
         return [markdown(linked(block.text))]
     if not block.runs:
@@ -42,5 +41,5 @@ def code(source: str, output: str | None = None, tags: list[str] | None = None) 
 
 
 def linked(text: str) -> str:
-    """Links between pages lead to notebooks, as far as those are chapters."""
+    """Return text whose links between chapters lead to notebooks."""
     return re.sub(r"\]\((\d\d_\w+)\.md", r"](\1.ipynb", text)

@@ -1,6 +1,6 @@
-"""The reference: a page per family of operators and per room, from the names that these make public.
+"""Generate the reference: one page per operator family and per package, from the public names.
 
-The pages name objects; Sphinx reads their docstrings. A public name without a docstring is an error.
+Sphinx inserts the docstrings. A public name without a docstring is an error.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ FAMILIES = {
     "math": "Elementwise mathematics",
     "reduce": "Sums, extremes and other reductions",
     "shape": "Shapes, views and copies",
-    "indexing": "Indexing, sorting and choosing",
+    "indexing": "Indexing, sorting and selection",
     "linear": "Linear algebra, products and Fourier transforms",
-    "make": "Making Tensors, random numbers, windows",
-    "nn": "Operators of neural networks",
+    "make": "Creation of Tensors, random numbers, windows",
+    "nn": "Neural network operators",
 }
 ROOMS = {
     "retrograd": "Modes, dtypes, devices and generators",
     "retrograd.autograd": "Gradients: autograd",
-    "retrograd.autograd.functional": "Jacobians and products: autograd.functional",
-    "retrograd.func": "Transforms of functions: func",
-    "retrograd.core.graph.primitive": "Operators of your own: core.primitive",
-    "retrograd.inspect": "The glass box: inspect",
-    "retrograd.inspect.stepping": "Steps of a walk: inspect.step",
+    "retrograd.autograd.functional": "Jacobians and vector products: autograd.functional",
+    "retrograd.func": "Function transforms: func",
+    "retrograd.core.graph.primitive": "User-defined operators: core.primitive",
+    "retrograd.inspect": "Inspection and debugging: inspect",
+    "retrograd.inspect.stepping": "Stepping through a backward pass: inspect.step",
     "retrograd.inspect.explaining": "Explanations: inspect.explain",
     "retrograd.compiler": "Compiled steps: compile",
     "retrograd.nn": "Modules: nn",
-    "retrograd.nn.init": "Initial values: nn.init",
-    "retrograd.nn.utils": "Around modules: nn.utils",
-    "retrograd.nn.parallel": "Modules in many processes: nn.parallel",
+    "retrograd.nn.init": "Initialization: nn.init",
+    "retrograd.nn.utils": "Module utilities: nn.utils",
+    "retrograd.nn.parallel": "Data-parallel modules: nn.parallel",
     "retrograd.optim": "Optimizers: optim",
-    "retrograd.optim.lr_scheduler": "Schedules of the learning rate: optim.lr_scheduler",
+    "retrograd.optim.lr_scheduler": "Learning rate schedules: optim.lr_scheduler",
     "retrograd.data": "Data sets and loaders: data",
     "retrograd.training": "Training loops, metrics, checkpoints: training",
     "retrograd.models": "Models: models",
@@ -48,30 +48,30 @@ ROOMS = {
     "retrograd.distributions": "Probability distributions: distributions",
     "retrograd.quasirandom": "Sobol sequences: quasirandom",
     "retrograd.sparse": "Sparse matrices: sparse",
-    "retrograd.linalg": "Errors of linear algebra: linalg",
-    "retrograd.distributed": "Many processes: distributed",
-    "retrograd.distributed.nn": "Communication that is differentiated: distributed.nn",
-    "retrograd.distributed.optim": "Optimizers with shared state: distributed.optim",
-    "retrograd.onnx": "ONNX: onnx",
-    "retrograd.weights": "Weights of other libraries: weights",
+    "retrograd.linalg": "Linear algebra errors: linalg",
+    "retrograd.distributed": "Distributed training: distributed",
+    "retrograd.distributed.nn": "Differentiable collectives: distributed.nn",
+    "retrograd.distributed.optim": "Sharded optimizers: distributed.optim",
+    "retrograd.onnx": "ONNX files: onnx",
+    "retrograd.weights": "Pretrained weights: weights",
     "retrograd.sklearn": "Estimators for scikit-learn: sklearn",
-    "retrograd.utils.checkpoint": "Checkpoints in the graph: utils.checkpoint",
-    "retrograd.scalar": "One number at a time: scalar",
-    "retrograd.manual": "Layers by hand: manual",
-    "retrograd.testing": "Checks of operators: testing",
+    "retrograd.utils.checkpoint": "Gradient checkpointing: utils.checkpoint",
+    "retrograd.scalar": "Scalar engine: scalar",
+    "retrograd.manual": "Layers written by hand: manual",
+    "retrograd.testing": "Operator tests: testing",
 }
-ONLY = {"retrograd.core.graph.primitive": ("Primitive",)}  # of rooms that are no user's otherwise
+ONLY = {"retrograd.core.graph.primitive": ("Primitive",)}  # of packages that are otherwise internal
 
 
 class Undocumented(Exception):
-    """A public name has no docstring, or one with a formula that cannot be read."""
+    """A public name has no docstring, or a docstring with a formula that cannot be parsed."""
 
 
 def write(folder: Path) -> None:
-    """Write the reference's pages into a folder.
+    """Write the reference pages into a folder.
 
     Raises:
-        Undocumented: with every public name that has no docstring.
+        Undocumented: public names lack docstrings; the message lists all.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pages: list[tuple[str, str]] = []
@@ -88,7 +88,7 @@ def write(folder: Path) -> None:
             module = importlib.import_module(room)
         except ModuleNotFoundError as error:
             if error.name and error.name.startswith("retrograd"):
-                continue  # a room that is not built yet
+                continue  # a module that does not exist
             raise
         if not getattr(module, "__file__", None) or "compat" in module.__file__:
             continue
@@ -112,22 +112,22 @@ def write(folder: Path) -> None:
 
 
 def undocumented(name: str, value: object) -> list[str]:
-    """What has no docstring: a function, or a class and its public methods and properties."""
+    """Return the names without docstring: a function, or a class and its public members."""
     missing = [] if inspect.getdoc(value) else [name]
     for own, member in vars(value).items() if inspect.isclass(value) else ():
         function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         if own.startswith("_") or not inspect.isfunction(function):
             continue
-        late = function.__module__.startswith("retrograd.compat")  # a legacy name, which a program has asked for
+        late = function.__module__.startswith("retrograd.compat")  # a legacy name, loaded on demand
         if not late and not inspect.getdoc(getattr(value, own)):
             missing.append(f"{name}.{own}")
     return missing
 
 
 def documented(name: str, value: object) -> Iterator[tuple[str, object]]:
-    """A function or class, and the members whose docstrings its page shows."""
+    """Yield a function or class, and the members whose docstrings its page shows."""
     yield name, value
-    operators = {entry.function for entry in OPERATORS.values()}  # which stand with their families
+    operators = {entry.function for entry in OPERATORS.values()}  # they are on the pages of their families
     for own, member in vars(value).items() if inspect.isclass(value) else ():
         shown = isinstance(member, (property, classmethod, staticmethod)) or inspect.isfunction(member)
         if shown and not own.startswith("_") and not (inspect.isfunction(member) and member in operators):
@@ -135,12 +135,12 @@ def documented(name: str, value: object) -> Iterator[tuple[str, object]]:
 
 
 def says(name: str) -> bool:
-    """Whether the first paragraph of what has this name says what is computed."""
+    """Whether the first paragraph of the docstring is a definition."""
     return name.startswith(("retrograd.nn.", "retrograd.distributions.")) and name.count(".") == 2
 
 
 def unreadable(name: str, value: object, says: bool) -> list[str]:
-    """The complaint about a docstring with a formula that cannot be read."""
+    """Return the complaint about a docstring with a formula that cannot be parsed."""
     try:
         typeset(inspect.getdoc(value) or "", says)
     except Unreadable as error:
@@ -149,24 +149,24 @@ def unreadable(name: str, value: object, says: bool) -> list[str]:
 
 
 def operators(family: str) -> list[str]:
-    """The public names of a family's operators, in alphabetical order."""
+    """Return the public names of a family's operators in alphabetical order."""
     entries = [(name, entry) for name, entry in OPERATORS.items() if entry.function.__module__.split(".")[2] == family]
     return sorted({spoken(name, entry.namespace) for name, entry in entries}, key=str.lower)
 
 
 def spoken(name: str, namespace: str) -> str:
-    """A name as users write it: ``retrograd.linalg.det``."""
+    """Return a name as users write it: ``retrograd.linalg.det``."""
     bare = name.rpartition(".")[2]
     return f"retrograd.{namespace}.{bare}" if namespace else f"retrograd.{bare}"
 
 
 def identity(value: object) -> tuple[str, str]:
-    """Where a function or class was defined: the same for what only wraps it, and for its other names."""
+    """Return where a function or class was defined; equal for wrappers and other names."""
     return value.__module__, getattr(value, "__qualname__", "")
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, object]]:
-    """The functions and classes of ours that a module gives."""
+    """Yield the functions and classes of this package that a module exports."""
     names = ONLY.get(module.__name__) or getattr(module, "__all__", None) or vars(module)
     for name in [name for name in names if not name.startswith("_")]:
         value = getattr(module, name)

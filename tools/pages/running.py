@@ -1,4 +1,4 @@
-"""Run the programs of a page, compare what they print, and keep the pictures that they show."""
+"""Run the programs of a page, compare their output, and save the pictures that they show."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from typing import Any
 from .blocks import Program, read
 
 NUMBER = re.compile(r"~?[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
-TOLERANCE = 2e-3  # of printed numbers that are no integers: other processors add in another order
-WIDTH = 100  # columns of the terminal that programs see
-ROUGHLY = 0.15  # of numbers that a program prints behind a "~": what a training comes to
+TOLERANCE = 2e-3  # relative, of printed non-integers: other processors add in another order
+WIDTH = 100  # columns of the programs' terminal
+ROUGHLY = 0.15  # relative, of numbers printed after a "~": results of training
 
 
 @dataclass
 class Result:
-    """What a program printed, and the forms in which its last line shows itself, as ``{ending: text}``."""
+    """The output of a program, and the representations of its last line's value as ``{suffix: text}``."""
 
     program: Program
     output: str
@@ -36,14 +36,14 @@ class Result:
 
 
 class Failure(AssertionError):
-    """A program of a page failed, or printed something else."""
+    """A program of a page failed, or printed something else than the page shows."""
 
 
 def run(path: Path, slow: bool = True) -> Iterator[Result]:
-    """Run a page's programs in order, until the first for which data are missing, or which is slow and not wanted."""
+    """Run a page's programs in order, until one lacks its data, or is slow and ``slow`` is False."""
     name = f"{path.stem}.py"
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": name}
-    written = ""  # all of the page's programs so far, so that lines have numbers
+    written = ""  # all programs so far, so that tracebacks have the right lines
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), columns(WIDTH):
         for program in read(path):
             if not isinstance(program, Program) or not program.runs:
@@ -68,7 +68,7 @@ def run(path: Path, slow: bool = True) -> Iterator[Result]:
 
 @contextlib.contextmanager
 def columns(width: int) -> Iterator[None]:
-    """Let tables be as wide as the pages show them, whatever the terminal is."""
+    """Set the terminal width that programs see."""
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = str(width)
     try:
@@ -81,13 +81,13 @@ def columns(width: int) -> Iterator[None]:
 
 
 def has_data(name: str) -> bool:
-    """Whether a data set is here."""
+    """Whether a data set exists on this machine."""
     folder = os.environ.get("RETROGRAD_DATA")
     return bool(folder) and any(name in entry.name for entry in Path(folder).iterdir())
 
 
 def run_file(file: Path, code: str, launcher: list[str]) -> str:
-    """Run a program as a file of its own, and return what it prints."""
+    """Run a program as a script, and return its output."""
     file.write_text(code, encoding="utf-8")
     done = subprocess.run([*launcher, sys.executable, file.name], capture_output=True, text=True, cwd=file.parent)
     if done.returncode:
@@ -96,7 +96,7 @@ def run_file(file: Path, code: str, launcher: list[str]) -> str:
 
 
 def execute(program: Program, name: str, start: int, namespace: dict[str, Any]) -> Result:
-    """Run one block; its last line, if it is an expression, is shown as notebooks show it."""
+    """Run one block; the value of a last line that is an expression is displayed as in notebooks."""
     tree = ast.increment_lineno(ast.parse(program.code, name), start)
     last = ast.Expression(tree.body.pop().value) if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     printed, picture = io.StringIO(), {}
@@ -114,12 +114,12 @@ def execute(program: Program, name: str, start: int, namespace: dict[str, Any]) 
         printed.write("".join(traceback.format_exception_only(error)))
     else:
         if raises:
-            raise Failure("is said to raise, and did not")
+            raise Failure("the block is marked `raises`, but raised no exception")
     return Result(program, printed.getvalue(), picture)
 
 
 def pictures(value: Any) -> dict[str, str]:
-    """The forms in which a value shows itself: an SVG, a figure of Matplotlib's, a page that is worked with."""
+    """Return the representations of a value: an SVG, a Matplotlib figure, an interactive page."""
     if hasattr(value, "savefig"):
         memory = io.StringIO()
         value.savefig(memory, format="svg", bbox_inches="tight", metadata={"Date": None})
@@ -130,10 +130,10 @@ def pictures(value: Any) -> dict[str, str]:
 
 
 def checked(path: Path) -> list[Result]:
-    """The results of a page whose programs all print what it says.
+    """Return the results of a page after checking its output.
 
     Raises:
-        Failure: as ``check`` does, and where a program fails.
+        Failure: a program fails or prints something else than the page shows.
     """
     results = list(run(path))
     for result in results:
@@ -142,18 +142,18 @@ def checked(path: Path) -> list[Result]:
 
 
 def check(result: Result) -> None:
-    """Fail where a program printed something else than its page says.
+    """Compare a program's output with the page.
 
     Raises:
-        Failure: with what was printed, if the words differ, or the numbers by more than the last digits.
+        Failure: the words differ, or a number beyond the tolerance.
     """
     wanted = result.program.output or ""
     if not agree(wanted, result.output):
-        raise Failure(f"line {result.program.line}: the page says\n{wanted}\nand the program printed\n{result.output}")
+        raise Failure(f"line {result.program.line}: expected\n{wanted}\ngot\n{result.output}")
 
 
 def agree(wanted: str, printed: str) -> bool:
-    """Whether two texts are the same but for the last digits of their numbers."""
+    """Whether two texts are equal up to the last digits of their numbers."""
     if wanted == printed:
         return True
     if NUMBER.sub("#", wanted).split() != NUMBER.sub("#", printed).split():

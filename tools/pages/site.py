@@ -1,8 +1,8 @@
-"""Build the site: run the pages, draw their pictures, write the reference, and let Sphinx make HTML of it.
+"""Build the site: run the pages, save their pictures, write the reference, and run Sphinx.
 
 python -m tools.pages.site [FOLDER]     into build/site; fails on a warning, a broken link or a stale output
 
-Pages that the tests have run since they changed are not run again.
+Pages that are unchanged since the tests ran them are not run again.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from pathlib import Path
 from . import formulas, links, reference
 from .__main__ import DOCS, pages
 from .blocks import Program, read
-from .keeping import keep, kept
+from .cache import load, store
 from .notebooks import notebook
 from .running import Failure, Result, checked
 
 BUILD = DOCS.parent / "build" / "site"
-BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")  # pages of the site that stand at the repository's root
+BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")  # pages at the repository's root
 
 
 def results_of(path: Path) -> list[Result]:
-    """What a page's programs print and draw; they run unless that is known."""
-    results = kept(path)
+    """Return the results of a page's programs, from the cache or by running them."""
+    results = load(path)
     if results is None:
         results = checked(path)
-        keep(path, results)
+        store(path, results)
     return results
 
 
 def all_results() -> dict[Path, list[Result]]:
-    """The results of all pages, a process for each core running them.
+    """Return the results of all pages, run by one process per core.
 
     Raises:
-        Failure: a page says something else than its programs print; all of these pages are told first.
+        Failure: a page's output is out of date; all such pages are reported first.
     """
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes already fill the cores
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # one process per core already uses all cores
     with ProcessPoolExecutor() as pool:
         tasks = {path: pool.submit(results_of, path) for path in pages()}
     failures = [failure for task in tasks.values() if (failure := task.exception()) is not None]
@@ -55,7 +55,7 @@ def all_results() -> dict[Path, list[Result]]:
 
 
 def stage(source: Path) -> None:
-    """Copy docs/ into a folder, with pictures behind the programs that draw them, notebooks and the reference."""
+    """Copy docs/ into a folder, and add the pictures, notebooks and reference."""
     shutil.copytree(DOCS, source)
     for name in BESIDE:
         shutil.copy(DOCS.parent / name, source)
@@ -72,7 +72,7 @@ def stage(source: Path) -> None:
 
 
 def moved(text: str, page: Path, source: Path) -> str:
-    """A page whose links lead to the pages that stood at the repository's root, or from there to docs/."""
+    """Return a page with links adjusted between docs/ and the repository's root."""
     if page.name in BESIDE and page.parent == source:
         return text.replace("](docs/", "](")
     for name in BESIDE:
@@ -81,7 +81,7 @@ def moved(text: str, page: Path, source: Path) -> str:
 
 
 def illustrated(path: Path, results: list[Result], folder: Path) -> str:
-    """A page with its pictures behind the programs that drew them, and a link to its notebook."""
+    """Return a page with its pictures after the programs that drew them, and a link to its notebook."""
     drawn = {result.program.line: result.picture for result in results}
     parts = []
     for block in read(path):
@@ -105,9 +105,9 @@ LINK = "<p><a href='pictures/{name}.html'>Open it as a page</a>, to work with by
 
 
 def shown(forms: dict[str, str], folder: Path, name: str) -> Iterator[str]:
-    """Write the forms in which a value shows itself into a folder, and give what the page shows of them."""
+    """Write the representations of a value into a folder, and yield their Markdown."""
     if "svg" in forms:
-        for theme, media in (("light", "not all"), ("dark", "all")):  # the site's own theme decides, not the system's
+        for theme, media in (("light", "not all"), ("dark", "all")):  # for the site's theme, not the system's
             file = folder / f"{name}_{theme}.svg"
             file.write_text(re.sub(r"\(prefers-color-scheme: *dark\)", media, forms["svg"]), encoding="utf-8")
             yield f"\n![What the last line shows](pictures/{file.name}){{.picture .only-{theme}}}\n"
@@ -118,7 +118,7 @@ def shown(forms: dict[str, str], folder: Path, name: str) -> Iterator[str]:
 
 
 def build(folder: Path) -> int:
-    """Stage and build, from nothing."""
+    """Stage and build from scratch."""
     shutil.rmtree(folder, ignore_errors=True)
     source, html = folder / "source", folder / "html"
     folder.mkdir(parents=True)
@@ -136,14 +136,14 @@ def sphinx(source: Path, html: Path, trees: Path) -> int:
 
 
 def finish(source: Path, html: Path) -> int:
-    """Copy what Sphinx leaves behind, and look at every link."""
+    """Copy what Sphinx leaves out, and check all links."""
     for page in source.rglob("pictures/*.html"):
         target = html / page.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(page, target)
     links.drop_back_links(html)
     broken = links.broken(html)
-    print("\n".join(broken) or f"the site is in {html}", file=sys.stderr if broken else sys.stdout)
+    print("\n".join(broken) or f"site written to {html}", file=sys.stderr if broken else sys.stdout)
     return min(len(broken), 1)
 
 

@@ -1,4 +1,4 @@
-"""From samples to a batch of Tensors."""
+"""Collate samples into a batch of Tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBER_KINDS = "biufc"
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Stacks samples into a batch, keeping their structure.
+    """Stack samples into a batch, preserving their structure.
 
     Tensors and NumPy arrays of one shape ``(...)`` become one Tensor of shape ``(len(batch), ...)``; numbers become a
     Tensor of shape ``(len(batch),)``, Python floats in float64; strings and bytes stay as they are; mappings, named
@@ -23,7 +23,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     of different lengths raise RuntimeError, anything else TypeError. The rules are those of ``torch.utils.data``.
 
     Args:
-        batch: a sequence of samples of one kind, not empty.
+        batch: a non-empty sequence of samples of one type.
 
     >>> from retrograd.data import default_collate
     >>> x, name = default_collate([(np.ones(2), "a"), (np.zeros(2), "b")])
@@ -50,19 +50,19 @@ def default_collate(batch: Sequence[Any]) -> Any:
     elif isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError(
-                f"default_collate: samples of different lengths {[len(sample) for sample in batch]}; "
-                "pad them or give a collate_fn"
+                f"default_collate: samples must have one length, got lengths {[len(sample) for sample in batch]}; "
+                "pad them or pass a collate_fn"
             )
         fields = [default_collate(field) for field in zip(*batch)]
         return fields if type(first) is tuple else _rebuild(first, fields)
     raise TypeError(
-        f"default_collate: a batch must hold Tensors, arrays, numbers, strings, mappings or sequences, "
+        f"default_collate: a batch must consist of Tensors, arrays, numbers, strings, mappings or sequences, "
         f"got {_describe(first)}"
     )
 
 
 def default_convert(data: Any) -> Any:
-    """Turns the NumPy arrays and numbers inside ``data`` into Tensors and leaves everything else as it is.
+    """Convert the NumPy arrays and numbers inside ``data`` to Tensors and leave everything else unchanged.
 
     Args:
         data: a sample: an array, a number, or mappings and sequences of these.
@@ -82,7 +82,7 @@ def default_convert(data: Any) -> Any:
 
 
 def _rebuild(like: Any, content: Any) -> Any:
-    """``content`` in a container of the type of ``like``, or as it is where that type cannot be made from it."""
+    """Return ``content`` in a container of the type of ``like``, or unchanged if that type cannot be constructed."""
     make: Callable[[Any], Any] = getattr(type(like), "_make", type(like))
     try:
         return make(content)
@@ -94,8 +94,8 @@ def _check_shapes(shapes: list[tuple[int, ...]]) -> None:
     for i, shape in enumerate(shapes):
         if shape != shapes[0]:
             raise RuntimeError(
-                f"default_collate: samples of different shapes, {shapes[0]} at entry 0 and {shape} at entry {i}; "
-                "pad them or give a collate_fn"
+                f"default_collate: samples must have one shape, got {shapes[0]} at entry 0 and {shape} at entry {i}; "
+                "pad them or pass a collate_fn"
             )
 
 

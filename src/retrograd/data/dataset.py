@@ -1,7 +1,4 @@
-"""Data sets: what a sample is, and how data sets are split, joined and zipped.
-
-The meanings are those of ``torch.utils.data``.
-"""
+"""Data sets, and functions that split, concatenate and zip them, with the semantics of ``torch.utils.data``."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """A map from indices to samples: subclasses give ``__getitem__(index)`` and, for most uses, ``__len__()``.
+    """A map from indices to samples. Subclasses define ``__getitem__(index)`` and, for most uses, ``__len__()``.
 
-    A subclass may also give ``__getitems__(indices)``, the list of the samples at several indices, where that is
+    A subclass may also define ``__getitems__(indices)``, which returns a list of samples, if that is
     faster than one at a time. ``a + b`` is ``ConcatDataset([a, b])``.
 
     >>> from retrograd.data import Dataset
@@ -44,10 +41,10 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co]):
-    """A stream of samples: subclasses give ``__iter__()``.
+    """A stream of samples. Subclasses define ``__iter__()``.
 
-    Each DataLoader worker iterates over the data set on its own; ``get_worker_info()`` tells ``__iter__`` which
-    part of the stream is its worker's. ``a + b`` is ``ChainDataset([a, b])``.
+    Each DataLoader worker iterates over the data set on its own; ``__iter__`` can divide the stream between the
+    workers with ``get_worker_info()``. ``a + b`` is ``ChainDataset([a, b])``.
     """
 
     def __iter__(self) -> Iterator[T_co]:
@@ -60,7 +57,7 @@ class IterableDataset(Dataset[T_co]):
 class TensorDataset(Dataset[tuple[Any, ...]]):
     """Samples along the first dimension of Tensors of equal length: sample i is ``(t_1[i], ..., t_n[i])``.
 
-    NumPy arrays are taken as Tensors on the same memory. Tensors of unequal or no length raise ValueError.
+    NumPy arrays become Tensors that share their memory. Tensors of different lengths, or 0-d ones, raise ValueError.
 
     Args:
         tensors: Tensors or NumPy arrays ``(N, ...)``, all of the same N.
@@ -87,14 +84,14 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Data sets side by side: sample i is the tuple, or with keywords the dict, of every one's sample i.
+    """Data sets zipped: sample i is the tuple, or with keywords the dict, of the i-th samples of all data sets.
 
     Args:
-        args: the data sets of a tuple; or
-        kwargs: those of a dict.
+        args: data sets whose samples form a tuple; or
+        kwargs: data sets whose samples form a dict.
 
     Raises:
-        ValueError: data sets of different lengths; none, or some by position and some by keyword.
+        ValueError: the data sets differ in length; none is given, or some by position and some by keyword.
 
     >>> from retrograd.data import StackDataset
     >>> StackDataset(image=[10, 11], label=[0, 1])[1]
@@ -105,11 +102,11 @@ class StackDataset(Dataset[Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if bool(args) == bool(kwargs):
-            raise ValueError("StackDataset: give data sets either by position or by keyword")
+            raise ValueError("StackDataset: pass data sets either by position or by keyword, and at least one")
         self.datasets = args or kwargs
         sizes = [len(dataset) for dataset in args or kwargs.values()]
         if len(set(sizes)) > 1:
-            raise ValueError(f"StackDataset: data sets of different lengths {sizes}")
+            raise ValueError(f"StackDataset: data sets must have one length, got {sizes}")
         self._length = sizes[0]
 
     def __getitem__(self, index: Any) -> Any:
@@ -122,14 +119,14 @@ class StackDataset(Dataset[Any]):
 
 
 class ConcatDataset(Dataset[T_co]):
-    """Data sets one after the other.
+    """Data sets concatenated.
 
     Args:
         datasets: data sets with a length.
 
     Raises:
-        ValueError: there is none, or one is an IterableDataset.
-        IndexError: when read, the index is out of range.
+        ValueError: ``datasets`` is empty or contains an IterableDataset.
+        IndexError: the index is out of range (when read).
 
     >>> from retrograd.data import ConcatDataset
     >>> joined = ConcatDataset(["abc", "de"])
@@ -145,7 +142,7 @@ class ConcatDataset(Dataset[T_co]):
         if not self.datasets:
             raise ValueError("ConcatDataset: datasets is empty")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
-            raise ValueError("ConcatDataset: an IterableDataset has no indices; join those with ChainDataset")
+            raise ValueError("ConcatDataset: an IterableDataset has no indices; use ChainDataset")
         self.cumulative_sizes = list(itertools.accumulate(len(dataset) for dataset in self.datasets))
 
     def __len__(self) -> int:
@@ -161,13 +158,13 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """Streams one after the other.
+    """Streams concatenated.
 
     Args:
         datasets: IterableDatasets.
 
     Raises:
-        TypeError: one is no IterableDataset.
+        TypeError: an element is not an IterableDataset.
 
     >>> from retrograd.data import ChainDataset, IterableDataset
     >>> class Letters(IterableDataset):
@@ -193,11 +190,11 @@ class ChainDataset(IterableDataset[T_co]):
 
 
 class Subset(Dataset[T_co]):
-    """The samples of ``dataset`` at ``indices``, in that order.
+    """The samples of ``dataset`` at ``indices``, in the order of ``indices``.
 
     Args:
-        dataset: a data set with indices.
-        indices: those of the samples, in the subset's order.
+        dataset: a map-style data set.
+        indices: the indices of the samples.
 
     >>> from retrograd.data import Subset
     >>> list(Subset("abcd", [3, 1]))
@@ -221,22 +218,23 @@ class Subset(Dataset[T_co]):
 
 
 def samples_at(dataset: Any, indices: Sequence[Any]) -> list[Any]:
-    """The samples at ``indices``, by one call of ``__getitems__`` where the data set has it."""
+    """Return the samples at ``indices``, by one call of ``__getitems__`` if the data set defines it."""
     get_many = getattr(dataset, "__getitems__", None)
     if get_many is None:
         return [dataset[index] for index in indices]
     samples = list(get_many(indices))
     if len(samples) != len(indices):
         raise ValueError(
-            f"{type(dataset).__name__}.__getitems__ gave {len(samples)} samples for {len(indices)} indices"
+            f"{type(dataset).__name__}.__getitems__ must return one sample for each of {len(indices)} indices, "
+            f"got {len(samples)}"
         )
     return samples
 
 
 def tensor_batch(dataset: Any, indices: Sequence[int]) -> list[Any] | None:
-    """What ``default_collate`` makes of the samples at ``indices``, gathered by one indexing per Tensor.
+    """Return ``default_collate`` of the samples at ``indices``, by indexing each Tensor once.
 
-    None where the data set is not a plain TensorDataset or Subset of one: a subclass may have changed ``__getitem__``.
+    None unless the data set is a plain TensorDataset or Subset of one: a subclass may override ``__getitem__``.
     """
     while type(dataset) is Subset:
         indices = [dataset.indices[i] for i in indices]
@@ -248,11 +246,11 @@ def tensor_batch(dataset: Any, indices: Sequence[int]) -> list[Any] | None:
 
 
 def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset[Any]]:
-    """Splits ``dataset`` at random into subsets of the given lengths, which sum to its length or, as fractions, to 1.
+    """Split ``dataset`` at random into subsets of given lengths, which sum to its length or, as fractions, to 1.
 
-    Of fractions each subset gets ``floor(len(dataset) * fraction)`` samples, and what is left over goes one
-    each to the first subsets. Lengths that do not sum to the length of the data set, and fractions outside
-    ``[0, 1]``, raise ValueError.
+    For fractions each subset has ``floor(len(dataset) * fraction)`` samples, and the remaining samples go one each to
+    the first subsets. Lengths that do not sum to the length of the data set, and fractions outside ``[0, 1]``, raise
+    ValueError.
 
     Args:
         dataset: a data set with a length.
@@ -268,7 +266,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
     if math.isclose(total, 1) and total <= 1:
         for fraction in lengths:
             if not 0 <= fraction <= 1:
-                raise ValueError(f"random_split: fraction {fraction} is not between 0 and 1")
+                raise ValueError(f"random_split: a fraction must be between 0 and 1, got {fraction}")
         counts = [math.floor(size * fraction) for fraction in lengths]
         for i in range(size - sum(counts)):
             counts[i % len(counts)] += 1
@@ -276,7 +274,9 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
             if count == 0:
                 warnings.warn(f"random_split: subset {i} is empty", stacklevel=2)
     elif total != size or any(length != int(length) or length < 0 for length in lengths):
-        raise ValueError(f"random_split: lengths {list(lengths)} do not sum to the length of the data set, {size}")
+        raise ValueError(
+            f"random_split: lengths must sum to the length of the data set, {size}, or to 1, got {list(lengths)}"
+        )
     else:
         counts = [int(length) for length in lengths]
     order = numpy_generator(generator).permutation(size).tolist()

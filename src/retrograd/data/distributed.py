@@ -1,4 +1,4 @@
-"""The part of a data set that one of several processes trains on."""
+"""A sampler that partitions a data set between processes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .sampler import Sampler
 
 
 class DistributedSampler(Sampler[int]):
-    """The part of a data set that one of several processes trains on, in an order that all draw alike.
+    """This process's part of a data set, in an order that is the same for all processes.
 
     Args:
-        dataset: something with a length.
-        num_replicas: how many processes there are; by default those of ``distributed``'s group of all.
-        rank: which of them this is.
+        dataset: an object with a length.
+        num_replicas: the number of processes; by default that of the default process group.
+        rank: the index of this process; by default its rank in the default process group.
         shuffle: draw a new order for each ``set_epoch``.
-        seed: of that order.
-        drop_last: leave out what does not divide, instead of repeating the first.
+        seed: of the random order.
+        drop_last: drop samples until the number is divisible by ``num_replicas``, instead of repeating the first.
 
     Raises:
-        ValueError: ``rank`` is not below ``num_replicas``; or neither is given, and no group was initialized.
+        ValueError: ``rank`` is not below ``num_replicas``; or one of them is missing and no group was initialized.
 
     >>> import retrograd as rg
     >>> from retrograd.utils.data.distributed import DistributedSampler
@@ -72,5 +72,5 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw another order from the next ``iter`` on."""
+        """Draw another order from the next iteration on."""
         self.epoch = epoch

@@ -1,4 +1,4 @@
-"""Finding, downloading and verifying the files of the named data sets."""
+"""Find, download and verify the files of the named data sets."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pathlib import Path
 from ..files import replacing
 
 Progress = Callable[[str, int, int | None], None]
-"""Called while a file is downloaded, with its name, the bytes received so far, and their total where it is known."""
+"""Called during a download with the file's name, the bytes received so far, and the total if it is known."""
 
 _CHUNK = 1 << 16
 _SECONDS_WITHOUT_AN_ANSWER = 30
 
 
 class DataError(RuntimeError):
-    """A named data set cannot be had. The message is one line that says what to do."""
+    """A named data set is not available. The message is one line that says what to do."""
 
 
 class DataUnavailable(DataError):
@@ -31,16 +31,16 @@ class DataUnavailable(DataError):
 
 
 class DataCorrupt(DataError):
-    """A file is damaged, cut short, or another one than its name says. It is never trained on."""
+    """A file is damaged, truncated or not the expected one. Corrupt files are never used."""
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file of a data set: where it is kept, where it comes from, and what its content must be.
+    """A file of a data set: its path, its URLs, and the expected content.
 
-    ``size`` and ``sha256`` are of the decompressed bytes. ``md5_of_download`` is for mirrors that publish only that; a
-    file that is already here, compressed anew or not at all, need not have it. ``problem`` says what is wrong with
-    decompressed bytes of the right size, and None when nothing is.
+    ``size`` and ``sha256`` describe the decompressed bytes. ``md5_of_download`` is for mirrors that publish no other
+    checksum, and is not checked for local files, which may be decompressed or compressed anew. ``problem`` takes
+    decompressed bytes of the right size and returns what is wrong with them, or None.
     """
 
     path: str
@@ -52,7 +52,7 @@ class RemoteFile:
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: the platform's cache folder, on Linux ``retrograd`` in ``XDG_CACHE_HOME``."""
+    """The folder of downloads: the platform's cache folder, on Linux ``retrograd`` in ``XDG_CACHE_HOME``."""
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
         return Path(local or _home() / "AppData" / "Local") / "retrograd" / "Cache"
@@ -67,12 +67,12 @@ def _home() -> Path:
         return Path.home()
     except RuntimeError:
         raise DataUnavailable(
-            "this user has no home folder to keep data in; name a folder in RETROGRAD_DATA or XDG_CACHE_HOME"
+            "this user has no home folder for downloads; set RETROGRAD_DATA or XDG_CACHE_HOME"
         ) from None
 
 
 def data_folders() -> list[Path]:
-    """Where data sets are looked for: the folder that ``RETROGRAD_DATA`` names, if it does, then the cache folder."""
+    """The folders to search: the one that ``RETROGRAD_DATA`` names, if set, then the cache folder."""
     named = os.environ.get("RETROGRAD_DATA")
     if not named:
         return [cache_folder()]
@@ -82,7 +82,7 @@ def data_folders() -> list[Path]:
 
 
 def read(file: RemoteFile, download: bool = True, progress: Progress | None = None) -> bytes:
-    """The verified, decompressed content of ``file``, from this machine or, if ``download`` allows, from a mirror."""
+    """Return the verified, decompressed content of a local file, or of a download if ``download`` is true."""
     for folder in data_folders():
         for path in (folder / f"{file.path}.gz", folder / file.path):
             if path.is_file():
@@ -93,7 +93,7 @@ def read(file: RemoteFile, download: bool = True, progress: Progress | None = No
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file that is at ``path`` whole or not at all, whatever happens meanwhile, and survives a power cut."""
+    """Write a file atomically and durably: after a crash or power failure it is complete or absent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as stream:
         stream.write(content)
@@ -107,7 +107,7 @@ def _read_local(file: RemoteFile, path: Path) -> bytes:
     try:
         return _verified(file, stored, compressed=path.suffix == ".gz")
     except DataCorrupt as error:
-        raise DataCorrupt(f"{path} {error}; delete it, and it is downloaded again when it is next used") from error
+        raise DataCorrupt(f"{path} {error}; delete it to download it again") from error
 
 
 def _verified(file: RemoteFile, stored: bytes, compressed: bool) -> bytes:
@@ -115,12 +115,13 @@ def _verified(file: RemoteFile, stored: bytes, compressed: bool) -> bytes:
     if compressed:
         try:
             with gzip.open(io.BytesIO(stored)) as stream:
-                content = stream.read(file.size + 1)  # more than it should hold: also checks the checksum at the end
+                # Read one byte more than expected, because reading to the end verifies gzip's checksum.
+                content = stream.read(file.size + 1)
         except (EOFError, OSError, zlib.error) as error:
             raise DataCorrupt(f"is corrupt ({error})") from error
     if len(content) != file.size:
         found = f"more than {file.size}" if len(content) > file.size else len(content)
-        raise DataCorrupt(f"is corrupt (it holds {found} bytes, expected {file.size})")
+        raise DataCorrupt(f"is corrupt (it has {found} bytes, expected {file.size})")
     if file.sha256 is not None and hashlib.sha256(content).hexdigest() != file.sha256:
         raise DataCorrupt(f"is corrupt (its SHA-256 is not {file.sha256})")
     if file.problem is not None and (problem := file.problem(content)):
@@ -129,7 +130,7 @@ def _verified(file: RemoteFile, stored: bytes, compressed: bool) -> bytes:
 
 
 def _download(file: RemoteFile, progress: Progress | None) -> bytes:
-    # Imported here: with urllib.request, they would take half of the time of `import retrograd.data`.
+    # Imported lazily: with urllib.request these modules take half of the time of `import retrograd.data`.
     from http.client import HTTPException
     from urllib.parse import urlsplit
 
@@ -163,7 +164,7 @@ def _fetch(file: RemoteFile, url: str, progress: Progress | None) -> bytes:
         received = bytearray()
         while chunk := response.read(_CHUNK):
             received += chunk
-            if len(received) > 2 * file.size + _CHUNK:  # gzip makes nothing this much larger
+            if len(received) > 2 * file.size + _CHUNK:  # gzip expands incompressible data by far less
                 raise DataCorrupt("is corrupt (the download is larger than the file)")
             if progress is not None:
                 progress(Path(file.path).name, len(received), total)
@@ -175,4 +176,4 @@ def _fetch(file: RemoteFile, url: str, progress: Progress | None) -> bytes:
 def _advice(file: RemoteFile, problem: str) -> str:
     places = " or ".join(str((folder / file.path).parent) for folder in data_folders())
     name = Path(file.path).name
-    return f"{name} {problem}: get it from {file.urls[0]} and put it, as {name} or {name}.gz, into {places}"
+    return f"{name} {problem}: download it from {file.urls[0]} and save it, as {name} or {name}.gz, into {places}"

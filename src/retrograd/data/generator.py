@@ -1,4 +1,4 @@
-"""One way to draw random numbers for samplers and splits: a NumPy generator, wherever it comes from."""
+"""Convert any generator argument to a NumPy generator, and save and restore generator states."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..ops.make.generators import default_generator
 
 
 def numpy_generator(generator: Any = None) -> np.random.Generator:
-    """The NumPy generator behind ``generator``: itself, a ``retrograd.Generator``'s, or for None the global one."""
+    """Return ``generator`` itself, the one inside a ``retrograd.Generator``, or the global one for None."""
     if generator is None:
         generator = default_generator
     numpy = getattr(generator, "numpy", generator)
@@ -22,22 +22,22 @@ def numpy_generator(generator: Any = None) -> np.random.Generator:
 
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:
-    """The state of ``generator`` in Python numbers, lists and dicts, which JSON and a checkpoint can hold."""
+    """Return the state of ``generator`` as Python numbers, lists and dicts, which JSON and checkpoints support."""
     return _plain(generator.bit_generator.state)
 
 
 def set_generator_state(generator: np.random.Generator, state: dict[str, Any]) -> None:
-    """Puts ``generator`` where ``generator_state`` found it; a state of another kind of generator is a ValueError."""
+    """Restore a state from ``generator_state``; ValueError if it belongs to another kind of generator."""
     if not isinstance(state, dict):
-        raise ValueError(f"a generator's state is a dictionary, not a {type(state).__name__}")
-    # NumPy takes the position in MT19937's key and in Philox's buffer as it is, and reads beyond their ends.
+        raise ValueError(f"set_generator_state: the state must be a dictionary, got {type(state).__name__}")
+    # NumPy does not check the position in MT19937's key and in Philox's buffer, and would read out of bounds.
     inner = state.get("state")
     for position, limit in (
         (inner.get("pos", 0) if isinstance(inner, dict) else 0, 624),
         (state.get("buffer_pos", 0), 4),
     ):
         if not 0 <= position <= limit:
-            raise ValueError(f"a generator's state has the position {position}, outside 0 to {limit}")
+            raise ValueError(f"set_generator_state: the state's position must be between 0 and {limit}, got {position}")
     generator.bit_generator.state = state
 
 

@@ -1,4 +1,4 @@
-"""DataLoader: batches of a data set, in order, loaded ahead of their use, from any position."""
+"""DataLoader: batches of a data set, loaded in order and ahead of use, resumable at any batch."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class DataLoader(Generic[T_co]):
-    """Iterates over a data set in batches, as ``torch.utils.data.DataLoader`` does.
+    """Iterate over a data set in batches, as ``torch.utils.data.DataLoader`` does.
 
-    The batches are the same, in the same order, for any number of workers: the order is drawn in the calling process,
-    and ``batch_generator`` gives data sets random numbers that belong to the batch. An exception in a worker is raised
-    again where the loader is iterated, with the worker's traceback. Leaving the loop early ends the workers.
+    The batches and their order are the same for any number of workers: the calling process draws the order, and
+    ``batch_generator`` returns a random generator for each batch. An exception in a worker is raised again in the
+    calling process, with the worker's traceback. Leaving the loop early ends the workers.
 
     Args:
         dataset: anything with ``__getitem__`` and ``__len__``, or an ``IterableDataset``.
-        batch_size: samples per batch; None gives single samples, not collated.
-        shuffle: draw a new random order for every epoch, from ``generator``.
-        sampler: the indices of an epoch, in place of ``shuffle``.
-        batch_sampler: lists of indices, in place of ``batch_size``, ``shuffle``, ``sampler`` and ``drop_last``.
-        num_workers: how many workers load batches ahead; 0 loads each batch when it is asked for.
-        collate_fn: makes a batch of a list of samples; ``default_collate`` stacks them into Tensors.
-        pin_memory: accepted for PyTorch programs; NumPy's memory is never pinned.
+        batch_size: samples per batch; None returns single samples, not collated.
+        shuffle: draw a new random order for every epoch from ``generator``.
+        sampler: the indices of an epoch, instead of ``shuffle``.
+        batch_sampler: lists of indices, instead of ``batch_size``, ``shuffle``, ``sampler`` and ``drop_last``.
+        num_workers: the number of workers that prefetch batches; 0 loads each batch in the calling thread.
+        collate_fn: converts a list of samples to a batch; ``default_collate`` stacks them into Tensors.
+        pin_memory: ignored; for compatibility.
         drop_last: leave out a last batch that is smaller than the others.
-        timeout: seconds after which waiting for a worker's batch raises RuntimeError; 0 waits for ever.
+        timeout: seconds to wait for a worker's batch before RuntimeError is raised; 0 waits indefinitely.
         worker_init_fn: called with the worker's id in every worker before its first batch.
         multiprocessing_context: how workers run: "fork", "spawn", "forkserver" or a ``multiprocessing`` context for
             processes, None for the platform's default, or "thread" for threads of this process, which copy nothing
             and suit data sets that spend their time in NumPy or in reading files.
         generator: a ``retrograd.Generator`` or ``numpy.random.Generator``; None is the global one.
-        prefetch_factor: how many batches per worker are loaded ahead, 2 unless told.
-        persistent_workers: keep the workers from one epoch to the next.
+        prefetch_factor: the number of batches to prefetch per worker, 2 by default.
+        persistent_workers: reuse the workers in the next epoch.
 
     >>> from retrograd.data import DataLoader, TensorDataset
     >>> data = TensorDataset(np.arange(10.0).reshape(5, 2), np.arange(5))
@@ -83,25 +83,27 @@ class DataLoader(Generic[T_co]):
                 "DataLoader: prefetch_factor, persistent_workers and multiprocessing_context need num_workers > 0"
             )
         if timeout and multiprocessing_context == "thread":
-            raise ValueError("DataLoader: timeout needs worker processes; a thread cannot be ended from outside")
+            raise ValueError("DataLoader: timeout needs worker processes, because a thread cannot be terminated")
         if prefetch_factor is not None and prefetch_factor < 1:
             raise ValueError(f"DataLoader: prefetch_factor must be positive, got {prefetch_factor}")
         if iterable and (shuffle or sampler is not None or batch_sampler is not None):
-            raise ValueError("DataLoader: an IterableDataset has its own order: no shuffle, sampler or batch_sampler")
+            raise ValueError("DataLoader: an IterableDataset has no indices; pass no shuffle, sampler or batch_sampler")
         if sampler is not None and shuffle:
-            raise ValueError("DataLoader: sampler excludes shuffle")
+            raise ValueError("DataLoader: pass either sampler or shuffle, not both")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last")
+            raise ValueError(
+                "DataLoader: batch_sampler cannot be combined with batch_size, shuffle, sampler or drop_last"
+            )
         if batch_size is None and drop_last:
             raise ValueError("DataLoader: drop_last needs a batch_size")
         if generator is not None:
-            numpy_generator(generator)  # refuses what is none
+            numpy_generator(generator)  # checks the type
         if sampler is None and not iterable:
             sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
         if batch_sampler is not None:
             batch_size = None
         elif batch_size is not None:
-            # Checks the arguments for an iterable data set too, whose batches have no indices.
+            # Also checks the arguments for an IterableDataset, whose batches have no indices.
             batch_sampler = BatchSampler(() if sampler is None else sampler, batch_size, drop_last)
 
         self.dataset = dataset
@@ -128,13 +130,13 @@ class DataLoader(Generic[T_co]):
         self._pool: WorkerPool | None = None
         self._pool_closer: weakref.finalize[Any, Any]
         self._epoch = 0
-        # The position: batches handed out in the epoch in progress, and the generators' states when it began.
+        # The position: batches returned in the current epoch, and the generators' states at its start.
         self._batches_given = 0
         self._epoch_start: list[dict[str, Any]] | None = None
         self._resumes = False
 
     def __len__(self) -> int:
-        """The number of batches in an epoch; TypeError where the data set or sampler has no length."""
+        """The number of batches in an epoch; TypeError if the data set or sampler has no length."""
         if not isinstance(self.dataset, IterableDataset):
             return len(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
         size = len(self.dataset)  # type: ignore[arg-type]
@@ -150,7 +152,7 @@ class DataLoader(Generic[T_co]):
         resumes, self._resumes = self._resumes, False
         skip = self._batches_given if resumes else 0
         generators = self._generators()
-        now = [generator_state(generator) for generator in generators]
+        current_states = [generator_state(generator) for generator in generators]
         if resumes and self._epoch_start is not None:
             _set_states(generators, self._epoch_start)
         self._epoch_start = [generator_state(generator) for generator in generators]
@@ -160,16 +162,16 @@ class DataLoader(Generic[T_co]):
         tasks: Iterator[Task] = self._tasks(epoch, seed)
         if resumes:
             if self._has_indices:
-                # One task more than is skipped, so that the sampler has drawn before the generators move on.
+                # Take one more task than is skipped: the sampler must draw before the generators' states are restored.
                 first = list(itertools.islice(tasks, skip + 1))
                 if len(first) < skip:
                     raise RuntimeError(f"DataLoader: cannot resume after {skip} batches, the epoch has {len(first)}")
                 tasks = itertools.chain(first[skip:], tasks)
-            _set_states(generators, now)
-        batches = self._ahead(tasks, seed) if self.num_workers else self._in_turn(tasks)
+            _set_states(generators, current_states)
+        batches = self._prefetched(tasks, seed) if self.num_workers else self._sequential(tasks)
         try:
             if not self._has_indices:
-                # A stream has no indices to skip: it is read again up to the position.
+                # A stream has no indices to skip, so it is read again up to the position.
                 for _ in itertools.islice(batches, skip):
                     pass
             for batch in batches:
@@ -182,10 +184,10 @@ class DataLoader(Generic[T_co]):
             self._batches_given, self._epoch_start = 0, None
 
     def state_dict(self) -> dict[str, Any]:
-        """The position in the epoch and the generators' states, in plain Python values.
+        """Return the position in the epoch and the generators' states, as plain Python values.
 
-        Taken in the loop, it counts the batch in hand as done. A loader of the same data and arguments that loads
-        it goes on with the next batch, and draws the same orders for the epochs that follow.
+        Inside the loop the current batch counts as done. A loader of the same data and arguments that loads the state
+        continues with the next batch, and draws the same orders for the following epochs.
         """
         return {
             "batches_given": self._batches_given,
@@ -195,29 +197,34 @@ class DataLoader(Generic[T_co]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Puts the loader, and the generators it draws from, where ``state_dict`` found them.
+        """Restore the position of the loader and the states of its generators from ``state_dict``.
 
-        The next iteration goes on inside the saved epoch; the one after it begins a new epoch. ValueError where the
-        state is of a loader with another number of batches or generators, or is none.
+        The next iteration continues the saved epoch; the one after it starts a new epoch. ValueError if the state is
+        invalid, or of a loader with another number of batches or generators.
         """
         generators = self._generators()
         if state["batches_in_epoch"] != self._length():
             raise ValueError(
-                f"DataLoader: the state is of a loader with {state['batches_in_epoch']} batches in an epoch; "
-                f"this one has {self._length()}"
+                f"DataLoader: the state is of a loader with {state['batches_in_epoch']} batches in an epoch, "
+                f"but this loader has {self._length()}"
             )
         if len(state["generators"]) != len(generators):
             raise ValueError(
-                f"DataLoader: the state holds {len(state['generators'])} generators, this loader has {len(generators)}"
+                f"DataLoader: the state has {len(state['generators'])} generators, expected {len(generators)}"
             )
         given, start = state["batches_given"], state["epoch_start"]
-        most = self._length() if self._has_indices else None  # workers of a stream may give a batch more
-        if not isinstance(given, int) or given < 0 or most is not None and given > most:
-            raise ValueError(f"DataLoader: the state is after {given!r:.80} batches of {self._length()}")
+        # A stream with several workers may have more batches than its length says.
+        limit = self._length() if self._has_indices else None
+        if not isinstance(given, int) or given < 0 or limit is not None and given > limit:
+            raise ValueError(
+                f"DataLoader: the state's position {given!r:.80} is not in an epoch of {self._length()} batches"
+            )
         if start is not None:
             if not isinstance(start, list) or len(start) != len(generators):
-                raise ValueError(f"DataLoader: the state's epoch_start is not of {len(generators)} generators")
-            _set_states(generators, start)  # refuses what is no state, now and not when the loader is iterated
+                raise ValueError(
+                    f"DataLoader: the state's epoch_start must be the states of {len(generators)} generators"
+                )
+            _set_states(generators, start)  # check the states now, not at the next iteration
         _set_states(generators, state["generators"])
         self._batches_given, self._epoch_start, self._resumes = given, start, start is not None
 
@@ -232,7 +239,7 @@ class DataLoader(Generic[T_co]):
             return None
 
     def _generators(self) -> list[np.random.Generator]:
-        """Every generator that this loader and its samplers draw from, once."""
+        """The distinct generators that this loader and its samplers draw from."""
         holders: list[Any] = [self, self.batch_sampler, getattr(self.batch_sampler, "sampler", None), self.sampler]
         found = [numpy_generator(holder.generator) for holder in holders if hasattr(holder, "generator")]
         return list({id(generator): generator for generator in found}.values())
@@ -242,14 +249,14 @@ class DataLoader(Generic[T_co]):
         for number, batch in enumerate(itertools.repeat(None) if indices is None else indices):
             yield Task(epoch, number, seed, batch)
 
-    def _in_turn(self, tasks: Iterator[Task]) -> Generator[Any, None, None]:
+    def _sequential(self, tasks: Iterator[Task]) -> Generator[Any, None, None]:
         for task in tasks:
             batch = load(self._fetch, task)
             if batch is Signal.EXHAUSTED:
                 return
             yield batch
 
-    def _ahead(self, tasks: Iterator[Task], seed: int) -> Generator[Any, None, None]:
+    def _prefetched(self, tasks: Iterator[Task], seed: int) -> Generator[Any, None, None]:
         pool = self._pool or WorkerPool(
             self._fetch, self.num_workers, seed, self.dataset, self.worker_init_fn, self.multiprocessing_context
         )
@@ -257,14 +264,14 @@ class DataLoader(Generic[T_co]):
             self._pool = pool
             self._pool_closer = weakref.finalize(self, pool.close)
         pending: deque[tuple[Task, Future[Any]]] = deque()
-        exhausted: set[int] = set()  # the workers that have come to the end of an iterable data set
+        exhausted: set[int] = set()  # workers that have reached the end of an IterableDataset
         try:
             for task in itertools.islice(tasks, self.num_workers * (self.prefetch_factor or 1)):
                 pending.append((task, pool.submit(task)))
             while pending and len(exhausted) < self.num_workers:
                 task, future = pending.popleft()
                 if not wait([future], timeout=self.timeout or None).done:
-                    raise RuntimeError(f"DataLoader: no batch came from its worker within {self.timeout} seconds")
+                    raise RuntimeError(f"DataLoader: no batch arrived from a worker within {self.timeout} seconds")
                 batch = future.result()
                 if (following := next(tasks, None)) is not None:
                     pending.append((following, pool.submit(following)))
@@ -273,7 +280,7 @@ class DataLoader(Generic[T_co]):
                 else:
                     yield batch
         except Exception:
-            if pool is self._pool:  # its workers may be dead or stuck: the next epoch starts new ones
+            if pool is self._pool:  # the workers may be dead or stuck, so the next epoch starts new ones
                 self._pool_closer.detach()
                 self._pool = None
             raise

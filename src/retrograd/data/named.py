@@ -1,8 +1,8 @@
 """The named data sets, as NumPy arrays and text.
 
-A file is looked for in the folder that ``RETROGRAD_DATA`` names and in the cache folder, and otherwise downloaded into
-the latter. ``progress(file, received, total)`` is called meanwhile. Without a network, ``DataUnavailable`` says which
-file to put where; a damaged or truncated file raises ``DataCorrupt``.
+Files are searched in the folder that ``RETROGRAD_DATA`` names and in the cache folder, and otherwise downloaded to the
+cache folder; ``progress(file, received, total)`` is called during the download. Without a network connection
+``DataUnavailable`` says which file to save where; a damaged or truncated file raises ``DataCorrupt``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class HousingData(NamedTuple):
 
 
 class ImageData(NamedTuple):
-    """Labelled images in the standard split; images are uint8 of shape (n, 28, 28), labels int64 of shape (n,)."""
+    """Labeled images in the standard split; images are uint8 of shape (n, 28, 28), labels int64 of shape (n,)."""
 
     train_images: np.ndarray
     train_labels: np.ndarray
@@ -65,7 +65,7 @@ class ImageData(NamedTuple):
 
 
 def housing() -> HousingData:
-    """California housing, shipped inside the package, in scikit-learn's columns, order and units.
+    """California housing, included in the package, with scikit-learn's columns, order and units.
 
     From the 1990 census, StatLib; R. K. Pace and R. Barry, Sparse Spatial Autoregressions, Statistics and Probability
     Letters 33 (1997) 291-297.
@@ -78,7 +78,7 @@ def housing() -> HousingData:
     try:
         with np.load(io.BytesIO(_HOUSING_FILE.read_bytes())) as archive:
             table = np.ascontiguousarray(archive["table"], dtype=np.float64)
-    except Exception as error:  # a damaged archive shows itself in many ways
+    except Exception as error:  # a damaged archive raises many types of errors
         raise DataCorrupt(f"{_HOUSING_FILE} is corrupt ({error}); install retrograd again") from error
     if table.shape != (20640, 9) or hashlib.sha256(table.astype("<f8").tobytes()).hexdigest() != _HOUSING_SHA256:
         raise DataCorrupt(f"{_HOUSING_FILE} is corrupt (its SHA-256 is not {_HOUSING_SHA256}); install retrograd again")
@@ -93,12 +93,12 @@ def mnist(download: bool = True, progress: Progress | None = None) -> ImageData:
     same without ``.gz``, decompressed.
 
     Args:
-        download: fetch what no data folder has, once, into the cache; otherwise that is an error.
-        progress: called as ``progress(name, done, total)`` in bytes while a file is fetched.
+        download: download missing files to the cache; if False, missing files raise DataUnavailable.
+        progress: called as ``progress(name, done, total)`` in bytes during a download.
 
     Raises:
-        DataUnavailable: the files are not here, and were not to be fetched or cannot be.
-        DataCorrupt: what is here is not what its checksum says.
+        DataUnavailable: a file is missing and not downloaded.
+        DataCorrupt: a file does not match its checksum.
     """
     return _images(_MNIST, download, progress)
 
@@ -110,40 +110,40 @@ def fashion_mnist(download: bool = True, progress: Progress | None = None) -> Im
     ``fashion_mnist/train-images-idx3-ubyte.gz`` and so on, or the same without ``.gz``, decompressed.
 
     Args:
-        download: fetch what no data folder has, once, into the cache; otherwise that is an error.
-        progress: called as ``progress(name, done, total)`` in bytes while a file is fetched.
+        download: download missing files to the cache; if False, missing files raise DataUnavailable.
+        progress: called as ``progress(name, done, total)`` in bytes during a download.
 
     Raises:
-        DataUnavailable: the files are not here, and were not to be fetched or cannot be.
-        DataCorrupt: what is here is not what its checksum says.
+        DataUnavailable: a file is missing and not downloaded.
+        DataCorrupt: a file does not match its checksum.
     """
     return _images(_FASHION_MNIST, download, progress)
 
 
 def shakespeare(download: bool = True, progress: Progress | None = None) -> str:
-    """Tiny Shakespeare: 1,115,394 characters of his plays, 65 of them distinct. The file is ``tiny_shakespeare.txt``.
+    """Tiny Shakespeare: 1,115,394 characters of plays, 65 of them distinct. The file is ``tiny_shakespeare.txt``.
 
     Args:
-        download: fetch what no data folder has, once, into the cache; otherwise that is an error.
-        progress: called as ``progress(name, done, total)`` in bytes while a file is fetched.
+        download: download missing files to the cache; if False, missing files raise DataUnavailable.
+        progress: called as ``progress(name, done, total)`` in bytes during a download.
 
     Raises:
-        DataUnavailable: the files are not here, and were not to be fetched or cannot be.
-        DataCorrupt: what is here is not what its checksum says.
+        DataUnavailable: a file is missing and not downloaded.
+        DataCorrupt: a file does not match its checksum.
     """
     return read(_SHAKESPEARE, download, progress).decode("ascii")
 
 
 def names(download: bool = True, progress: Progress | None = None) -> list[str]:
-    """32,033 first names in small letters, from US social security records of 2018. The file is ``names.txt``.
+    """32,033 first names in lower case, from US social security records of 2018. The file is ``names.txt``.
 
     Args:
-        download: fetch what no data folder has, once, into the cache; otherwise that is an error.
-        progress: called as ``progress(name, done, total)`` in bytes while a file is fetched.
+        download: download missing files to the cache; if False, missing files raise DataUnavailable.
+        progress: called as ``progress(name, done, total)`` in bytes during a download.
 
     Raises:
-        DataUnavailable: the files are not here, and were not to be fetched or cannot be.
-        DataCorrupt: what is here is not what its checksum says.
+        DataUnavailable: a file is missing and not downloaded.
+        DataCorrupt: a file does not match its checksum.
     """
     return read(_NAMES, download, progress).decode("ascii").splitlines()
 
@@ -164,7 +164,7 @@ class _IdxFile(NamedTuple):
 
     @property
     def header(self) -> bytes:
-        """IDX: two zero bytes, the type (8 is uint8), the number of dimensions, then each size in four bytes."""
+        """The IDX header: two zero bytes, the type (8 is uint8), the number of dimensions, each size in four bytes."""
         return bytes([0, 0, 8, len(self.shape)]) + b"".join(size.to_bytes(4, "big") for size in self.shape)
 
     def remote(
@@ -175,15 +175,15 @@ class _IdxFile(NamedTuple):
         return RemoteFile(f"{folder}/{self.name}", urls, size, sha256, md5_of_download, self.problem)
 
     def problem(self, content: bytes) -> str | None:
-        """What is wrong with the content; labels are of one dimension, and at most 9."""
+        """Return what is wrong with the content, or None; labels are 1-d and at most 9."""
         if content[: len(self.header)] != self.header or len(content) != len(self.header) + math.prod(self.shape):
             return f"not uint8 of shape {self.shape} in IDX format"
         if len(self.shape) == 1 and max(content[len(self.header) :]) > 9:
-            return "it has labels over 9"
+            return "it has labels above 9"
         return None
 
     def array(self, content: bytes) -> np.ndarray:
-        """The content without its header; labels as int64."""
+        """The content after the header; labels as int64."""
         array = np.frombuffer(content, np.uint8, offset=len(self.header)).reshape(self.shape)
         return array.astype(np.int64 if array.ndim == 1 else np.uint8)
 
@@ -200,7 +200,7 @@ _MNIST_SHA256 = (
     "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
     "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 )
-# Of the compressed files, as their authors publish them: nobody has published sums of the content.
+# Checksums of the compressed files, because the authors publish none of the content.
 _FASHION_MNIST_MD5 = (
     "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
     "25c81989df183df01b3e8a0aad5dffbe",

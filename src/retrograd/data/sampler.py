@@ -1,7 +1,7 @@
-"""Samplers: the order in which a data set is visited.
+"""Samplers: the order of the samples in an epoch.
 
-The meanings are those of ``torch.utils.data``; the random numbers are NumPy's. A sampler draws all its random numbers
-when an iteration begins, so that a ``DataLoader`` can find its place again from the generator's state and a count.
+The semantics are those of ``torch.utils.data``; the random numbers are NumPy's. A sampler draws all its random numbers
+at the start of an iteration, so that a ``DataLoader`` can resume from the generator's state and a count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AT_ONCE = 1 << 16
 
 
 class Sampler(Generic[T_co]):
-    """What gives the indices of one epoch: subclasses give ``__iter__()`` and, for most uses, ``__len__()``."""
+    """The indices of one epoch. Subclasses define ``__iter__()`` and, for most uses, ``__len__()``."""
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
@@ -31,7 +31,7 @@ class SequentialSampler(Sampler[int]):
     """The indices 0 to ``len(data_source) - 1`` in order.
 
     Args:
-        data_source: anything with a length.
+        data_source: an object with a length.
 
     >>> from retrograd.data import SequentialSampler
     >>> list(SequentialSampler("abc"))
@@ -51,17 +51,17 @@ class SequentialSampler(Sampler[int]):
 class RandomSampler(Sampler[int]):
     """The indices of ``data_source`` in random order, or ``num_samples`` of them drawn with replacement.
 
-    Without replacement, more samples than indices are taken from one permutation after another.
+    If ``num_samples`` exceeds the number of indices, several permutations are concatenated (without replacement).
 
     Args:
-        data_source: anything with a length.
-        replacement: draw each index on its own, so that one may come twice.
-        num_samples: how many indices make an epoch; the length of ``data_source`` by default.
+        data_source: an object with a length.
+        replacement: draw the indices independently, so that an index may be repeated.
+        num_samples: the number of indices in an epoch; the length of ``data_source`` by default.
         generator: a ``retrograd.Generator`` or a NumPy one; the global generator by default.
 
     Raises:
-        TypeError: ``replacement`` is no bool.
-        ValueError: ``num_samples`` is not a positive integer, or samples of an empty ``data_source`` are asked for.
+        TypeError: ``replacement`` is not a bool.
+        ValueError: ``num_samples`` is not a positive integer, or ``data_source`` is empty and ``num_samples`` positive.
 
     >>> from retrograd.data import RandomSampler
     >>> sorted(RandomSampler(range(5), generator=np.random.default_rng(0)))
@@ -82,7 +82,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices are drawn."""
+        """The number of indices in an epoch."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -93,7 +93,8 @@ class RandomSampler(Sampler[int]):
             return
         generator = numpy_generator(self.generator)
         if self.replacement:
-            for start in range(0, count, _AT_ONCE):  # a program may ask for more than memory holds, and stop early
+            # Draw in chunks: num_samples may exceed what memory can store, and a program may stop early.
+            for start in range(0, count, _AT_ONCE):
                 yield from generator.integers(size, size=min(_AT_ONCE, count - start)).tolist()
         else:
             orders = [generator.permutation(size) for _ in range(-(-count // size))]
@@ -107,7 +108,7 @@ class SubsetRandomSampler(Sampler[int]):
     """The given ``indices`` in random order.
 
     Args:
-        indices: a sequence of indices, a training split's for instance.
+        indices: a sequence of indices, those of a training split for instance.
         generator: a ``retrograd.Generator`` or a NumPy one; the global generator by default.
 
     >>> from retrograd.data import SubsetRandomSampler
@@ -128,15 +129,15 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """``num_samples`` indices, index i drawn with probability ``weights[i] / sum(weights)``.
+    """Draw ``num_samples`` indices, index i with probability ``weights[i] / sum(weights)``.
 
-    Weights that are negative, not finite or all zero, and more samples without replacement than there are positive
-    weights, raise ValueError.
+    Negative, infinite, NaN or all-zero weights raise ValueError, and so does drawing more samples without replacement
+    than there are positive weights.
 
     Args:
-        weights: one number for each index, of any sum.
-        num_samples: how many indices make an epoch.
-        replacement: draw each index on its own, so that one may come twice.
+        weights: one number per index; the sum is arbitrary.
+        num_samples: the number of indices in an epoch.
+        replacement: draw the indices independently, so that an index may be repeated.
         generator: a ``retrograd.Generator`` or a NumPy one; the global generator by default.
 
     >>> from retrograd.data import WeightedRandomSampler
@@ -175,15 +176,15 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of ``batch_size`` indices from ``sampler``; ``drop_last`` leaves out a last list that is shorter.
+    """Group the indices of ``sampler`` into lists of ``batch_size``.
 
     Args:
-        sampler: what gives the indices; needs a length only if the BatchSampler is asked for its own.
+        sampler: an iterable of indices; it needs a length only for ``len()`` of the BatchSampler.
         batch_size: a positive number of indices.
-        drop_last: leave out a last list that is shorter.
+        drop_last: drop a last list that is shorter.
 
     Raises:
-        ValueError: ``batch_size`` is not a positive integer, or ``drop_last`` no bool.
+        ValueError: ``batch_size`` is not a positive integer, or ``drop_last`` is not a bool.
 
     >>> from retrograd.data import BatchSampler
     >>> list(BatchSampler(range(5), batch_size=2, drop_last=False))
@@ -192,9 +193,9 @@ class BatchSampler(Sampler[list[int]]):
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if not _is_positive_integer(batch_size):
-            raise ValueError(f"batch_size must be a positive integer, got {batch_size!r}")
+            raise ValueError(f"BatchSampler: batch_size must be a positive integer, got {batch_size!r}")
         if not isinstance(drop_last, bool):
-            raise ValueError(f"drop_last must be a bool, got {drop_last!r}")
+            raise ValueError(f"BatchSampler: drop_last must be a bool, got {drop_last!r}")
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last

@@ -1,8 +1,7 @@
-"""Loading batches: in the caller, or ahead of it in worker threads or processes.
+"""Load batches in the calling thread, in worker threads, or in worker processes.
 
-Every worker, thread or process, is a queue served by one thread of this process: a thread worker loads the batch
-itself, a process worker sends the task to its process and waits for the batch. So order, errors and closing are the
-same for both.
+Every worker is a queue served by one thread of this process: a thread worker loads the batch itself, a process worker
+sends the task to its process and waits for the batch. Order, errors and closing are therefore the same for both.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ SECONDS_TO_FINISH_A_BATCH = 5.0
 
 
 class Signal(Enum):
-    """What a worker answers in place of a batch. (A member stays itself when it is pickled.)"""
+    """A worker's answer instead of a batch. (Members keep their identity when pickled.)"""
 
     EXHAUSTED = "the worker's part of an iterable data set has come to its end"
 
 
 @dataclass(frozen=True)
 class Task:
-    """One batch to load: the ``batch``-th of an epoch, from ``indices`` or, of an iterable data set, the next one."""
+    """One batch to load: the ``batch``-th of an epoch, from ``indices`` or, for an IterableDataset, the next one."""
 
     epoch: int
     batch: int
@@ -52,7 +51,7 @@ class Task:
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Which worker this is: ``id`` of ``num_workers``, its own ``seed``, and its (copy of the) data set."""
+    """Identity of a worker: ``id`` among ``num_workers``, its own ``seed``, and its (copy of the) data set."""
 
     id: int
     num_workers: int
@@ -60,37 +59,39 @@ class WorkerInfo:
     dataset: Any
 
 
-_here = threading.local()
+_thread_state = threading.local()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The ``WorkerInfo`` of the DataLoader worker that calls this; None outside of workers."""
-    return getattr(_here, "info", None)
+    """Return the ``WorkerInfo`` of the calling DataLoader worker; None outside of workers."""
+    return getattr(_thread_state, "info", None)
 
 
 def batch_generator() -> np.random.Generator:
-    """A generator for random augmentation in a data set or ``collate_fn``: one stream of its own for each batch.
+    """Return a generator for random augmentation in a data set or ``collate_fn``, seeded for each batch.
 
-    It depends on the epoch's seed and the batch's number alone, so the augmented batches are the same for any number
-    of workers and after a resumed run. Outside of a DataLoader it raises RuntimeError.
+    The seed depends only on the epoch's seed and the batch's number, so augmented batches are the same for any number
+    of workers and in a resumed run. Outside of a DataLoader the call raises RuntimeError.
     """
-    generator = getattr(_here, "generator", None)
+    generator = getattr(_thread_state, "generator", None)
     if generator is None:
-        task: Task | None = getattr(_here, "task", None)
+        task: Task | None = getattr(_thread_state, "task", None)
         if task is None:
-            raise RuntimeError("batch_generator: no DataLoader is loading a batch in this thread")
-        generator = _here.generator = np.random.default_rng([task.seed, task.batch])
+            raise RuntimeError(
+                "batch_generator: call it inside a data set or collate_fn while a DataLoader loads a batch"
+            )
+        generator = _thread_state.generator = np.random.default_rng([task.seed, task.batch])
     return generator
 
 
 class MapFetcher:
-    """Loads the samples at a task's indices; without batching (``batched=False``) the one sample at its index."""
+    """Load the samples at a task's indices; without batching (``batched=False``) the sample at one index."""
 
     def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any], batched: bool, stacks: bool) -> None:
         self.dataset = dataset
         self.collate_fn = collate_fn
         self.batched = batched
-        self.stacks = stacks  # collate_fn is default_collate, so that a batch may be gathered by indexing
+        self.stacks = stacks  # collate_fn is default_collate, so a batch may be gathered by indexing
 
     def __call__(self, task: Task) -> Any:
         if not self.batched:
@@ -101,14 +102,14 @@ class MapFetcher:
 
 
 class IterableFetcher:
-    """Loads the next samples of this worker's own iterator over the data set; a new epoch begins a new one."""
+    """Load the next samples of this worker's iterator over the data set; a new epoch starts a new iterator."""
 
     def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any], batch_size: int | None, drop_last: bool) -> None:
         self.dataset = dataset
         self.collate_fn = collate_fn
         self.batch_size = batch_size
         self.drop_last = drop_last
-        # A worker thread has its own iterator; process workers have their own copy of this object.
+        # Each worker thread has its own iterator; each worker process has its own copy of this object.
         self._iteration = threading.local()
 
     def __call__(self, task: Task) -> Any:
@@ -125,7 +126,9 @@ class IterableFetcher:
             self._iteration.epoch = epoch
             self._iteration.samples = iter(self.dataset)
         elif current > epoch:
-            raise RuntimeError("DataLoader: a later iteration over the same persistent workers has ended this one")
+            raise RuntimeError(
+                "DataLoader: a later iteration over the same persistent workers has ended this iteration"
+            )
         return self._iteration.samples
 
     def __getstate__(self) -> dict[str, Any]:
@@ -139,17 +142,17 @@ Fetcher = Callable[[Task], Any]
 
 
 def load(fetch: Fetcher, task: Task) -> Any:
-    """The batch of ``task``, with ``batch_generator`` set to its stream."""
-    outer = getattr(_here, "task", None), getattr(_here, "generator", None)
-    _here.task, _here.generator = task, None
+    """Return the batch of ``task``, with ``batch_generator`` set to the batch's generator."""
+    outer = getattr(_thread_state, "task", None), getattr(_thread_state, "generator", None)
+    _thread_state.task, _thread_state.generator = task, None
     try:
         return fetch(task)
     finally:
-        _here.task, _here.generator = outer
+        _thread_state.task, _thread_state.generator = outer
 
 
 class ThreadWorker:
-    """A worker whose thread loads the batches itself."""
+    """A worker whose thread loads the batches."""
 
     def __init__(self, fetch: Fetcher, info: WorkerInfo, init_fn: Callable[[int], None] | None) -> None:
         self.info = info
@@ -164,7 +167,7 @@ class ThreadWorker:
     def _load(self, task: Task) -> Any:
         try:
             if not self._started:
-                _here.info = self.info
+                _thread_state.info = self.info
                 if self._init_fn is not None:
                     self._init_fn(self.info.id)
                 self._started = True
@@ -181,7 +184,7 @@ class ThreadWorker:
 
 
 class ProcessWorker:
-    """A worker whose thread passes the tasks to a process of its own."""
+    """A worker whose thread sends the tasks to a process."""
 
     def __init__(
         self,
@@ -194,14 +197,14 @@ class ProcessWorker:
         self.info = info
         self._owner = os.getpid()
         self._connection, theirs = context.Pipe()
-        # A forked process inherits our ends of the pipes. It must close them, or it would never see that we died.
+        # A forked process inherits this process's ends of the pipes and must close them, or it never sees this one end.
         forked = context.get_start_method() == "fork"
         inherited = [worker._connection for worker in siblings] + [self._connection] if forked else []
         self._process = context.Process(  # type: ignore[attr-defined]
             target=_serve, args=(theirs, inherited, fetch, info, init_fn), name=f"DataLoader-{info.id}", daemon=True
         )
         with warnings.catch_warnings():
-            # Python 3.12 warns of a fork beside threads. Those of BLAS survive it, and we start ours afterwards.
+            # Python 3.12 warns about a fork in a multithreaded process. BLAS threads survive it; ours start afterwards.
             warnings.filterwarnings("ignore", "(?s).*fork", DeprecationWarning)
             self._process.start()
         theirs.close()
@@ -228,13 +231,13 @@ class ProcessWorker:
         if os.getpid() != self._owner:
             return
         try:
-            self._thread.submit(self._dismiss)  # after the batch in progress, if there is one
-        except RuntimeError:  # the interpreter is exiting and has ended our thread
-            self._dismiss()
+            self._thread.submit(self._send_stop)  # after the batch in progress, if any
+        except RuntimeError:  # the interpreter is exiting and has ended the thread
+            self._send_stop()
         self._thread.shutdown(wait=False)
 
-    def _dismiss(self) -> None:
-        with contextlib.suppress(OSError):  # the process has ended before
+    def _send_stop(self) -> None:
+        with contextlib.suppress(OSError):  # the process has already ended
             self._connection.send(None)
 
     def join(self) -> None:
@@ -256,11 +259,11 @@ def _serve(
     info: WorkerInfo,
     init_fn: Callable[[int], None] | None,
 ) -> None:
-    """The life of a worker process: answers tasks with (True, batch) or (False, exception) until it is told to stop."""
+    """Run a worker process: answer tasks with (True, batch) or (False, exception) until it receives a stop request."""
     for other in inherited:
         other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the main process handles it
-    _here.info = info
+    _thread_state.info = info
     started = init_fn is None
     while True:
         try:
@@ -276,7 +279,7 @@ def _serve(
             _seed_global_generators(task)
             answer = ForkingPickler.dumps((True, load(fetch, task)))
         except Exception as error:
-            answer = ForkingPickler.dumps((False, _portable(error, info)))
+            answer = ForkingPickler.dumps((False, _picklable(error, info)))
         try:
             connection.send_bytes(answer)
         except OSError:
@@ -284,8 +287,8 @@ def _serve(
 
 
 def _seed_global_generators(task: Task) -> None:
-    # Forked workers start with equal global generators, and would augment alike; and what they draw must depend on
-    # the batch alone, not on which worker loads it.
+    # Forked workers start with equal global generators and would draw equal augmentations. What they draw must depend
+    # only on the batch, not on the worker that loads it.
     seed = int(np.random.SeedSequence([task.seed, task.batch]).generate_state(1)[0])
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 (users' data sets draw from it)
@@ -294,8 +297,8 @@ def _seed_global_generators(task: Task) -> None:
         manual_seed(seed)
 
 
-def _portable(error: Exception, info: WorkerInfo) -> Exception:
-    """``error`` with the worker's traceback as a note; a RuntimeError in its place where it cannot be pickled."""
+def _picklable(error: Exception, info: WorkerInfo) -> Exception:
+    """Return ``error`` with the worker's traceback as a note; a RuntimeError if ``error`` cannot be pickled."""
     text = "".join(traceback.format_exception(error)).rstrip()
     note = f"Raised in DataLoader worker process {info.id}. Original traceback:\n{text}"
     error.add_note(note)
@@ -303,7 +306,7 @@ def _portable(error: Exception, info: WorkerInfo) -> Exception:
         copy = pickle.loads(pickle.dumps(error))
         if type(copy) is type(error) and str(copy) == str(error):
             return error
-    except Exception:  # whatever a user's exception does when it is pickled
+    except Exception:  # a user's exception may raise anything when pickled
         pass
     return RuntimeError(f"{type(error).__name__}: {error}\n{note}")
 
@@ -328,7 +331,7 @@ class WorkerPool:
             return
         if not isinstance(context, BaseContext):
             context = multiprocessing.get_context(context)
-        # All processes start before the first task, and with it our first thread.
+        # Fork all processes before the first task starts a thread in this process.
         processes: list[ProcessWorker] = []
         self.workers = processes
         try:
@@ -339,11 +342,11 @@ class WorkerPool:
             raise
 
     def submit(self, task: Task) -> Future[Any]:
-        """The batch of ``task``, loaded by worker ``task.batch % num_workers``."""
+        """Submit ``task`` to worker ``task.batch % num_workers`` and return the future batch."""
         return self.workers[task.batch % len(self.workers)].submit(task)
 
     def close(self) -> None:
-        """Ends the workers, whose waiting tasks must have been cancelled; returns when they have ended."""
+        """Stop the workers and wait for them to end; their pending tasks must have been cancelled."""
         for worker in self.workers:
             worker.stop()
         for worker in self.workers:

@@ -1,4 +1,4 @@
-"""Processes that train together: MPI, and NCCL on GPUs, under PyTorch's names.
+"""Distributed training by MPI, and NCCL on GPUs, under PyTorch's names.
 
 ``mpiexec -n 4 retrograd run program.py`` starts four processes; each calls ``init_process_group("mpi")``.
 """

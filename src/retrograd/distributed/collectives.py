@@ -1,6 +1,6 @@
-"""Collectives: what all ranks of a group call together, on Tensors of equal shape and dtype.
+"""Collective operations on Tensors: every rank of a group calls them with Tensors of equal shape and dtype.
 
-Tensors that are not contiguous are copied into order and back. Nothing here is differentiated: see ``nn.functional``.
+Non-contiguous Tensors are copied to contiguous buffers and back. For differentiable collectives see ``nn.functional``.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ Tensors = Sequence[Tensor]
 
 
 def tensor_of(name: str, argument: str, value: object) -> Tensor:
-    """The value, if it is a Tensor with numbers in it; else TypeError."""
+    """Return ``value`` if it is a Tensor, else raise TypeError."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: {argument} must be a Tensor, got {type(value).__name__}")
     return value
 
 
 def flat(array: Any) -> Any:
-    """The array's elements in a row of their own or of the array, row-major; 0-d ones, too."""
+    """Return the elements as a 1-d contiguous array in row-major order, a copy only if the array is not contiguous."""
     return backend_of(array).xp.ascontiguousarray(array).reshape(-1)
 
 
 def empty(like: Any, size: int, dtype: Any = None) -> Any:
-    """A new row of so many elements where the array is."""
+    """Return an uninitialized 1-d array of ``size`` elements on the device of ``like``."""
     return backend_of(like).xp.empty(size, like.dtype if dtype is None else dtype)
 
 
 def write(tensor: Tensor, values: Any) -> None:
-    """Write a row of elements into the Tensor, whatever its strides."""
+    """Write a 1-d array of elements into a Tensor of any strides."""
     with no_grad():
         tensor.detach().copy_(new_tensor(values.reshape(tensor.shape)))
 
 
-def carry(group: ProcessGroup, text: str, launch: Callable[[Any], Any] | None, like: Any) -> None:
-    """Run a call whose requests ``launch`` makes of the carrier; on GPUs, wait until the numbers are there."""
+def run_collective(group: ProcessGroup, text: str, launch: Callable[[Any], Any] | None, like: Any) -> None:
+    """Run ``launch`` on the group's transport and wait for the requests that it returns."""
 
     def start() -> Any:
-        return [] if launch is None else launch(group.carrier(like))
+        return [] if launch is None else launch(group.transport(like))
 
     group.run(text, start)
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
-    """Combine the Tensors of all ranks element by element; each rank's Tensor becomes the result, the same bits on all.
+    """Combine the Tensors of all ranks elementwise, in place. All ranks receive bitwise equal results.
 
     Args:
         tensor: of the same shape and dtype on all ranks; written in place.
-        op: how they are combined: ``SUM``, ``AVG``, ``PRODUCT``, ``MIN``, ``MAX``, of integers ``BAND``, ``BOR``,
-            ``BXOR``. Half precision is added up in single.
-        group: which ranks; all by default.
-        async_op: return at once, with a Work whose ``wait()`` says when the Tensor is written.
+        op: ``SUM``, ``AVG``, ``PRODUCT``, ``MIN``, ``MAX``; for integers also ``BAND``, ``BOR``, ``BXOR``. Half
+            precision is accumulated in float32.
+        group: the participating ranks; all by default.
+        async_op: return a Work at once; the Tensor is written when ``Work.wait()`` returns.
 
     Returns:
-        None, or the Work; None on ranks that are not in the group.
+        A Work if ``async_op``, else None. None on ranks that are not in the group.
 
     Raises:
-        TypeError: ``tensor`` is no Tensor, or ``op`` no ReduceOp.
-        RuntimeError: the ranks differ in shape, dtype or call; or the dtype has no such combination.
+        TypeError: ``tensor`` is not a Tensor, or ``op`` is not a ReduceOp.
+        RuntimeError: shape, dtype or call differs between the ranks, or the dtype does not support ``op``.
         ValueError: ``init_process_group`` was not called.
     """
     name = "all_reduce"
@@ -77,22 +77,22 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
     check_reduction(name, tensor.dtype, op)
     if found is None:
         return None
-    where = found
+    pg = found
 
-    def call() -> Tensor:
+    def run_all_reduce() -> Tensor:
         send, how = widened(flat(tensor.array), op)
         receive = empty(send, send.size)
-        carry(where, f"{name}({describe(tensor)}, {op.name})", lambda c: c.all_reduce(send, receive, how), send)
-        write(tensor, narrowed(receive, tensor.dtype, op, where.size()))
+        run_collective(pg, f"{name}({describe(tensor)}, {op.name})", lambda c: c.all_reduce(send, receive, how), send)
+        write(tensor, narrowed(receive, tensor.dtype, op, pg.size()))
         return tensor
 
-    return communicator.run(call, async_op)
+    return communicator.run(run_all_reduce, async_op)
 
 
 def reduce(
     tensor: Tensor, dst: int = 0, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Combine the Tensors of all ranks; rank ``dst``'s becomes the result, the others stay as they are.
+    """Combine the Tensors of all ranks into rank ``dst``'s Tensor; the others are unchanged.
 
     Args:
         tensor: of the same shape and dtype on all ranks.
@@ -100,7 +100,7 @@ def reduce(
         op, group, async_op: see ``all_reduce``.
 
     Raises:
-        ValueError: ``dst`` is not in the group. The others are those of ``all_reduce``.
+        ValueError: ``dst`` is not in the group. Other errors as for ``all_reduce``.
     """
     name = "reduce"
     found = group_of(group)
@@ -108,22 +108,22 @@ def reduce(
     check_reduction(name, tensor.dtype, op)
     if found is None:
         return None
-    where, root = found, found.place(name, dst, "dst")
+    pg, root = found, found.group_rank_of(name, dst, "dst")
 
-    def call() -> Tensor:
+    def run_reduce() -> Tensor:
         send, how = widened(flat(tensor.array), op)
         receive = empty(send, send.size)
         text = f"{name}({describe(tensor)}, {op.name}, dst={dst})"
-        carry(where, text, lambda c: c.reduce(send, receive, how, root), send)
-        if where.rank() == root:
-            write(tensor, narrowed(receive, tensor.dtype, op, where.size()))
+        run_collective(pg, text, lambda c: c.reduce(send, receive, how, root), send)
+        if pg.rank() == root:
+            write(tensor, narrowed(receive, tensor.dtype, op, pg.size()))
         return tensor
 
-    return communicator.run(call, async_op)
+    return communicator.run(run_reduce, async_op)
 
 
 def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = False) -> Work | None:
-    """Give every rank the numbers of rank ``src``.
+    """Copy rank ``src``'s Tensor into the Tensors of all ranks.
 
     Args:
         tensor: of the same shape and dtype on all ranks; written in place on all but ``src``.
@@ -131,75 +131,75 @@ def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = 
         group, async_op: see ``all_reduce``.
 
     Raises:
-        ValueError: ``src`` is not in the group. The others are those of ``all_reduce``.
+        ValueError: ``src`` is not in the group. Other errors as for ``all_reduce``.
     """
     name = "broadcast"
     found = group_of(group)
     tensor_of(name, "tensor", tensor)
     if found is None:
         return None
-    where, root = found, found.place(name, src, "src")
+    pg, root = found, found.group_rank_of(name, src, "src")
 
-    def call() -> Tensor:
+    def run_broadcast() -> Tensor:
         row = flat(tensor.array)
-        if where.rank() != root:
+        if pg.rank() != root:
             row = empty(row, row.size)
-        carry(where, f"{name}({describe(tensor)}, src={src})", lambda c: c.broadcast(row, root), row)
-        if where.rank() != root:
+        run_collective(pg, f"{name}({describe(tensor)}, src={src})", lambda c: c.broadcast(row, root), row)
+        if pg.rank() != root:
             write(tensor, row)
         return tensor
 
-    return communicator.run(call, async_op)
+    return communicator.run(run_broadcast, async_op)
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
-    """Give every rank the Tensors of all: ``tensor_list[i]`` becomes that of the group's rank i.
+    """Gather the Tensors of all ranks on every rank: ``tensor_list[i]`` receives the Tensor of group rank i.
 
     Args:
-        tensor_list: as many Tensors as ranks, each of the shape and dtype of ``tensor``.
-        tensor: this rank's.
+        tensor_list: one Tensor for each rank, each of the shape and dtype of ``tensor``.
+        tensor: this rank's Tensor.
         group, async_op: see ``all_reduce``.
 
     Raises:
-        RuntimeError: the list does not fit. The others are those of ``all_reduce``.
+        RuntimeError: a length, shape or dtype in the list does not match. Other errors as for ``all_reduce``.
     """
     name = "all_gather"
     found = group_of(group)
     tensor_of(name, "tensor", tensor)
     if found is None:
         return None
-    where = found
-    _check_list(name, "tensor_list", tensor_list, tensor, where.size())
+    pg = found
+    _check_list(name, "tensor_list", tensor_list, tensor, pg.size())
 
-    def call() -> list[Tensor]:
-        rows = gathered(where, name, tensor)
+    def run_all_gather() -> list[Tensor]:
+        rows = gather_rows(pg, name, tensor)
         for into, row in zip(tensor_list, rows, strict=True):
             write(into, row)
         return tensor_list
 
-    return communicator.run(call, async_op)
+    return communicator.run(run_all_gather, async_op)
 
 
-def gathered(where: ProcessGroup, name: str, tensor: Tensor) -> Any:
-    """The elements of all ranks' Tensors, a row for each rank."""
+def gather_rows(pg: ProcessGroup, name: str, tensor: Tensor) -> Any:
+    """Return an array whose row i has the elements of group rank i's Tensor."""
     send = flat(tensor.array)
-    receive = empty(send, send.size * where.size())
-    carry(where, f"{name}({describe(tensor)})", lambda c: c.all_gather(send, receive), send)
-    return receive.reshape(where.size(), send.size)
+    receive = empty(send, send.size * pg.size())
+    run_collective(pg, f"{name}({describe(tensor)})", lambda c: c.all_gather(send, receive), send)
+    return receive.reshape(pg.size(), send.size)
 
 
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """``all_gather`` into one Tensor: the inputs one after the other along the first dimension, or in a new one.
+    """Gather into one Tensor: the inputs concatenated or stacked along the first dimension.
 
     Args:
-        output_tensor: of as many elements as all inputs together.
-        input_tensor: this rank's.
+        output_tensor: has as many elements as all inputs together.
+        input_tensor: this rank's Tensor.
         group, async_op: see ``all_reduce``.
 
     Raises:
-        ValueError: ``output_tensor`` has another size or dtype. The others are those of ``all_reduce``.
+        ValueError: ``output_tensor`` has another size or dtype. Other errors as for ``all_reduce``.
     """
     name = "all_gather_into_tensor"
     found = group_of(group)
@@ -207,14 +207,14 @@ def all_gather_into_tensor(
     tensor_of(name, "output_tensor", output_tensor)
     if found is None:
         return None
-    where = found
-    _check_sizes(name, "output_tensor", output_tensor, input_tensor, where.size())
+    pg = found
+    _check_sizes(name, "output_tensor", output_tensor, input_tensor, pg.size())
 
-    def call() -> Tensor:
-        write(output_tensor, gathered(where, name, input_tensor))
+    def run_all_gather_into_tensor() -> Tensor:
+        write(output_tensor, gather_rows(pg, name, input_tensor))
         return output_tensor
 
-    return communicator.run(call, async_op)
+    return communicator.run(run_all_gather_into_tensor, async_op)
 
 
 def gather(
@@ -224,38 +224,38 @@ def gather(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Give rank ``dst`` the Tensors of all.
+    """Gather the Tensors of all ranks on rank ``dst``.
 
     Args:
-        tensor: this rank's.
-        gather_list: on ``dst`` as many Tensors as ranks, elsewhere None.
+        tensor: this rank's Tensor.
+        gather_list: on ``dst`` one Tensor for each rank, elsewhere None.
         dst: the global rank.
         group, async_op: see ``all_reduce``.
 
     Raises:
-        ValueError: a list on another rank than ``dst``, or none on it. The others are those of ``all_reduce``.
+        ValueError: ``gather_list`` is missing on ``dst`` or given elsewhere. Other errors as for ``all_reduce``.
     """
     name = "gather"
     found = group_of(group)
     tensor_of(name, "tensor", tensor)
     if found is None:
         return None
-    where, root = found, found.place(name, dst, "dst")
-    at_root = where.rank() == root
+    pg, root = found, found.group_rank_of(name, dst, "dst")
+    at_root = pg.rank() == root
     if at_root != bool(gather_list):
-        raise ValueError(f"gather: gather_list must be given on dst={dst} and nowhere else")
+        raise ValueError(f"gather: gather_list must be given on rank dst={dst} and on no other rank")
     if gather_list:
-        _check_list(name, "gather_list", gather_list, tensor, where.size())
+        _check_list(name, "gather_list", gather_list, tensor, pg.size())
 
-    def call() -> Any:
+    def run_gather() -> Any:
         send = flat(tensor.array)
-        receive = empty(send, send.size * where.size() if at_root else 0)
-        carry(where, f"{name}({describe(tensor)}, dst={dst})", lambda c: c.gather(send, receive, root), send)
+        receive = empty(send, send.size * pg.size() if at_root else 0)
+        run_collective(pg, f"{name}({describe(tensor)}, dst={dst})", lambda c: c.gather(send, receive, root), send)
         for into, row in zip(gather_list or (), receive.reshape(-1, send.size), strict=True):
             write(into, row)
         return gather_list
 
-    return communicator.run(call, async_op)
+    return communicator.run(run_gather, async_op)
 
 
 def scatter(
@@ -265,37 +265,37 @@ def scatter(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Give each rank one of the Tensors of rank ``src``.
+    """Send one Tensor of rank ``src``'s list to each rank.
 
     Args:
-        tensor: what this rank's part is written to.
-        scatter_list: on ``src`` as many Tensors as ranks, elsewhere None.
+        tensor: receives this rank's Tensor.
+        scatter_list: on ``src`` one Tensor for each rank, elsewhere None.
         src: the global rank.
         group, async_op: see ``all_reduce``.
 
     Raises:
-        ValueError: a list on another rank than ``src``, or none on it. The others are those of ``all_reduce``.
+        ValueError: ``scatter_list`` is missing on ``src`` or given elsewhere. Other errors as for ``all_reduce``.
     """
     name = "scatter"
     found = group_of(group)
     tensor_of(name, "tensor", tensor)
     if found is None:
         return None
-    where, root = found, found.place(name, src, "src")
-    if (where.rank() == root) != bool(scatter_list):
-        raise ValueError(f"scatter: scatter_list must be given on src={src} and nowhere else")
+    pg, root = found, found.group_rank_of(name, src, "src")
+    if (pg.rank() == root) != bool(scatter_list):
+        raise ValueError(f"scatter: scatter_list must be given on rank src={src} and on no other rank")
     if scatter_list:
-        _check_list(name, "scatter_list", scatter_list, tensor, where.size())
+        _check_list(name, "scatter_list", scatter_list, tensor, pg.size())
 
-    def call() -> Tensor:
+    def run_scatter() -> Tensor:
         receive = empty(flat(tensor.array), tensor.array.size)
         send = _joined(scatter_list) if scatter_list else receive[:0]
         text = f"{name}({describe(tensor)}, src={src})"
-        carry(where, text, lambda c: c.scatter(send, receive, root), receive)
+        run_collective(pg, text, lambda c: c.scatter(send, receive, root), receive)
         write(tensor, receive)
         return tensor
 
-    return communicator.run(call, async_op)
+    return communicator.run(run_scatter, async_op)
 
 
 def reduce_scatter(
@@ -305,11 +305,11 @@ def reduce_scatter(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Combine lists of Tensors of all ranks; the group's rank i gets what the i-th Tensors have come to.
+    """Combine the i-th Tensors of all ranks' lists into group rank i's ``output``.
 
     Args:
-        output: what is written.
-        input_list: as many Tensors as ranks, each of the shape and dtype of ``output``.
+        output: written in place.
+        input_list: one Tensor for each rank, each of the shape and dtype of ``output``.
         op, group, async_op: see ``all_reduce``.
     """
     name = "reduce_scatter"
@@ -325,11 +325,11 @@ def reduce_scatter(
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """``reduce_scatter`` of one Tensor: the group's rank i gets the i-th of the equal parts of the result.
+    """Combine the ``input`` of all ranks; group rank i receives the i-th of the equal parts of the result.
 
     Args:
-        output: what is written.
-        input: of as many elements as all outputs together.
+        output: written in place.
+        input: has as many elements as all outputs together.
         op, group, async_op: see ``all_reduce``.
     """
     name = "reduce_scatter_tensor"
@@ -344,54 +344,61 @@ def reduce_scatter_tensor(
 
 
 def _reduce_scatter(
-    name: str, where: ProcessGroup, output: Tensor, joined: Callable[[], Any], op: ReduceOp, async_op: bool
+    name: str, pg: ProcessGroup, output: Tensor, joined: Callable[[], Any], op: ReduceOp, async_op: bool
 ) -> Work | None:
-    def call() -> Tensor:
+    def run_reduce_scatter() -> Tensor:
         send, how = widened(joined(), op)
         receive = empty(send, output.array.size)
-        carry(where, f"{name}({describe(output)}, {op.name})", lambda c: c.reduce_scatter(send, receive, how), send)
-        write(output, narrowed(receive, output.dtype, op, where.size()))
+        run_collective(
+            pg,
+            f"{name}({describe(output)}, {op.name})",
+            lambda c: c.reduce_scatter(send, receive, how),
+            send,
+        )
+        write(output, narrowed(receive, output.dtype, op, pg.size()))
         return output
 
-    return communicator.run(call, async_op)
+    return communicator.run(run_reduce_scatter, async_op)
 
 
 def all_to_all(
     output_tensor_list: list[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Give the group's rank i the i-th Tensor of every rank's list.
+    """Send the i-th Tensor of every rank's list to group rank i.
 
     Args:
-        output_tensor_list: what is written: the i-th from rank i. Shapes may differ, as the senders' do.
-        input_tensor_list: what is sent: the i-th to rank i. One dtype for all.
+        output_tensor_list: the i-th is received from rank i. Shapes may differ between the entries.
+        input_tensor_list: the i-th is sent to rank i. All Tensors have one dtype.
         group, async_op: see ``all_reduce``.
 
     Raises:
-        RuntimeError: a list of another length than the group, or an input that does not fit its receiver's output.
+        RuntimeError: a list has another length than the group, or an input has another size than its receiver's output.
     """
     name = "all_to_all"
     found = group_of(group)
     if found is None:
         return None
-    where = found
+    pg = found
     lists = {"output_tensor_list": output_tensor_list, "input_tensor_list": input_tensor_list}
     for argument, tensors in lists.items():
-        _check_list(name, argument, tensors, None, where.size())
+        _check_list(name, argument, tensors, None, pg.size())
     dtype = input_tensor_list[0].dtype
     if any(x.dtype != dtype for tensors in lists.values() for x in tensors):
-        raise RuntimeError(f"{name}: wanted one dtype, got {describe([*output_tensor_list, *input_tensor_list])}")
+        raise RuntimeError(
+            f"{name}: all Tensors must have one dtype, got {describe([*output_tensor_list, *input_tensor_list])}"
+        )
 
-    def call() -> list[Tensor]:
+    def run_all_to_all() -> list[Tensor]:
         send = _joined(input_tensor_list)
         sent, received = ([x.array.size for x in tensors] for tensors in (input_tensor_list, output_tensor_list))
-        receive = _exchange(where, name, send, sent, received)
+        receive = _exchange(pg, name, send, sent, received)
         start = 0
         for into, count in zip(output_tensor_list, received, strict=True):
             write(into, receive[start : start + count])
             start += count
         return output_tensor_list
 
-    return communicator.run(call, async_op)
+    return communicator.run(run_all_to_all, async_op)
 
 
 def all_to_all_single(
@@ -402,16 +409,16 @@ def all_to_all_single(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """``all_to_all`` of parts of one Tensor along its first dimension.
+    """Send parts of one Tensor, split along its first dimension, to all ranks (``all_to_all``).
 
     Args:
-        output: what is written, one part after the other.
-        input: what is sent.
-        output_split_sizes, input_split_sizes: lengths of the parts; equal ones by default.
+        output: receives the parts, concatenated.
+        input: the Tensor to split and send.
+        output_split_sizes, input_split_sizes: lengths of the parts; equal by default.
         group, async_op: see ``all_reduce``.
 
     Raises:
-        RuntimeError: the parts do not add up to the Tensor, or do not fit their receivers'.
+        RuntimeError: the lengths do not add up to the first dimension, or differ from those of the receivers.
     """
     name = "all_to_all_single"
     found = group_of(group)
@@ -419,67 +426,76 @@ def all_to_all_single(
     tensor_of(name, "input", input)
     if found is None:
         return None
-    where = found
+    pg = found
     if input.dtype != output.dtype:
-        raise RuntimeError(f"{name}: wanted one dtype, got {describe(output)} and {describe(input)}")
+        raise RuntimeError(
+            f"{name}: output and input must have one dtype, got {describe(output)} and {describe(input)}"
+        )
 
     def counts(argument: str, tensor: Tensor, sizes: Sequence[int] | None) -> list[int]:
         length = tensor.shape[0] if tensor.ndim else 0
         if not sizes:
-            if not tensor.ndim or length % where.size():
-                raise RuntimeError(f"{name}: {argument}, {describe(tensor)}, has no {where.size()} equal parts")
-            sizes = [length // where.size()] * where.size()
-        if len(sizes) != where.size() or sum(sizes) != length:
-            raise RuntimeError(f"{name}: {argument} {describe(tensor)} has no parts of {list(sizes)}")
+            if not tensor.ndim or length % pg.size():
+                raise RuntimeError(
+                    f"{name}: the first dimension of {argument} must be divisible by {pg.size()} ranks, "
+                    f"got {describe(tensor)}; pass {argument}_split_sizes"
+                )
+            sizes = [length // pg.size()] * pg.size()
+        if len(sizes) != pg.size() or sum(sizes) != length:
+            raise RuntimeError(
+                f"{name}: {argument}_split_sizes must be {pg.size()} lengths that sum to {length}, got {list(sizes)}"
+            )
         return [n * (tensor.array.size // max(1, length)) for n in sizes]
 
     received, sent = counts("output", output, output_split_sizes), counts("input", input, input_split_sizes)
 
-    def call() -> Tensor:
-        write(output, _exchange(where, name, flat(input.array), sent, received))
+    def run_all_to_all_single() -> Tensor:
+        write(output, _exchange(pg, name, flat(input.array), sent, received))
         return output
 
-    return communicator.run(call, async_op)
+    return communicator.run(run_all_to_all_single, async_op)
 
 
-def _exchange(where: ProcessGroup, name: str, send: Any, sent: list[int], received: list[int]) -> Any:
-    """What comes of all ranks' sending: first how much, so that a misfit is told before anything is lost."""
-    host = where.carrier(np.empty(0))
+def _exchange(pg: ProcessGroup, name: str, send: Any, sent: list[int], received: list[int]) -> Any:
+    """Exchange parts with all ranks, after the sizes: a mismatch raises an error on all ranks before data is sent."""
+    host = pg.transport(np.empty(0))
     mine, theirs = np.array(sent, np.int64), np.empty(len(sent), np.int64)
     ones = [1] * len(sent)
-    where.run(f"{name}({send.dtype})", lambda: host.all_to_all(mine, theirs, ones, ones))
-    wrong = [(rank, int(n), m) for rank, n, m in zip(where.ranks, theirs, received, strict=True) if n != m]
+    pg.run(f"{name}({send.dtype})", lambda: host.all_to_all(mine, theirs, ones, ones))
+    wrong = [(rank, int(n), m) for rank, n, m in zip(pg.ranks, theirs, received, strict=True) if n != m]
     receive = empty(send, sum(received))
-    # Agreed upon, so that no rank waits for one that has found a misfit.
+    # All ranks agree on the outcome, so that no rank waits for one that raised an error.
     bad = np.array([bool(wrong)], np.uint8)
     any_bad = np.empty_like(bad)
-    where.run(f"{name}({send.dtype}), sizes", lambda: host.all_reduce(bad, any_bad, ReduceOp.MAX))
+    pg.run(f"{name}({send.dtype}), sizes", lambda: host.all_reduce(bad, any_bad, ReduceOp.MAX))
     if wrong:
         rank, n, m = wrong[0]
-        me = where.ranks[where.rank()]
-        raise RuntimeError(f"{name}: rank {rank} sends {n} elements to rank {me}, whose output has place for {m}")
+        me = pg.ranks[pg.rank()]
+        raise RuntimeError(
+            f"{name}: rank {rank} sends {n} elements to rank {me}, whose output expects {m}; make both sizes equal"
+        )
     if any_bad[0]:
-        raise RuntimeError(f"{name}: the sizes of other ranks' Tensors do not fit")
-    carry(where, f"{name}({send.dtype}), data", lambda c: c.all_to_all(send, receive, sent, received), send)
+        raise RuntimeError(f"{name}: the sizes sent and expected by other ranks differ; see their errors")
+    run_collective(pg, f"{name}({send.dtype}), data", lambda c: c.all_to_all(send, receive, sent, received), send)
     return receive
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
-    """Wait until all ranks of the group have come here.
+    """Wait until all ranks of the group have called ``barrier``.
 
     Args:
         group, async_op: see ``all_reduce``.
-        device_ids: taken for compatibility.
+        device_ids: ignored; for compatibility.
     """
     found = group_of(group)
     if found is None:
         return None
-    where = found
-    return communicator.run(lambda: where.run("barrier()", None), async_op)
+    pg = found
+    return communicator.run(lambda: pg.run("barrier()", None), async_op)
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """``barrier``: every one says who did not come."""
+    """Call ``barrier``, which reports missing ranks in any case."""
     barrier(group)
 
 
@@ -492,15 +508,15 @@ def _check_list(name: str, argument: str, tensors: Any, like: Tensor | None, cou
     if not isinstance(tensors, (list, tuple)) or not all(isinstance(x, Tensor) for x in tensors):
         raise TypeError(f"{name}: {argument} must be a list of Tensors, got {describe(tensors)}")
     if len(tensors) != count:
-        raise RuntimeError(f"{name}: {argument} must have a Tensor for each of {count} ranks, got {len(tensors)}")
+        raise RuntimeError(f"{name}: {argument} must have one Tensor for each of {count} ranks, got {len(tensors)}")
     if like is not None and any(x.dtype != like.dtype or x.shape != like.shape for x in tensors):
-        raise RuntimeError(f"{name}: {argument} must hold Tensors as {describe(like)}, got {describe(tensors)}")
+        raise RuntimeError(f"{name}: the Tensors in {argument} must be like {describe(like)}, got {describe(tensors)}")
 
 
 def _check_sizes(name: str, argument: str, whole: Tensor, part: Tensor, count: int) -> None:
     if whole.array.size != part.array.size * count or whole.dtype != part.dtype:
         raise ValueError(
-            f"{name}: {argument} must hold {count} times the elements of {describe(part)}, got {describe(whole)}"
+            f"{name}: {argument} must have {count} times as many elements as {describe(part)}, got {describe(whole)}"
         )
 
 

@@ -1,11 +1,11 @@
-"""What goes wrong between processes."""
+"""Exceptions of distributed communication."""
 
 from __future__ import annotations
 
 
 class DistError(RuntimeError):
-    """Ranks that do not agree on a call, or do not come to it."""
+    """Ranks make different calls, or a rank does not reach a call in time."""
 
 
 class DistBackendError(DistError):
-    """An error of the library that carries the messages."""
+    """An error of the communication library."""

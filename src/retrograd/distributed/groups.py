@@ -1,4 +1,4 @@
-"""Groups of processes: how they are made, who is in them, and how a collective goes its way through one."""
+"""Process groups: their members, and how a group runs a collective."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from .errors import DistBackendError, DistError
 from .guard import Call, guard
 from .hub import listed
 from .launcher import local_rank
-from .mpi import MPICarrier, library
-from .nccl import NCCLCarrier
+from .mpi import MPITransport, library
+from .nccl import NCCLTransport
 
 DEFAULT_TIMEOUT = timedelta(minutes=30)
-_TEXT = 512  # bytes of a call's description, where ranks compare theirs
-_SOON, _LONG = 2e-3, 0.5  # seconds of waiting after which a rank sleeps in between, and tells the hub
-_BESIDE = 5e-4  # seconds between questions that are asked beside the program
+_TEXT = 512  # bytes of a call's description that ranks compare
+_SPIN_SECONDS = 2e-3  # of waiting before a rank sleeps between polls
+_REPORT_SECONDS = 0.5  # of waiting before a rank informs the hub
+_BACKGROUND_POLL_SECONDS = 5e-4  # between polls on the communicator's thread
 
-urgent = threading.Event()  # whether the program waits for what is on its way beside it
+urgent = threading.Event()  # set while the program waits for the communicator's thread
 
 
 class ProcessGroup:
     """Ranks that call collectives together.
 
     Attributes:
-        ranks: the members' global ranks; a member's place among them is its rank in the group.
+        ranks: the members' global ranks, in the order of their ranks in the group.
         timeout: seconds that a collective may take.
     """
 
@@ -41,8 +42,8 @@ class ProcessGroup:
         self.backend = backend
         self.number = number
         self._comm = comm
-        self._headers = comm.Dup()  # descriptions of calls do not meet their data
-        self._host = MPICarrier(comm)
+        self._headers = comm.Dup()  # a communicator of its own keeps descriptions of calls apart from their data
+        self._host = MPITransport(comm)
         self._devices: Any = None
         self._mine, self._all = np.zeros(2, np.int64), np.zeros(2, np.int64)
         self._calls = 0
@@ -52,7 +53,7 @@ class ProcessGroup:
         return self._comm.rank
 
     def size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return self._comm.size
 
     def name(self) -> str:
@@ -62,35 +63,37 @@ class ProcessGroup:
     def __repr__(self) -> str:
         return f"<ProcessGroup of {listed(self.ranks)}>"
 
-    def place(self, name: str, rank: int, argument: str) -> int:
-        """The place in the group of a global rank.
+    def group_rank_of(self, name: str, rank: int, argument: str) -> int:
+        """Return the group rank of a global rank.
 
         Raises:
-            ValueError: it is none of the group's.
+            ValueError: ``rank`` is not in the group.
         """
         try:
             return self.ranks.index(rank)
         except ValueError:
-            raise ValueError(f"{name}: {argument}={rank!r} is not one of the group's ranks {self.ranks}") from None
+            raise ValueError(
+                f"{name}: {argument} must be one of the group's ranks {self.ranks}, got {rank!r}"
+            ) from None
 
-    def carrier(self, array: Any) -> Any:
-        """What carries such an array: NCCL where it is CuPy's. NCCL's group is made with the first of them."""
+    def transport(self, array: Any) -> Any:
+        """Return the transport for an array: NCCL (created at first use) for CuPy arrays, else MPI."""
         if backend_of(array) is NUMPY:
             return self._host
         if self._devices is None:
             xp, share = backend_of(array).xp, self._comm.bcast
-            self._devices = NCCLCarrier(xp, array.device, self.size(), self.rank(), share)
+            self._devices = NCCLTransport(xp, array.device, self.size(), self.rank(), share)
         return self._devices
 
     def run(self, text: str, start: Callable[[], Sequence[Any]] | None) -> None:
-        """Make a call: agree on it with all ranks, start it, and wait until its requests are done.
+        """Agree on a call with all ranks, start it, and wait until its requests are done.
 
         Args:
-            text: what must be equal on all ranks, as the user would read it.
-            start: starts it, once all ranks are known to make the same call.
+            text: the call as shown to the user; must be equal on all ranks.
+            start: starts the call and returns its requests.
 
         Raises:
-            DistError: the ranks differ in what they call.
+            DistError: the ranks make different calls.
         """
         self._calls += 1
         outer = guard.current
@@ -110,73 +113,75 @@ class ProcessGroup:
         guard.last = text
 
     def _difference(self, call: Call) -> str:
-        """Which ranks differ from which others, and how."""
+        """Describe which ranks make which calls."""
         mine = np.zeros(_TEXT, np.uint8)
         text = call.text.encode()[:_TEXT]
         mine[: len(text)] = list(text)
-        everyone = np.empty((self.size(), _TEXT), np.uint8)
-        wait_for(self._headers.Iallgather(mine, everyone), call, self.timeout)
+        descriptions = np.empty((self.size(), _TEXT), np.uint8)
+        wait_for(self._headers.Iallgather(mine, descriptions), call, self.timeout)
         found: dict[str, list[int]] = {}
-        for rank, row in zip(self.ranks, everyone, strict=True):
+        for rank, row in zip(self.ranks, descriptions, strict=True):
             found.setdefault(bytes(row).rstrip(b"\0").decode(errors="replace"), []).append(rank)
-        # The few are named first: they are more likely to be wrong.
+        # Small groups come first, because they are more likely to be the wrong ones.
         parts = sorted(found.items(), key=lambda item: (len(item[1]), -item[1][0]))
-        told = [f"{listed(ranks)} call{'s' * (len(ranks) == 1)} {text}" for text, ranks in parts[:4]]
-        return "the ranks differ: " + ", ".join(told) + (", ..." if len(parts) > 4 else "")
+        calls = [f"{listed(ranks)} call{'s' * (len(ranks) == 1)} {text}" for text, ranks in parts[:4]]
+        return "the ranks make different calls: " + ", ".join(calls) + (", ..." if len(parts) > 4 else "")
 
 
 def wait_for(request: Any, call: Call, timeout: float) -> None:
-    """Ask until the request is done: without a pause at first, then sleeping in between; beside the program, which
-    wants the interpreter, seldom, until it waits itself.
+    """Poll a request until it is done.
+
+    The main thread polls at first without a pause, then with growing pauses. The communicator's thread polls rarely, to
+    leave the interpreter to the program, until the program waits for the result.
 
     Raises:
-        DistError: it was not done in time, and there is no hub to end the job.
-        DistBackendError: MPI says that it failed.
+        DistError: the timeout is exceeded and no hub ends the job.
+        DistBackendError: MPI reports an error.
     """
     try:
         at_once = threading.current_thread() is threading.main_thread() or urgent.is_set()
         for _ in range(100 if at_once else 1):
             if request.Test():
                 return
-        began, told = time.monotonic(), False
+        began, reported = time.monotonic(), False
         while not request.Test():
-            if not at_once and urgent.wait(_BESIDE):
+            if not at_once and urgent.wait(_BACKGROUND_POLL_SECONDS):
                 at_once, began = True, time.monotonic()
             waited = time.monotonic() - began
             if waited > timeout:
-                guard.late(call, timeout)
-            if waited > _LONG and not told:
-                told = True
-                guard.waits(call)
+                guard.report_timeout(call, timeout)
+            if waited > _REPORT_SECONDS and not reported:
+                reported = True
+                guard.report_wait(call)
             if at_once:
-                time.sleep(0 if waited < _SOON else min(1e-3, waited / 20))
-        if told:
-            guard.goes_on()
+                time.sleep(0 if waited < _SPIN_SECONDS else min(1e-3, waited / 20))
+        if reported:
+            guard.report_progress()
     except library().Exception as error:
         raise DistBackendError(f"{call.text}: MPI: {error}") from None
 
 
 class _NonMember:
-    """What ``new_group`` gives a rank that is not in the group: collectives on it do nothing."""
+    """The value of ``new_group`` on ranks outside the group; collectives on it do nothing."""
 
     def __repr__(self) -> str:
         return "<not a member of this group>"
 
 
 class GroupMember:
-    """``WORLD`` is the group of all ranks; ``NON_GROUP_MEMBER`` stands for a group that this rank is not in."""
+    """``WORLD`` is the group of all ranks; ``NON_GROUP_MEMBER`` is the group on ranks that are not in it."""
 
     NON_GROUP_MEMBER = _NonMember()
     WORLD: ProcessGroup | None = None
 
 
 def is_initialized() -> bool:
-    """Whether ``init_process_group`` was called, and ``destroy_process_group`` not since."""
+    """Whether a default process group exists: ``init_process_group`` was called, and not yet destroyed."""
     return GroupMember.WORLD is not None
 
 
 def world_group() -> ProcessGroup:
-    """The group of all ranks.
+    """Return the group of all ranks.
 
     Raises:
         ValueError: ``init_process_group`` was not called.
@@ -187,7 +192,7 @@ def world_group() -> ProcessGroup:
 
 
 def group_of(group: Any) -> ProcessGroup | None:
-    """The group that is meant: None is that of all ranks; the result is None for a group that this rank is not in."""
+    """Return the group, all ranks for None; return None for a group that does not contain this rank."""
     if group is None:
         return world_group()
     if isinstance(group, _NonMember):
@@ -199,7 +204,7 @@ def group_of(group: Any) -> ProcessGroup | None:
 
 
 def get_rank(group: Any = None) -> int:
-    """This process's rank in the group, -1 where it is not in it.
+    """This process's rank in the group, or -1 if the process is not in it.
 
     Raises:
         ValueError: ``init_process_group`` was not called.
@@ -209,7 +214,7 @@ def get_rank(group: Any = None) -> int:
 
 
 def get_world_size(group: Any = None) -> int:
-    """How many ranks the group has, -1 where this process is not in it.
+    """The number of ranks in the group, or -1 if this process is not in it.
 
     Raises:
         ValueError: ``init_process_group`` was not called.
@@ -219,36 +224,36 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> str:
-    """The backend's name, as ``init_process_group`` was given it."""
+    """The name of the backend, as passed to ``init_process_group``."""
     found = group_of(group)
     return "undefined" if found is None else found.backend
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """PyTorch's name of the backend for a device: ``gloo``, on GPUs ``nccl``; both are taken for ``mpi`` here."""
+    """PyTorch's backend for a device: ``"nccl"`` for GPUs, else ``"gloo"``; Retrograd treats both as ``"mpi"``."""
     return "nccl" if Device(device or "cpu").type == "cuda" else "gloo"
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:
-    """The global ranks of the group's members, by their rank in the group."""
+    """The global ranks of the group's members, ordered by rank in the group."""
     found = group_of(group)
     return [] if found is None else list(found.ranks)
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """The rank in the group of a global rank."""
-    return group.place("get_group_rank", global_rank, "global_rank")
+    """Convert a global rank to a rank in the group."""
+    return group.group_rank_of("get_group_rank", global_rank, "global_rank")
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """The global rank of a rank in the group."""
+    """Convert a rank in the group to a global rank."""
     if not 0 <= group_rank < group.size():
-        raise ValueError(f"get_global_rank: group_rank={group_rank} of a group of {group.size()}")
+        raise ValueError(f"get_global_rank: group_rank must be in range({group.size()}), got {group_rank}")
     return group.ranks[group_rank]
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """This process's number among those on its machine."""
+    """This process's rank among the processes on its machine."""
     found = local_rank()
     if found is None and fallback_rank is None:
         raise RuntimeError("get_node_local_rank: LOCAL_RANK is not in the environment; pass fallback_rank")

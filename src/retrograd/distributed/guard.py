@@ -1,6 +1,7 @@
-"""A rank's side of the hub (``hub.py``): it says hello, where it waits, what it raised, farewell, and ends when told.
+"""A rank's connection to the hub (``hub.py``).
 
-A thread reads what the hub sends, so a rank answers while its program computes or waits.
+The rank reports its identity, long waits, errors and its exit, and ends when the hub demands it. A thread reads the
+hub's messages, so that a rank answers while its program computes or waits.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from .hub import TOKEN
 from .launcher import launched, local_size
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
-_ANSWER = 10.0  # seconds that the hub is waited for
+_ANSWER = 10.0  # seconds to wait for the hub's answer
 
 
 class Call:
-    """A collective on its way: what is told of it when it does not end.
+    """A collective in progress, as reported when it does not complete.
 
     Attributes:
-        text: as the user would read it.
-        key: equal on all ranks that are in the same call, and in no other.
-        members: the ranks that it needs.
+        text: the call as shown to the user.
+        key: identifies the call; equal on all ranks that take part in it.
+        members: the ranks that take part.
     """
 
     __slots__ = ("key", "members", "text", "thread")
@@ -46,7 +47,7 @@ class Call:
 
 
 class Guard:
-    """The connection to the hub. While it is not open, a rank is alone and every question has the plain answer."""
+    """The connection to the hub. Without a connection the methods return at once or raise."""
 
     def __init__(self) -> None:
         self.connection: socket.socket | None = None
@@ -60,7 +61,7 @@ class Guard:
     # Opening and closing
 
     def open(self, address: tuple[str, int], rank: int, token: str) -> None:
-        """Connect to the hub at the address; from now on errors that nobody catches end the whole job."""
+        """Connect to the hub; from now on an uncaught error on this rank ends the whole job."""
         self.connection = socket.create_connection(address, timeout=_ANSWER)
         self.connection.settimeout(None)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -74,7 +75,7 @@ class Guard:
             atexit.register(self._leave)
 
     def close(self) -> None:
-        """Say farewell: what happens to this rank from now on concerns nobody."""
+        """Disconnect from the hub, which stops observing this rank."""
         if self.connection is None:
             return
         self._send("left")
@@ -89,18 +90,18 @@ class Guard:
         if self.connection is not None:
             self._send("left")
 
-    # What a rank tells
+    # Reports to the hub
 
-    def waits(self, call: Call) -> None:
-        """The call takes long."""
+    def report_wait(self, call: Call) -> None:
+        """Report that the call takes long."""
         self._send("waits", call=call.text, members=call.members, at=user_line(call.thread))
 
-    def goes_on(self) -> None:
-        """The call that took long has ended."""
+    def report_progress(self) -> None:
+        """Report that the long call has ended."""
         self._send("goes on")
 
-    def late(self, call: Call, seconds: float) -> NoReturn:
-        """The call's time is up: the hub ends the job.
+    def report_timeout(self, call: Call, seconds: float) -> NoReturn:
+        """Report that the call has exceeded its timeout; the hub ends the job.
 
         Raises:
             DistError: there is no hub.
@@ -108,20 +109,20 @@ class Guard:
         if self.connection is not None:
             at = user_line(call.thread)
             self._send("late", call=call.text, key=call.key, members=call.members, seconds=seconds, at=at)
-            self._stopped()
-        raise DistError(f"{call.text}: not all ranks came within {seconds:g} s")
+            self._await_exit()
+        raise DistError(f"{call.text}: not all ranks made this call within {seconds:g} s; check that all ranks call it")
 
     def end(self, text: str, code: int = 1, show: Callable[[], object] | None = None) -> None:
-        """End all ranks for this reason, with this exit code; returns where there is no hub, for the caller to speak.
+        """End all ranks with an exit code and a reason; return if there is no hub, so that the caller reports it.
 
-        The rank that comes first speaks for all: it calls ``show``, then the hub prints the text in one line.
+        The first rank to claim reports for all: it calls ``show``, then the hub prints the text in one line.
 
         Args:
-            text: the reason; ``{ranks}`` in it stands for the ranks that give the same.
+            text: the reason; ``{ranks}`` in it is replaced by the ranks that give the same reason.
         """
         if self.connection is None:
-            if launched()[1] > 1 and not _first_here():
-                threading.Event().wait(1.0)  # the launcher ends what the first leaves
+            if launched()[1] > 1 and not _is_first_process():
+                threading.Event().wait(1.0)  # the launcher ends the remaining processes when the first one exits
                 os._exit(code)
             return
         self._send("claim", text=text, code=code)
@@ -130,11 +131,11 @@ class Guard:
                 show()
             _flush()
             self._send("fault")
-        self._stopped()
+        self._await_exit()
 
     def tell(self, error: BaseException, show: Callable[[], object]) -> None:
-        """End the job for an error that nobody catches; ``show`` prints its traceback, unless the line says all."""
-        at = _line_of(error)
+        """End the job for an uncaught error; ``show`` prints its traceback, unless it is a DistError."""
+        at = _error_line(error)
         place = f" ({at})" if at else ""
         if isinstance(error, DistError):
             self.end(f"{error}{place}")
@@ -159,8 +160,8 @@ class Guard:
         except queue.Empty:
             return "speak"
 
-    def _stopped(self) -> None:
-        """Wait for the end that the hub has been asked for."""
+    def _await_exit(self) -> None:
+        """Wait until the hub ends this process."""
         threading.Event().wait(_ANSWER)
         os._exit(1)
 
@@ -181,7 +182,7 @@ class Guard:
 
 
 def start_hub(size: int) -> tuple[str, int, str]:
-    """Start the hub of a job of so many ranks; the address at which it listens, and the word by which it knows them."""
+    """Start the hub of a job of ``size`` ranks; return its host and port and the ranks' token."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     alone = local_size() == size
     host = "127.0.0.1" if alone else socket.gethostbyname(socket.gethostname())
@@ -203,12 +204,12 @@ def start_hub(size: int) -> tuple[str, int, str]:
 
 
 def user_line(thread: int | None) -> str:
-    """Where the program's own code is on a thread: ``train.py:17``."""
+    """Return the file and line of user code that a thread executes, as in ``train.py:17``."""
     frame = sys._current_frames().get(thread or 0)
-    return _line(frame)
+    return _frame_line(frame)
 
 
-def _line(frame: FrameType | None) -> str:
+def _frame_line(frame: FrameType | None) -> str:
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith((_PACKAGE, "<", sys.prefix, sys.base_prefix)):
@@ -217,8 +218,8 @@ def _line(frame: FrameType | None) -> str:
     return ""
 
 
-def _line_of(error: BaseException) -> str:
-    """The line of the program's own code nearest to where the error was raised."""
+def _error_line(error: BaseException) -> str:
+    """Return the file and line of user code nearest to where the error was raised."""
     found = ""
     for frame, number in traceback.walk_tb(error.__traceback__):
         name = frame.f_code.co_filename
@@ -227,13 +228,16 @@ def _line_of(error: BaseException) -> str:
     return found
 
 
-def _first_here() -> bool:
-    """Whether no other process of this launcher on this machine has asked yet: who speaks before there is a hub."""
+def _is_first_process() -> bool:
+    """Whether this process is the first of its launcher on this machine to report an error.
+
+    Before the hub exists, only the first process reports.
+    """
     name = f"\0retrograd.{os.getuid()}.{os.getppid()}" if sys.platform == "linux" else ""
     if name:
         _claim.append(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         try:
-            _claim[-1].bind(name)  # a name that lives as long as this process
+            _claim[-1].bind(name)  # an abstract socket name, released when this process exits
         except OSError:
             return False
     return True
@@ -243,7 +247,7 @@ _claim: list[socket.socket] = []
 
 
 def _flush() -> None:
-    """Give out what was printed, unless a thread that is stuck holds the stream."""
+    """Flush standard output, unless a stuck thread holds its lock."""
 
     def flush() -> None:
         with contextlib.suppress(Exception):
@@ -258,7 +262,7 @@ guard = Guard()
 
 
 def _forget() -> None:
-    """A forked child is no rank: it must not keep the connection open beyond its rank's end."""
+    """Close the connection in a forked child, which would otherwise keep the connection open after the rank's exit."""
     if guard.connection is not None:
         guard.connection.close()
         guard.connection = None

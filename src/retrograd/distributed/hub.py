@@ -1,13 +1,12 @@
-"""The process beside a job that hears of every rank's fate, says in one line what went wrong, and ends the rest.
+"""A process that monitors all ranks of a job, reports the first fault in one line, and ends the remaining ranks.
 
-It is started by rank 0 as a script in an interpreter of its own, in a session of its own, and imports nothing of the
-package: ``python hub.py LISTENER SIZE``, the listener being an inherited socket. Each rank holds a connection on which
-both send lines of JSON. A connection that ends without a farewell is a rank that died. The launcher kills the other
-ranks as soon as it sees that, but the kernel tells which connection ended first: ``epoll`` lists events in the order
-in which they happened.
+Rank 0 starts it as a script, ``python hub.py LISTENER SIZE``, in its own interpreter and session; it imports nothing
+of the package. LISTENER is an inherited socket. Each rank opens a connection over which both sides send lines of JSON.
+A connection that ends without the message ``left`` means that the rank died. The launcher then kills the other ranks,
+but ``epoll`` lists events in the order in which they happened, so the hub knows which connection ended first.
 
-Any program on the machine can connect to the port. Until a connection has sent the token it may send one short line,
-soon; one that does not, or sends anything but the messages below, is closed, and the job goes on.
+Any program on the machine can connect to the port. A connection may send one short line before it authenticates with
+the token. The hub closes connections that do not authenticate in time or that send anything but the messages below.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ import sys
 import time
 from typing import Any
 
-TOKEN = "RETROGRAD_HUB_TOKEN"  # the variable of the word by which ranks are known
-GRACE = 2.0  # seconds: for an answer, for a farewell that is still on its way, for an exit
-PATIENCE = 20.0  # seconds in which a connection must say who it is
-STRANGERS = 64  # connections that have not; of more, the oldest is closed
-SHORT, LONG = 1 << 12, 1 << 24  # bytes of a line: before a connection has said who it is, and of a rank
+TOKEN = "RETROGRAD_HUB_TOKEN"  # environment variable of the token that ranks authenticate with
+GRACE = 2.0  # seconds to wait for an answer, for a delayed ``left``, and for an exit
+AUTHENTICATION_SECONDS = 20.0  # in which a connection must authenticate
+MAX_UNAUTHENTICATED = 64  # unauthenticated connections; of more, the oldest is closed
+MAX_LINE_UNAUTHENTICATED, MAX_LINE = 1 << 12, 1 << 24  # bytes per line before and after authentication
 
-# What a message has, by what it does. A key is compared with another one and never read.
+# The fields of each message. A key is only compared with other keys.
 _TEXT_OR_NONE = (str, type(None))
 MESSAGES: dict[str, dict[str, Any]] = {
     "hello": {"token": str, "rank": int, "pid": int, "host": str},
@@ -44,34 +43,34 @@ MESSAGES: dict[str, dict[str, Any]] = {
 
 
 def checked(line: bytes) -> dict[str, Any]:
-    """The message in a line.
+    """Parse a line into a message.
 
     Raises:
-        ValueError: there is none of those above.
+        ValueError: the line is not one of ``MESSAGES``.
     """
     try:
         message = json.loads(line)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if not isinstance(message, dict) or not isinstance(message.get("do"), str):
-        raise ValueError("a message says what it does")
+        raise ValueError("a message must be an object with the string 'do'")
     fields = MESSAGES.get(message["do"])
     if fields is None or not all(name in message and isinstance(message[name], kind) for name, kind in fields.items()):
-        raise ValueError(f"a message {message['do']!r:.40} with other parts")
+        raise ValueError(f"a message {message['do']!r:.40} with missing or invalid fields")
     if not all(type(rank) is int for rank in message.get("members", [])):
-        raise ValueError("members are ranks")
+        raise ValueError("members must be integers")
     return message
 
 
 def listed(ranks: list[int]) -> str:
-    """``rank 1``, ``ranks 0, 2 and 3``."""
+    """Name ranks in a sentence: ``rank 1``, ``ranks 0, 2 and 3``."""
     names = [str(rank) for rank in sorted(ranks)]
     text = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     return f"rank{'s' * (len(names) > 1)} {text}"
 
 
 class Peer:
-    """A rank's connection, and what is known of the rank."""
+    """A connection and the state of its rank."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -80,11 +79,11 @@ class Peer:
         self.rank = -1
         self.pid = 0
         self.host = ""
-        self.left = 0.0  # when its program ended in good order
+        self.left = 0.0  # time of a regular exit
         self.closed = False
         self.waits: dict[str, Any] | None = None  # the call in which it has waited for long
         self.where: dict[str, Any] | None = None
-        self.claim: dict[str, Any] | None = None  # what it would say, could it speak for the job
+        self.claim: dict[str, Any] | None = None  # the fault that it reports, if it is the speaker
 
     def send(self, message: str) -> None:
         with contextlib.suppress(OSError):
@@ -92,7 +91,7 @@ class Peer:
 
 
 class Hub:
-    """All connections, and the one fault that is told."""
+    """All connections, and the fault to report."""
 
     def __init__(self, listener: socket.socket, size: int, token: str) -> None:
         self.selector = selectors.DefaultSelector()
@@ -110,7 +109,7 @@ class Hub:
             self.listen(0.25)
             if self.all_gone() if self.ranks else time.monotonic() - self.began > 60:
                 return
-            self.look_for_deadlock()
+            self.check_deadlock()
 
     def all_gone(self) -> bool:
         return all(peer.closed for peer in self.ranks.values())
@@ -121,36 +120,36 @@ class Hub:
                 self.accept()
                 continue
             peer = key.data
-            if peer.closed:  # by what was heard before in this turn
+            if peer.closed:  # by an event handled earlier in this loop
                 continue
             try:
                 data = peer.connection.recv(1 << 16)
             except OSError:
                 data = b""
             try:
-                self.take(peer, data)
-            except ValueError:  # somebody else has found the port
+                self.receive(peer, data)
+            except ValueError:  # an unrelated program has connected to the port
                 data = b""
             if not data:
                 self.close(peer)
                 if not peer.left and peer.rank >= 0:
                     self.died(peer)
         now = time.monotonic()
-        for peer in self.strangers():
-            if now - peer.since > PATIENCE:
+        for peer in self.unauthenticated():
+            if now - peer.since > AUTHENTICATION_SECONDS:
                 self.close(peer)
 
     def accept(self) -> None:
-        with contextlib.suppress(OSError):  # it has gone again, or there are too many
+        with contextlib.suppress(OSError):  # disconnected again, or too many open files
             peer = Peer(self.listener.accept()[0])
             peer.connection.settimeout(GRACE)  # for a rank that does not read
             self.peers.append(peer)
             self.selector.register(peer.connection, selectors.EVENT_READ, peer)
-        for stranger in self.strangers()[:-STRANGERS]:
-            self.close(stranger)
+        for peer in self.unauthenticated()[:-MAX_UNAUTHENTICATED]:
+            self.close(peer)
 
-    def strangers(self) -> list[Peer]:
-        """The connections that have not said who they are, the oldest first."""
+    def unauthenticated(self) -> list[Peer]:
+        """Return the unauthenticated connections, the oldest first."""
         return [peer for peer in self.peers if peer.rank < 0]
 
     def close(self, peer: Peer) -> None:
@@ -163,25 +162,25 @@ class Hub:
             peer.connection.close()
             self.peers.remove(peer)
 
-    def take(self, peer: Peer, data: bytes) -> None:
-        """Hear the lines that are whole.
+    def receive(self, peer: Peer, data: bytes) -> None:
+        """Handle the complete lines received.
 
         Raises:
-            ValueError: a line is too long, or is no message.
+            ValueError: a line is too long, or is not a message.
         """
         peer.buffer += data
         if b"\n" in data:
             *lines, rest = bytes(peer.buffer).split(b"\n")
             peer.buffer = bytearray(rest)
             for line in lines:
-                if len(line) > (SHORT if peer.rank < 0 else LONG):
+                if len(line) > (MAX_LINE_UNAUTHENTICATED if peer.rank < 0 else MAX_LINE):
                     raise ValueError("a line is too long")
-                self.hear(peer, checked(line))
-        if len(peer.buffer) > (SHORT if peer.rank < 0 else LONG):
+                self.handle(peer, checked(line))
+        if len(peer.buffer) > (MAX_LINE_UNAUTHENTICATED if peer.rank < 0 else MAX_LINE):
             raise ValueError("a line is too long")
 
-    def welcome(self, peer: Peer, message: dict[str, Any]) -> None:
-        """A connection says that it is a rank's."""
+    def authenticate(self, peer: Peer, message: dict[str, Any]) -> None:
+        """Authenticate a connection as a rank's."""
         rank, before = message["rank"], self.ranks.get(message["rank"])
         known = hmac.compare_digest(message["token"].encode("utf-8", "replace"), self.token.encode())
         taken = before is not None and not (before.closed or before.left)
@@ -193,12 +192,12 @@ class Hub:
             for one in self.ranks.values():
                 one.send("complete")
 
-    def hear(self, peer: Peer, message: dict[str, Any]) -> None:
+    def handle(self, peer: Peer, message: dict[str, Any]) -> None:
         if (peer.rank < 0) != (message["do"] == "hello"):
-            raise ValueError("a connection says once who it is, and that first")
+            raise ValueError("a connection must authenticate first, and only once")
         match message["do"]:
             case "hello":
-                self.welcome(peer, message)
+                self.authenticate(peer, message)
             case "waits":
                 peer.waits = {**message, "since": time.monotonic()}
             case "goes on":
@@ -225,7 +224,7 @@ class Hub:
         self.end(f"rank {peer.rank} died{waiting}: {how} (process {peer.pid} on {peer.host})")
 
     def raised(self, peer: Peer) -> None:
-        """A rank ends the job: name it, unless all ranks came to say the same."""
+        """Report a rank's error; name all ranks if all have raised the same error."""
         until = time.monotonic() + 0.5
         while time.monotonic() < until and not all(one.claim or one.waits for one in self.ranks.values()):
             self.listen(0.05)
@@ -235,7 +234,7 @@ class Hub:
         self.end(claim["text"].replace("{ranks}", who, 1), claim["code"])
 
     def late(self, peer: Peer, message: dict[str, Any]) -> None:
-        """A rank's time is up in a call: find out who has not come."""
+        """Report a timeout: find out which ranks have not made the call."""
         members = [rank for rank in message["members"] if rank in self.ranks and rank != peer.rank]
         for rank in members:
             self.ranks[rank].where = None
@@ -252,7 +251,7 @@ class Hub:
             if where is not None and where["key"] == key:
                 present.append(rank)
             else:
-                absent.append((rank, self.whereabouts(self.ranks[rank])))
+                absent.append((rank, self.describe_activity(self.ranks[rank])))
         place = f" at {message['at']}" if message["at"] else ""
         if not absent:
             self.end(f"{listed(present)} waited {message['seconds']:g} s in {call}{place}, and no message came")
@@ -262,10 +261,10 @@ class Hub:
         else:
             places = "; ".join(f"rank {rank} {where}" for rank, where in absent)
         wait = f"wait{'s' * (len(present) == 1)}"
-        late = f"did not come to {call} within {message['seconds']:g} s"
+        late = f"did not reach {call} within {message['seconds']:g} s"
         self.end(f"{ranks} {late}: {places}; {listed(present)} {wait}{place}")
 
-    def whereabouts(self, peer: Peer) -> str:
+    def describe_activity(self, peer: Peer) -> str:
         where = peer.where
         if peer.left:
             return "has ended its program"
@@ -276,14 +275,14 @@ class Hub:
             return f"waits in {where['call']}{at}"
         return f"is{at or ' in its own code'}" + (f", after {where['last']}" if where["last"] else "")
 
-    def look_for_deadlock(self) -> None:
-        """A rank waits for one whose program has ended in good order: that can only be the end."""
+    def check_deadlock(self) -> None:
+        """Report a rank that waits for a rank whose program has ended."""
         now = time.monotonic()
         for peer in self.ranks.values():
             waits = peer.waits
             if waits is None or peer.closed:
                 continue
-            # What the others have sent before they left is still on its way.
+            # Messages that the others sent before they left may still arrive.
             gone = [rank for rank in waits["members"] if rank in self.ranks and self.ranks[rank].left]
             if gone and now - max(waits["since"], *(self.ranks[rank].left for rank in gone)) > GRACE:
                 verb = "has" if len(gone) == 1 else "have"
@@ -292,7 +291,7 @@ class Hub:
                 self.end(f"{listed(gone)} {verb} ended {their}; rank {peer.rank} waits in {waits['call']}{place}")
 
     def end(self, text: str, code: int = 1) -> None:
-        """Say it, ask all ranks to end, and end on this machine those that do not."""
+        """Print the fault, ask all ranks to exit, and kill those on this machine that do not."""
         print(f"retrograd: {' '.join(text.split())}", file=sys.stderr, flush=True)
         for peer in self.ranks.values():
             peer.send(f"stop {code}")
@@ -308,7 +307,7 @@ class Hub:
         os._exit(0)
 
     def drain(self) -> None:
-        """Read on, without hearing, until connections end."""
+        """Read and discard messages until connections end."""
         for key, _ in self.selector.select(0.1):
             if key.data is None:
                 continue
@@ -323,7 +322,7 @@ class Hub:
 
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # meant for the ranks; it ends when their connections do
+        signal.signal(number, signal.SIG_IGN)  # sent to the ranks; the hub ends when their connections do
     Hub(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), os.environ[TOKEN]).run()
 
 

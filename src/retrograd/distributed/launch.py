@@ -1,4 +1,4 @@
-"""The beginning and the end of work in several processes: the group of all, and groups of some."""
+"""Create and destroy process groups."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from .work import communicator
 
 BACKENDS = ("mpi", "gloo", "nccl")
 
-_numbers = itertools.count()
+_group_numbers = itertools.count()
 
 
 def is_available() -> bool:
-    """Whether processes can work together: whether mpi4py is installed."""
+    """Whether mpi4py is installed."""
     return importlib.util.find_spec("mpi4py") is not None
 
 
 def is_mpi_available() -> bool:
-    """Whether the backend ``"mpi"`` can be had: ``is_available``."""
+    """Whether the backend ``"mpi"`` is available; see ``is_available``."""
     return is_available()
 
 
 def is_gloo_available() -> bool:
-    """Whether the backend ``"gloo"`` can be had, a name for ``"mpi"`` here: ``is_available``."""
+    """Whether the backend ``"gloo"``, an alias of ``"mpi"``, is available; see ``is_available``."""
     return is_available()
 
 
 def is_nccl_available() -> bool:
-    """Whether GPUs can work together: MPI, CuPy and a GPU that answers are there."""
+    """Whether mpi4py is installed and CuPy finds a GPU."""
     return is_available() and is_cuda_available()
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether torchrun started this process: it did not."""
+    """Whether torchrun started this process: always False."""
     return False
 
 
@@ -60,23 +60,22 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
-    """Make the group of all processes that ``mpiexec`` started; all of them call it.
+    """Create the default process group. All processes that ``mpiexec`` started must call it.
 
-    From then on a rank that dies, raises an error that it does not catch, ends before the others or does not come to a
-    collective in time ends all others, and one line says which rank it was and why.
+    Afterwards the whole job ends, with one line that names the rank and the reason, when a rank dies, raises an
+    uncaught error, exits before the others, or does not reach a collective within the timeout.
 
     Args:
-        backend: ``"mpi"``. PyTorch's ``"gloo"``, ``"nccl"`` and ``"cpu:gloo,cuda:nccl"`` mean the same: arrays in main
-            memory go by MPI, those on GPUs by NCCL.
-        timeout: how long a collective may take, a timedelta or seconds; 30 minutes by default.
-        world_size, rank: what the program expects; the launcher's numbers are compared with them.
-        init_method, store, group_name, pg_options, device_id: taken for compatibility; MPI needs no address.
+        backend: ``"mpi"``. PyTorch's ``"gloo"``, ``"nccl"`` and ``"cpu:gloo,cuda:nccl"`` are aliases: NumPy arrays
+            are sent by MPI, CuPy arrays by NCCL.
+        timeout: of a collective, a timedelta or seconds; 30 minutes by default.
+        world_size, rank: the expected values, which must equal those of the launcher.
+        init_method, store, group_name, pg_options, device_id: ignored; for compatibility.
 
     Raises:
         ImportError: mpi4py is not installed (extra ``mpi``).
-        RuntimeError: it was called before, or the processes are not as many as the program expects: it is not
-            started by mpiexec.
-        ValueError: an unknown backend, or a timeout that is not positive.
+        RuntimeError: it was called before, or the launcher's number of processes or rank differs from the expected.
+        ValueError: ``backend`` is unknown or ``timeout`` is not positive.
 
     >>> import retrograd.distributed as dist
     >>> dist.is_initialized()
@@ -85,26 +84,26 @@ def init_process_group(
     name = "mpi" if backend is None else str(backend).lower()
     kinds = {part.rpartition(":")[2] for part in name.split(",")}
     if not kinds <= set(BACKENDS):
-        raise ValueError(f"init_process_group: wanted the backend mpi (or gloo, nccl), got {backend!r}")
+        raise ValueError(f"init_process_group: backend must be mpi (or gloo, nccl), got {backend!r}")
     if GroupMember.WORLD is not None:
         raise RuntimeError("init_process_group: trying to initialize the default process group twice!")
     seconds = seconds_of("init_process_group", timeout)
     if launched()[1] > 1 and parent_process() is not None:
         raise RuntimeError(
-            "init_process_group: this process was started by the program, not by mpiexec; let each process that "
-            "mpiexec has started call the function itself, in place of starting others"
+            "init_process_group: this process was started by the program, not by mpiexec; call init_process_group in "
+            "each process that mpiexec has started, and start no others"
         )
     MPI = library()
     world = MPI.COMM_WORLD.Dup()
     expected = _expected(world_size, "WORLD_SIZE"), _expected(rank, "RANK")
     if expected[0] not in (-1, world.size):
         raise RuntimeError(
-            f"init_process_group: the program wants {expected[0]} processes, and there {_are(world.size)}; Retrograd's "
-            f"processes are started by: mpiexec -n {expected[0]} retrograd run program.py"
+            f"init_process_group: the program expects {expected[0]} processes, and there {_are(world.size)}; start it "
+            f"with: mpiexec -n {expected[0]} retrograd run program.py"
         )
     if expected[1] not in (-1, world.rank):
-        raise RuntimeError(f"init_process_group: the program takes itself for rank {expected[1]}, MPI for {world.rank}")
-    group = ProcessGroup(world, range(world.size), seconds, name if backend else "mpi", next(_numbers))
+        raise RuntimeError(f"init_process_group: the program expects rank {expected[1]}, MPI reports rank {world.rank}")
+    group = ProcessGroup(world, range(world.size), seconds, name if backend else "mpi", next(_group_numbers))
     if world.size > 1:
         address = np.zeros(512, np.uint8)
         if world.rank == 0:
@@ -118,7 +117,7 @@ def init_process_group(
 
 
 def _expected(given: int, variable: str) -> int:
-    """What the program, or who started it as torchrun does, says of the number of processes or this one's rank."""
+    """Return the expected world size or rank: the argument, else the environment variable, else -1."""
     if given != -1:
         return int(given)
     return int(os.environ[variable]) if variable in os.environ else -1
@@ -129,10 +128,10 @@ def _are(count: int) -> str:
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Leave the group of all processes, or another one; the last thing that a program does with it.
+    """Destroy a process group, the default one if None; the last call of a distributed program.
 
     Raises:
-        ValueError: there is no such group.
+        ValueError: ``init_process_group`` was not called.
     """
     if group is not None and group is not GroupMember.WORLD:
         return
@@ -152,26 +151,26 @@ def new_group(
     group_desc: str | None = None,
     device_id: Any = None,
 ) -> Any:
-    """Make a group of some ranks. All ranks call it, in the same order, members or not.
+    """Create a group of some ranks. All ranks must call it in the same order, members or not.
 
     Args:
-        ranks: the members' global ranks, all by default; sorted, as PyTorch's are.
-        timeout: of the group's collectives; that of all by default.
-        backend, pg_options, use_local_synchronization, group_desc, device_id: taken for compatibility.
+        ranks: the members' global ranks, all by default; they are sorted, as in PyTorch.
+        timeout: of the group's collectives; that of the default group by default.
+        backend, pg_options, use_local_synchronization, group_desc, device_id: ignored; for compatibility.
 
     Returns:
         The group, or ``GroupMember.NON_GROUP_MEMBER`` on ranks that are not in it.
 
     Raises:
-        ValueError: a rank that does not exist, or that comes twice.
+        ValueError: a rank is out of range or repeated.
     """
     world = world_group()
     members = sorted(range(world.size()) if ranks is None else ranks)
     if len(set(members)) != len(members) or any(not 0 <= rank < world.size() for rank in members):
-        raise ValueError(f"new_group: wanted different ranks below {world.size()}, got {list(ranks or ())}")
+        raise ValueError(f"new_group: ranks must be distinct and in range({world.size()}), got {list(ranks or ())}")
     seconds = world.timeout if timeout is None else seconds_of("new_group", timeout)
     world.run(f"new_group({members})", None)
-    number = next(_numbers)
+    number = next(_group_numbers)
     inside = world.rank() in members
     comm = world._comm.Split(0 if inside else library().UNDEFINED, world.rank())
     if not inside:

@@ -1,4 +1,4 @@
-"""What the launcher tells a process by its environment, before MPI starts: mpiexec of MPICH and Open MPI, srun."""
+"""Rank and world size from the environment variables of a launcher: mpiexec of MPICH or Open MPI, srun."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def launched() -> tuple[int, int]:
-    """This process's rank and the number of processes, by what mpiexec has told it; ``(0, 1)`` of one that is alone."""
+    """Return this process's rank and the number of processes; ``(0, 1)`` without a launcher."""
     for rank, size in (
         ("PMI_RANK", "PMI_SIZE"),
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -19,12 +19,12 @@ def launched() -> tuple[int, int]:
 
 
 def local_rank() -> int | None:
-    """This process's number among those on its machine, None where nobody has said."""
+    """This process's rank on its machine, None if the environment does not define it."""
     return _number("LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 
 
 def local_size() -> int:
-    """How many processes of the job are on this machine, 1 where nobody has said."""
+    """The number of processes of the job on this machine, 1 if the environment does not define it."""
     return _number("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE") or 1
 
 

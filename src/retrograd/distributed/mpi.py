@@ -1,6 +1,6 @@
-"""Arrays in main memory, carried by MPI (mpi4py). Every call is started at once and asked whether it is done.
+"""Collectives on NumPy arrays by MPI (mpi4py), non-blocking.
 
-The classes of this file and of ``nccl.py`` have the same methods. Each takes contiguous arrays and returns requests.
+``MPITransport`` and ``NCCLTransport`` have the same methods, which take contiguous arrays and return requests to poll.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from .reductions import ReduceOp
 
 @lru_cache(1)
 def library() -> Any:
-    """``mpi4py.MPI``, which starts MPI when it is imported.
+    """Import and return ``mpi4py.MPI``; the import initializes MPI.
 
     Raises:
         ImportError: mpi4py or MPI itself is not installed.
     """
     try:
         from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library was found
+    except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library found
         raise ImportError(f"retrograd.distributed needs MPI: pip install 'retrograd[mpi]' ({error})") from None
     return MPI
 
 
-class MPICarrier:
-    """One group's collectives over MPI. Roots are places in the group."""
+class MPITransport:
+    """One group's collectives over MPI. Roots are ranks in the group."""
 
     def __init__(self, comm: Any) -> None:
         self.comm = comm
@@ -56,7 +56,7 @@ class MPICarrier:
         return [self.comm.Iscatter(_bytes(send) if self.comm.rank == root else None, _bytes(receive), root)]
 
     def all_to_all(self, send: Any, receive: Any, sent: list[int], received: list[int]) -> list[Any]:
-        """``sent[i]`` elements go to rank i, ``received[i]`` come from it."""
+        """Send ``sent[i]`` elements to rank i and receive ``received[i]`` from it."""
         size = send.dtype.itemsize
         out, into = [size * n for n in sent], [size * n for n in received]
         MPI = library()

@@ -1,7 +1,7 @@
-"""Arrays on GPUs, carried by NCCL through CuPy: one GPU for each rank, each call on a stream of its own.
+"""Collectives on CuPy arrays by NCCL: one GPU per rank, on a CUDA stream of their own.
 
-CuPy's ``NcclCommunicator`` takes addresses and counts. A call waits for what its rank's current stream has queued so
-far, and is done when its event has come.
+CuPy's ``NcclCommunicator`` takes addresses and counts. A call starts after the work queued on the rank's current
+stream, and is complete when its event is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OPS = {ReduceOp.SUM: "NCCL_SUM", ReduceOp.PRODUCT: "NCCL_PROD", ReduceOp.MIN: "
 
 
 class _Request:
-    """Done when an event on the stream has come; holds what the call reads and writes."""
+    """A call that completes with an event on the stream; references the arrays that it uses."""
 
     def __init__(self, event: Any, *held: Any) -> None:
         self._event = event
@@ -27,14 +27,14 @@ class _Request:
         return bool(self._event.done)
 
 
-class NCCLCarrier:
-    """One group's collectives over NCCL, with the methods of ``MPICarrier``.
+class NCCLTransport:
+    """One group's collectives over NCCL, with the methods of ``MPITransport``.
 
     Args:
-        cupy: the module.
-        device: the GPU of this rank; threads have a current one each, so every call says it.
+        cupy: the CuPy module.
+        device: the GPU of this rank; set in every call, because the current device is per thread.
         size, rank: of the group.
-        share: gives every rank the tuple of numbers that the first of them was called with.
+        share: broadcasts the value passed on rank 0 to all ranks.
 
     Raises:
         RuntimeError: CuPy was built without NCCL.
@@ -45,7 +45,7 @@ class NCCLCarrier:
         try:
             from cupy.cuda import nccl
         except ImportError:
-            raise RuntimeError("collectives on GPUs: this CuPy has no NCCL; install nvidia-nccl") from None
+            raise RuntimeError("collectives on GPUs need a CuPy with NCCL; install nvidia-nccl") from None
         self.nccl = nccl
         identity = share(nccl.get_unique_id() if rank == 0 else None)
         with device:
@@ -63,8 +63,8 @@ class NCCLCarrier:
         name = {"i": "INT", "u": "UINT", "f": "FLOAT"}[dtype.kind] + str(8 * dtype.itemsize)
         return getattr(self.nccl, f"NCCL_{name}")
 
-    def _numbers(self, array: Any) -> tuple[int, int]:
-        """How many numbers of which of NCCL's types; complex ones are pairs."""
+    def _count_and_type(self, array: Any) -> tuple[int, int]:
+        """Return the element count and the NCCL type; a complex element counts as two real ones."""
         if array.dtype.kind == "c":
             real = array.reshape(-1).view(array.real.dtype)
             return real.size, self._type(real)
@@ -72,23 +72,23 @@ class NCCLCarrier:
 
     def _operation(self, op: ReduceOp, array: Any) -> int:
         if op not in _OPS or array.dtype.kind == "c" and op is not ReduceOp.SUM:
-            raise RuntimeError(f"NCCL has no {op.name} of {array.dtype}")
+            raise RuntimeError(f"NCCL does not support {op.name} of {array.dtype}; move the Tensor to the CPU")
         return getattr(self.nccl, _OPS[op])
 
     def all_reduce(self, send: Any, receive: Any, op: ReduceOp) -> list[Any]:
-        (count, kind), what = self._numbers(send), self._operation(op, send)
+        (count, kind), what = self._count_and_type(send), self._operation(op, send)
         return self._run(
             lambda s: self.comm.allReduce(send.data.ptr, receive.data.ptr, count, kind, what, s), send, receive
         )
 
     def reduce(self, send: Any, receive: Any, op: ReduceOp, root: int) -> list[Any]:
-        (count, kind), what = self._numbers(send), self._operation(op, send)
+        (count, kind), what = self._count_and_type(send), self._operation(op, send)
         return self._run(
             lambda s: self.comm.reduce(send.data.ptr, receive.data.ptr, count, kind, what, root, s), send, receive
         )
 
     def reduce_scatter(self, send: Any, receive: Any, op: ReduceOp) -> list[Any]:
-        (count, kind), what = self._numbers(receive), self._operation(op, send)
+        (count, kind), what = self._count_and_type(receive), self._operation(op, send)
         return self._run(
             lambda s: self.comm.reduceScatter(send.data.ptr, receive.data.ptr, count, kind, what, s), send, receive
         )

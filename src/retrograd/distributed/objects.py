@@ -1,4 +1,4 @@
-"""Collectives of Python objects: pickled, so only among processes that trust each other, as those of one job do."""
+"""Collectives of Python objects, by pickle: unpickling runs code, so all ranks must trust each other."""
 
 from __future__ import annotations
 
@@ -15,44 +15,46 @@ from .reductions import ReduceOp
 
 
 def all_gather_object(object_list: list[Any], obj: object, group: Any = None) -> None:
-    """Give every rank the objects of all: ``object_list[i]`` becomes that of the group's rank i.
+    """Gather the objects of all ranks: ``object_list[i]`` receives the object of group rank i.
 
     Raises:
-        RuntimeError: the list has another length than the group.
+        RuntimeError: the length of ``object_list`` is not the size of the group.
     """
-    where = group_of(group)
-    if where is None:
+    process_group = group_of(group)
+    if process_group is None:
         return
-    if len(object_list) != where.size():
-        raise RuntimeError(f"all_gather_object: object_list must have {where.size()} places, got {len(object_list)}")
-    object_list[:] = everyones(where, obj)
+    if len(object_list) != process_group.size():
+        raise RuntimeError(
+            f"all_gather_object: object_list must have {process_group.size()} entries, got {len(object_list)}"
+        )
+    object_list[:] = gather_from_all(process_group, obj)
 
 
 def gather_object(obj: object, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None) -> None:
-    """Give rank ``dst`` the objects of all, in ``object_gather_list``, which is None elsewhere."""
-    where = group_of(group)
-    if where is None:
+    """Gather the objects of all ranks on rank ``dst``; ``object_gather_list`` must be None elsewhere."""
+    process_group = group_of(group)
+    if process_group is None:
         return
-    at_root = where.place("gather_object", dst, "dst") == where.rank()
+    at_root = process_group.group_rank_of("gather_object", dst, "dst") == process_group.rank()
     if at_root != (object_gather_list is not None):
-        raise ValueError(f"gather_object: object_gather_list must be given on dst={dst} and nowhere else")
-    found = everyones(where, obj)
+        raise ValueError(f"gather_object: object_gather_list must be given on rank dst={dst} and on no other rank")
+    found = gather_from_all(process_group, obj)
     if object_gather_list is not None:
         object_gather_list[:] = found
 
 
 def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = None, device: Any = None) -> None:
-    """Give every rank the objects in rank ``src``'s list, which are as many as in every other's."""
-    where = group_of(group)
-    if where is None:
+    """Broadcast the objects in rank ``src``'s list to all ranks, whose lists must have the same length."""
+    process_group = group_of(group)
+    if process_group is None:
         return
-    at_root = where.place("broadcast_object_list", src, "src") == where.rank()
+    at_root = process_group.group_rank_of("broadcast_object_list", src, "src") == process_group.rank()
     data = np.frombuffer(pickle.dumps(object_list), np.uint8).copy() if at_root else None
     size = new_tensor(np.array([0 if data is None else data.size, len(object_list) if at_root else 0]))
     broadcast(size, src, group)
     if len(object_list) != int(size.array[1]):
         raise RuntimeError(
-            f"broadcast_object_list: object_list has {len(object_list)} places, rank {src}'s {int(size.array[1])}"
+            f"broadcast_object_list: object_list has {len(object_list)} entries, rank {src}'s has {int(size.array[1])}"
         )
     row = new_tensor(np.empty(int(size.array[0]), np.uint8) if data is None else data)
     broadcast(row, src, group)
@@ -66,33 +68,35 @@ def scatter_object_list(
     src: int = 0,
     group: Any = None,
 ) -> None:
-    """Write to the output list's first place this rank's object of rank ``src``'s input list."""
-    where = group_of(group)
-    if where is None:
+    """Send one object of rank ``src``'s input list to each rank, into the first entry of its output list."""
+    process_group = group_of(group)
+    if process_group is None:
         return
     whole = [scatter_object_input_list]
     broadcast_object_list(whole, src, group)
     given = whole[0]
-    if given is None or len(given) != where.size() or not scatter_object_output_list:
-        raise RuntimeError("scatter_object_list: wanted an object for each rank on src, and a place for the output")
-    scatter_object_output_list[0] = given[where.rank()]
+    if given is None or len(given) != process_group.size() or not scatter_object_output_list:
+        raise RuntimeError(
+            f"scatter_object_list: rank src={src} must pass one object for each of {process_group.size()} ranks, "
+            "and each rank an output list with at least one entry"
+        )
+    scatter_object_output_list[0] = given[process_group.rank()]
 
 
-def everyones(where: ProcessGroup, obj: object) -> list[Any]:
-    """The objects of all ranks of the group."""
+def gather_from_all(process_group: ProcessGroup, obj: object) -> list[Any]:
     data = np.frombuffer(pickle.dumps(obj), np.uint8)
-    sizes = [new_tensor(np.zeros(1, np.int64)) for _ in where.ranks]
-    all_gather(sizes, new_tensor(np.array([data.size])), where)
+    sizes = [new_tensor(np.zeros(1, np.int64)) for _ in process_group.ranks]
+    all_gather(sizes, new_tensor(np.array([data.size])), process_group)
     lengths = [int(size.array[0]) for size in sizes]
     padded = np.zeros(max(lengths), np.uint8)
     padded[: data.size] = data
-    rows = [new_tensor(np.empty_like(padded)) for _ in where.ranks]
-    all_gather(rows, new_tensor(padded), where)
+    rows = [new_tensor(np.empty_like(padded)) for _ in process_group.ranks]
+    all_gather(rows, new_tensor(padded), process_group)
     return [pickle.loads(row.array[:length]) for row, length in zip(rows, lengths, strict=True)]
 
 
 def by_first(function: Callable[[], Any]) -> Any:
-    """What ``function()`` gives on rank 0, on all ranks; what it raises there is raised on all."""
+    """Call a function on rank 0 and return its result, or raise its exception, on all ranks."""
     if not is_initialized() or get_world_size() == 1:
         return function()
     outcome: list[Any] = [None, None]
@@ -108,7 +112,7 @@ def by_first(function: Callable[[], Any]) -> Any:
 
 
 def on_any_rank(flag: bool) -> bool:
-    """Whether the flag is set on any rank; where there is one rank, the flag."""
+    """Whether the flag is set on any rank."""
     if not is_initialized() or get_world_size() == 1:
         return flag
     flags = new_tensor(np.array([flag]))

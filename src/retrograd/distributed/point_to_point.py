@@ -1,4 +1,4 @@
-"""Messages from one rank to another."""
+"""Point-to-point communication: ``send``, ``recv`` and their asynchronous forms."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .guard import Call
 from .mpi import library
 from .work import Work
 
-_TEXT = 128  # bytes of what a message says of itself
+_TEXT = 128  # bytes of a message's description
 
 
 class Message(Work):
-    """A message on its way, which its own rank sees through: ``wait()`` and ``is_completed()`` ask MPI."""
+    """A message in progress; ``wait()`` and ``is_completed()`` poll MPI on the calling thread."""
 
     def __init__(self, group: ProcessGroup, call: Call, requests: list[Any], finish: Callable[[], None]) -> None:
         super().__init__()
@@ -59,63 +59,63 @@ class Message(Work):
 def isend(
     tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
 ) -> Work | None:
-    """Send a Tensor to rank ``dst`` and return at once; it must not be written to before ``wait()``.
+    """Send a Tensor to rank ``dst`` and return at once. Do not write to the Tensor before ``wait()`` returns.
 
     Args:
-        tensor: what is sent.
-        dst: the global rank; or ``group_dst``, the rank in the group.
-        group: of both ranks.
-        tag: the receiver's must be equal.
+        tensor: the Tensor to send.
+        dst: the global rank; alternatively ``group_dst``, the rank in the group.
+        group: a group that contains both ranks.
+        tag: must equal the receiver's tag.
 
     Raises:
-        ValueError: ``dst`` is this rank, or not in the group.
+        ValueError: ``dst`` is this rank or not in the group.
     """
     name = "send"
     tensor_of(name, "tensor", tensor)
-    where = group_of(group)
-    if where is None:
+    process_group = group_of(group)
+    if process_group is None:
         return None
-    to = _other(name, where, dst, "dst", group_dst)
+    to = _other(name, process_group, dst, "dst", group_dst)
     row = flat(tensor.array)
     header = np.zeros(_TEXT, np.uint8)
     text = describe(tensor).encode()[:_TEXT]
     header[: len(text)] = list(text)
-    requests = [where._headers.Isend(header, to, tag), *where.carrier(row).send(row, to, tag)]
-    label = f"send({describe(tensor)}, dst={where.ranks[to]})"
-    call = Call(label, f"p{where.number}:{where.rank()}>{to}", [where.ranks[to]])
-    return Message(where, call, requests, lambda: None)
+    requests = [process_group._headers.Isend(header, to, tag), *process_group.transport(row).send(row, to, tag)]
+    label = f"send({describe(tensor)}, dst={process_group.ranks[to]})"
+    call = Call(label, f"p{process_group.number}:{process_group.rank()}>{to}", [process_group.ranks[to]])
+    return Message(process_group, call, requests, lambda: None)
 
 
 def irecv(
     tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
 ) -> Work | None:
-    """Receive a Tensor from rank ``src`` and return at once; it is written after ``wait()``.
+    """Receive a Tensor from rank ``src`` and return at once. The Tensor is written when ``wait()`` returns.
 
     Args:
-        tensor: what is written, of the shape and dtype that is sent.
-        src: the global rank; or ``group_src``, the rank in the group.
-        group: of both ranks.
-        tag: the sender's must be equal.
+        tensor: written in place; must have the shape and dtype of the sent Tensor.
+        src: the global rank; alternatively ``group_src``, the rank in the group.
+        group: a group that contains both ranks.
+        tag: must equal the sender's tag.
 
     Raises:
-        RuntimeError: what came has another shape or dtype.
-        ValueError: ``src`` is this rank, or not in the group.
+        RuntimeError: the sent Tensor has another shape or dtype.
+        ValueError: ``src`` is this rank or not in the group.
     """
     name = "recv"
     tensor_of(name, "tensor", tensor)
     found = group_of(group)
     if found is None:
         return None
-    where = found
-    source = _other(name, where, src, "src", group_src)
+    process_group = found
+    source = _other(name, process_group, src, "src", group_src)
     row = empty(flat(tensor.array), tensor.array.size)
     header = np.zeros(_TEXT, np.uint8)
-    label = f"recv({describe(tensor)}, src={where.ranks[source]})"
-    call = Call(label, f"p{where.number}:{source}>{where.rank()}", [where.ranks[source]])
-    arrival = where._headers.Irecv(header, source, tag)
+    label = f"recv({describe(tensor)}, src={process_group.ranks[source]})"
+    call = Call(label, f"p{process_group.number}:{source}>{process_group.rank()}", [process_group.ranks[source]])
+    arrival = process_group._headers.Irecv(header, source, tag)
 
     class Data:
-        """The data's request, made once the header says that it fits."""
+        """The request for the data, created after the header has confirmed shape and dtype."""
 
         requests: Any = None
 
@@ -123,59 +123,62 @@ def irecv(
             if self.requests is None:
                 sent = bytes(header).rstrip(b"\0").decode(errors="replace")
                 if sent != describe(tensor):
-                    raise DistError(f"recv: rank {where.ranks[source]} sent {sent} for {describe(tensor)}")
-                self.requests = where.carrier(row).receive(row, source, tag)
+                    raise DistError(
+                        f"recv: rank {process_group.ranks[source]} sent {sent}, but the receiving Tensor is "
+                        f"{describe(tensor)}"
+                    )
+                self.requests = process_group.transport(row).receive(row, source, tag)
             return all(request.Test() for request in self.requests)
 
-    return Message(where, call, [arrival, Data()], lambda: write(tensor, row))
+    return Message(process_group, call, [arrival, Data()], lambda: write(tensor, row))
 
 
 def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
-    """Send a Tensor to rank ``dst``, which receives it; see ``isend``."""
+    """Send a Tensor to rank ``dst`` and wait; see ``isend``."""
     work = isend(tensor, dst, group, tag, group_dst)
     if work is not None:
         work.wait()
 
 
 def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
-    """Receive a Tensor from rank ``src``, from any rank where it is None; see ``irecv``.
+    """Receive a Tensor from rank ``src``, or from any rank if ``src`` is None, and wait; see ``irecv``.
 
     Returns:
-        The global rank of the sender, -1 on ranks that are not in the group.
+        The global rank of the sender; -1 on ranks that are not in the group.
     """
     found = group_of(group)
     if found is None:
         return -1
-    where = found
+    process_group = found
     if src is None and group_src is None:
         MPI = library()
         status = MPI.Status()
 
         class Probe:
             def Test(self) -> bool:
-                return bool(where._headers.Iprobe(MPI.ANY_SOURCE, tag, status))
+                return bool(process_group._headers.Iprobe(MPI.ANY_SOURCE, tag, status))
 
-        others = [rank for rank in where.ranks if rank != where.ranks[where.rank()]]
-        call = Call(f"recv({describe(tensor)})", f"p{where.number}:any>{where.rank()}", others)
-        wait_for(Probe(), call, where.timeout)
-        src = where.ranks[status.Get_source()]
+        others = [rank for rank in process_group.ranks if rank != process_group.ranks[process_group.rank()]]
+        call = Call(f"recv({describe(tensor)})", f"p{process_group.number}:any>{process_group.rank()}", others)
+        wait_for(Probe(), call, process_group.timeout)
+        src = process_group.ranks[status.Get_source()]
     work = irecv(tensor, src, group, tag, group_src)
     assert work is not None
     work.wait()
-    return where.ranks[group_src] if src is None and group_src is not None else int(src or 0)
+    return process_group.ranks[group_src] if src is None and group_src is not None else int(src or 0)
 
 
-def _other(name: str, where: ProcessGroup, rank: int | None, argument: str, place: int | None) -> int:
+def _other(name: str, process_group: ProcessGroup, rank: int | None, argument: str, place: int | None) -> int:
     if (rank is None) == (place is None):
-        raise ValueError(f"{name}: give {argument} or group_{argument}")
-    found = where.place(name, rank, argument) if place is None and rank is not None else int(place or 0)
-    if found == where.rank():
-        raise ValueError(f"{name}: {argument} is this rank itself")
+        raise ValueError(f"{name}: pass exactly one of {argument} and group_{argument}")
+    found = process_group.group_rank_of(name, rank, argument) if place is None and rank is not None else int(place or 0)
+    if found == process_group.rank():
+        raise ValueError(f"{name}: {argument} must be another rank, got this rank ({process_group.ranks[found]})")
     return found
 
 
 class P2POp:
-    """One message of ``batch_isend_irecv``: ``isend`` or ``irecv``, and its arguments."""
+    """The arguments of one ``isend`` or ``irecv`` in ``batch_isend_irecv``."""
 
     def __init__(
         self,
@@ -187,7 +190,7 @@ class P2POp:
         group_peer: int | None = None,
     ) -> None:
         if op not in (isend, irecv):
-            raise ValueError("P2POp: op must be isend or irecv")
+            raise ValueError(f"P2POp: op must be isend or irecv, got {op!r}")
         self.op, self.tensor, self.peer, self.group, self.tag, self.group_peer = (
             op,
             tensor,
@@ -199,7 +202,7 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Any]:
-    """Begin all of the messages; the list of their Works."""
+    """Start all messages and return the list of their Works."""
     return [one.op(one.tensor, one.peer, one.group, one.tag, one.group_peer) for one in p2p_op_list]
 
 

@@ -1,4 +1,4 @@
-"""How Tensors of several processes are combined, and in which dtype a library that has no such numbers does it."""
+"""Reduction operations, and the dtypes in which MPI and NCCL compute them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..core.arrays.dtypes import INEXACT
 
 
 class ReduceOp(Enum):
-    """How the Tensors of all ranks are combined, element by element.
+    """How a collective combines the Tensors of all ranks, elementwise.
 
-    ``AVG`` is the sum over the number of ranks, of integers rounded down. ``SUM`` of bools is whether any is true,
-    ``PRODUCT`` whether all are.
+    ``AVG`` is the sum divided by the number of ranks, rounded down for integers. For bools ``SUM`` is a logical or,
+    and ``PRODUCT`` a logical and.
 
     >>> from retrograd.distributed import ReduceOp
     >>> ReduceOp.SUM
@@ -36,24 +36,24 @@ _OF_BOOLS = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}
 
 
 def check_reduction(name: str, dtype: Any, op: Any) -> None:
-    """Refuse what has no meaning.
+    """Check that the dtype supports the reduction.
 
     Raises:
-        TypeError: ``op`` is no ReduceOp.
-        RuntimeError: the dtype has no order, or no bits.
+        TypeError: ``op`` is not a ReduceOp.
+        RuntimeError: the dtype does not support ``op``.
     """
     if not isinstance(op, ReduceOp):
         raise TypeError(f"{name}: op must be a ReduceOp, got {op!r}")
     if dtype.kind == "c" and op not in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT):
-        raise RuntimeError(f"{name}: complex numbers have no {op.name}, got {dtype}")
+        raise RuntimeError(f"{name}: {op.name} is not defined for complex numbers, got {dtype}")
     if op in _BITS and dtype.kind in INEXACT:
-        raise RuntimeError(f"{name}: {op.name} is for integers and bools, got {dtype}")
+        raise RuntimeError(f"{name}: {op.name} needs an integer or bool dtype, got {dtype}")
     if dtype.kind == "b" and op is ReduceOp.AVG:
-        raise RuntimeError(f"{name}: bools have no AVG")
+        raise RuntimeError(f"{name}: AVG is not defined for bools; convert the Tensor with .float()")
 
 
 def widened(array: Any, op: ReduceOp) -> tuple[Any, ReduceOp]:
-    """The array as numbers that are added without loss, and what is done with them: half precision in single."""
+    """Return the array in the dtype of the reduction, and the operation: float16 becomes float32, bool uint8."""
     if array.dtype.kind == "b":
         return array.astype(np.uint8), _OF_BOOLS.get(op, op)
     if array.dtype.itemsize == 2 and array.dtype.kind in INEXACT:
@@ -62,7 +62,7 @@ def widened(array: Any, op: ReduceOp) -> tuple[Any, ReduceOp]:
 
 
 def narrowed(result: Any, dtype: Any, op: ReduceOp, size: int) -> Any:
-    """What ``widened`` numbers have come to, of ``size`` ranks, in the dtype that they came from."""
+    """Convert the result of a reduction over ``size`` ranks back to ``dtype``, and divide it for ``AVG``."""
     if op is ReduceOp.AVG:
         result = result // size if result.dtype.kind in "iu" else result / size
     return result.astype(dtype, copy=False)

@@ -1,6 +1,6 @@
-"""Calls on their way: what ``async_op=True`` returns, and the thread that sees them through while the program goes on.
+"""``Work``, which ``async_op=True`` returns, and the communicator thread that runs asynchronous calls.
 
-The thread makes a group's calls in the order of the program, asynchronous or not: all ranks have that order.
+The thread runs the calls of all groups in program order, synchronous ones included, so all ranks have the same order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .groups import seconds_of, urgent
 
 
 class Work:
-    """A collective that may still be on its way; its Tensors are ready after ``wait()``."""
+    """A collective in progress; its Tensors are written when ``wait()`` returns."""
 
     def __init__(self, call: Callable[[], Any] | None = None) -> None:
         self._call = call
@@ -34,19 +34,19 @@ class Work:
         self._done.set()
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
-        """Wait until it is done.
+        """Wait for completion.
 
         Args:
-            timeout: seconds, or a timedelta; the group's own timeout counts in any case.
+            timeout: a timedelta or seconds; the group's own timeout applies as well.
 
         Raises:
-            RuntimeError: it failed, or ``timeout`` is over.
+            RuntimeError: the call failed or ``timeout`` is exceeded.
         """
         if not self._done.is_set():
             urgent.set()
             try:
                 if not self._done.wait(None if timeout is None else seconds_of("wait", timeout)):
-                    raise RuntimeError(f"wait: not done within {timeout}")
+                    raise RuntimeError(f"wait: the collective did not complete within {timeout}")
             finally:
                 urgent.clear()
         if self._error is not None:
@@ -54,25 +54,25 @@ class Work:
         return True
 
     def is_completed(self) -> bool:
-        """Whether it is done, without waiting."""
+        """Whether the call is complete, without waiting."""
         return self._done.is_set()
 
     def is_success(self) -> bool:
-        """Whether it is done and did not fail."""
+        """Whether the call completed without an error."""
         return self._done.is_set() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """What it failed with."""
+        """The exception that the call raised, or None."""
         return self._error
 
     def result(self) -> Any:
-        """The Tensors that were written, after ``wait()``."""
+        """Wait, and return the Tensors that the call wrote."""
         self.wait()
         return self._result
 
 
 class Communicator:
-    """The thread, started by the first asynchronous call."""
+    """The thread that runs asynchronous calls, started by the first one."""
 
     def __init__(self) -> None:
         self._forget()
@@ -84,7 +84,7 @@ class Communicator:
         self._busy = False
 
     def run(self, call: Callable[[], Any], async_op: bool) -> Work | None:
-        """Make a call after those that are on their way: here, where none is and nobody wants to go on meanwhile."""
+        """Run a call after all pending ones: on the calling thread if it is synchronous and none is pending."""
         if not async_op and (self._thread is None or not self._occupied()):
             call()
             return None
@@ -95,7 +95,7 @@ class Communicator:
         return None
 
     def submit(self, work: Work) -> Work:
-        """Give the thread something to do."""
+        """Queue a call for the thread."""
         with self._changed:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="retrograd.communicator", daemon=True)
@@ -105,7 +105,7 @@ class Communicator:
         return work
 
     def finish(self) -> None:
-        """Wait until nothing is on its way."""
+        """Wait until no call is pending."""
         if self._thread is not None and self._occupied():
             self.submit(Work(lambda: None)).wait()
 
@@ -122,9 +122,9 @@ class Communicator:
                 work = self._pending.popleft()
                 self._busy = True
             work._run()
-            del work  # and the Tensors it holds
+            del work  # release the Tensors that it references
 
 
 communicator = Communicator()
-if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
+if hasattr(os, "register_at_fork"):  # a forked child does not inherit its parent's threads
     os.register_at_fork(after_in_child=communicator._forget)

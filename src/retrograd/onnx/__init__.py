@@ -1,4 +1,4 @@
-"""Models in files of ONNX: ``load`` gives a Module with differentiable parameters, ``export`` writes one."""
+"""ONNX files: ``load`` returns a Module with differentiable parameters, ``export`` writes a model."""
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING

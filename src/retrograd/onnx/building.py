@@ -1,4 +1,4 @@
-"""Nodes, values and numbers of a graph that is being written."""
+"""Build the nodes, values and constants of an ONNX graph."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ CODES = {name: code for code, name in DTYPES.items()}
 
 
 class Symbol:
-    """A length that may change: an axis of an input, its length in the first run and in the one that changes it."""
+    """A dynamic length: the input axes that have it, its value in the first run, and in the run that changes it."""
 
     def __init__(self, name: str, places: list[tuple[int, int]], length: int, other: int) -> None:
         self.name, self.places, self.length, self.other = name, places, length, other
 
 
 class Builder:
-    """A graph of ONNX in the making.
+    """An ONNX graph under construction.
 
     Args:
-        base: the run that is written.
-        others: runs that differ by one symbol each.
-        symbols: what they differ by.
-        opset: the version of the operators.
+        base: the recorded run to write.
+        others: runs that differ from ``base`` by one symbol each.
+        symbols: the symbols of ``others``.
+        opset: the version of the ONNX operators.
         names: of the inputs, in order.
         weights: the model's Parameters and buffers, by id.
     """
@@ -58,46 +58,46 @@ class Builder:
         self._call: Call | None = None
         self._twins: list[Call] = []
 
-    # The calls, each with what the other runs did in its place.
+    # Calls, each with the corresponding calls of the other runs
 
     def at(self, number: int) -> Call:
-        """Go to a call."""
+        """Make a call the current one."""
         self._call = self.base.calls[number]
         self._twins = [other.calls[number] for other in self.others]
         return self._call
 
     def fail(self, why: str) -> UnsupportedError:
-        """An error that names the operator."""
+        """Return an error that names the operator of the current call."""
         assert self._call is not None
         return UnsupportedError(f"export: {self._call.name} cannot be written as ONNX: {why}")
 
     def fixed(self, value: object, *theirs: Any) -> Any:
-        """A value that must be the same in all runs."""
+        """Return a value that must be equal in all runs."""
         if any(other != value for other in theirs):
-            raise self.fail("it depends on the length of a dynamic axis")
+            raise self.fail("a parameter depends on the length of a dynamic axis")
         return value
 
     def param(self, name: str) -> Any:
-        """A parameter of the call, the same in all runs."""
+        """Return a parameter of the call, which must be equal in all runs."""
         assert self._call is not None
         return self.fixed(self._call.params[name], *[twin.params[name] for twin in self._twins])
 
     def sizes(self, value: Sequence[int], theirs: Sequence[Sequence[int]]) -> str:
-        """A 1-D value of lengths, of which some may change with the symbols."""
+        """Return the name of a 1-D value of lengths, computed from the symbols where they are dynamic."""
         found = [self._size(length, [other[place] for other in theirs]) for place, length in enumerate(value)]
         if all(isinstance(part, int) for part in found):
             return self.constant(np.asarray(found, np.int64))
         return self.node("Concat", [p if isinstance(p, str) else self.ints(p) for p in found], axis=0)
 
     def shape(self, place: int = 0) -> str:
-        """The shape of an output of the call."""
+        """Return the name of the shape of an output of the call."""
         assert self._call is not None
         theirs = [tuple(twin.outputs[place].shape) for twin in self._twins]
         mine = tuple(self._call.outputs[place].shape)
         return self.sizes(mine, theirs)
 
     def target(self, place: int = 0) -> str:
-        """The shape of an output as Reshape takes it: -1 for a length that changes, where it is the only one."""
+        """Return the name of an output's shape for Reshape: with -1 for a dynamic length, if it is the only one."""
         assert self._call is not None
         mine = tuple(self._call.outputs[place].shape)
         theirs = [tuple(twin.outputs[place].shape) for twin in self._twins]
@@ -107,7 +107,7 @@ class Builder:
         return self.sizes(mine, theirs)
 
     def _size(self, length: int, theirs: list[int]) -> int | str:
-        """A length as it is, or as what is computed from the symbols (a 1-D value of one number)."""
+        """Return a static length as an integer, or the name of a dynamic one (a 1-D value with one element)."""
         moving = [
             (symbol, other) for symbol, other in zip(self.symbols, theirs, strict=True) if other != length
         ]  # fmt: skip
@@ -121,7 +121,7 @@ class Builder:
             factor, rest = divmod(other - length, symbol.other - symbol.length)
             offset = length - factor * symbol.length
             if rest:
-                raise self.fail(f"a length of {length} is no multiple of the axis {symbol.name!r}")
+                raise self.fail(f"a length of {length} is not a multiple of the axis {symbol.name!r}")
             found = self.length(symbol)
             if factor != 1:
                 found = self.node("Mul", [found, self.constant(np.asarray([factor], np.int64))])
@@ -131,7 +131,7 @@ class Builder:
             product = int(np.prod([symbol.length for symbol, _ in moving]))
             fits = all(other * symbol.length == length * symbol.other for symbol, other in moving)
             if length % product or not fits:
-                raise self.fail(f"a length of {length} is no product of {', '.join(s.name for s, _ in moving)}")
+                raise self.fail(f"a length of {length} is not a product of {', '.join(s.name for s, _ in moving)}")
             found = self.length(moving[0][0])
             for symbol, _ in moving[1:]:
                 found = self.node("Mul", [found, self.length(symbol)])
@@ -141,7 +141,7 @@ class Builder:
         return found
 
     def length(self, symbol: Symbol) -> str:
-        """The length of a symbol's axis, as a 1-D value of one number."""
+        """Return the name of the length of a symbol's axis, a 1-D value with one element."""
         if symbol not in self._lengths:
             number, axis = symbol.places[0]
             shape = self.node("Shape", [self.names[id(self.base.inputs[number])]])
@@ -151,7 +151,6 @@ class Builder:
     # Values.
 
     def fresh(self, stem: str) -> str:
-        """A name that is not used yet."""
         number, name = 0, stem
         while name in self._used:
             number += 1
@@ -160,21 +159,21 @@ class Builder:
         return name
 
     def node(self, kind: str, inputs: Sequence[str], outputs: int = 1, **attributes: Any) -> Any:
-        """Enter a node; its output's name, or those of several."""
+        """Add a node; return the name of its output, or a list of several."""
         names = [self.fresh(kind.lower()) for _ in range(outputs)]
         given = {name: value for name, value in attributes.items() if value is not None}
         self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), names, name=names[0], **given))
         return names[0] if outputs == 1 else names
 
     def constant(self, array: Any, name: str | None = None) -> str:
-        """The name of an array: a weight is an initializer under its own, another one a Constant, small ones once."""
+        """Return the name of a constant: an initializer for a weight, else a Constant node; small ones are shared."""
         array = np.asarray(array)
         key = None if name is not None or array.size > 64 else (array.dtype.str, array.shape, array.tobytes())
         if key is not None and key in self._constants:
             return self._constants[key]
         code = CODES.get(array.dtype.name)
         if code is None:
-            raise self.fail(f"ONNX has not the dtype {array.dtype}")
+            raise self.fail(f"ONNX does not support the dtype {array.dtype}")
         raw = np.ascontiguousarray(array).tobytes()
         if name is not None:
             self.initializers.append(self.onnx.helper.make_tensor(name, code, array.shape, raw, raw=True))
@@ -187,17 +186,16 @@ class Builder:
         return name
 
     def ints(self, *values: int) -> str:
-        """A 1-D constant."""
         return self.constant(np.asarray(values, np.int64))
 
     def is_live(self, x: Any) -> bool:
-        """Whether a value is made in the graph."""
+        """Whether a value is computed in the graph."""
         return id(x) in self.names or id(x) in self.base.unknown
 
     def name(self, x: Any, dtype: Any = None, theirs: Sequence[Any] = ()) -> str:
-        """The name of a Tensor's value, cast where another dtype is wanted; a number or array is a constant.
+        """Return the name of a Tensor's value, cast to ``dtype`` if given; a number or array becomes a constant.
 
-        ``theirs`` are the other runs' Tensors in the place of one that the model makes.
+        ``theirs`` are the corresponding Tensors of the other runs.
         """
         if not isinstance(x, Tensor):
             return self.constant(np.asarray(x, dtype))
@@ -218,12 +216,12 @@ class Builder:
         elif not any_differs(x, theirs):
             self.names[id(x)] = self.constant(array)
         else:
-            self.names[id(x)] = self._made(x, array, [other.detach().cpu().numpy() for other in theirs])
-        self.base.kept.append(x)
+            self.names[id(x)] = self._computed_constant(x, array, [other.detach().cpu().numpy() for other in theirs])
+        self.base.references.append(x)
         return self.names[id(x)]
 
-    def _made(self, x: Tensor, array: Any, theirs: list[Any]) -> str:
-        """A Tensor that the model makes by the lengths of dynamic axes: one number throughout, or a range."""
+    def _computed_constant(self, x: Tensor, array: Any, theirs: list[Any]) -> str:
+        """Return the name of a Tensor that depends only on dynamic lengths: a filled Tensor or a range."""
         if array.size and all((other == array.flat[0]).all() for other in (array, *theirs)):
             shape = self.sizes(array.shape, [other.shape for other in theirs])
             return self.node("Expand", [self.constant(array.flat[0]), shape])
@@ -234,28 +232,27 @@ class Builder:
             bounds = [self.scalar(first), self.scalar(last), self.constant(np.asarray(1, np.int64))]
             found = self.node("Range", bounds)
             return found if array.dtype == np.int64 else self.cast(found, array.dtype)
-        raise self.fail(f"{describe(x)}, which the model makes, depends on the length of a dynamic axis")
+        raise self.fail(f"{describe(x)}, which the model creates, depends on the length of a dynamic axis")
 
     def scalar(self, value: int | str) -> str:
-        """A length without axes."""
+        """Return the name of a length as a 0-d value."""
         if isinstance(value, int):
             return self.constant(np.asarray(value, np.int64))
         return self.node("Squeeze", [value, self.ints(0)])
 
     def cast(self, name: str, dtype: Any) -> str:
-        """The value in another dtype."""
         code = CODES.get(np.dtype(dtype).name)
         if code is None:
-            raise self.fail(f"ONNX has not the dtype {dtype}")
+            raise self.fail(f"ONNX does not support the dtype {dtype}")
         return self.node("Cast", [name], to=code)
 
     def input(self, place: int, dtype: Any = None) -> str:
-        """The name of an input of the call."""
+        """Return the name of an input of the call."""
         assert self._call is not None
         return self.name(self._call.inputs[place], dtype, [twin.inputs[place] for twin in self._twins])
 
     def argument(self, x: Any, dtype: Any = None) -> str:
-        """The name of a Tensor among the arguments of a call, wherever it stands."""
+        """Return the name of a Tensor among the arguments of a call."""
         assert self._call is not None
         for place, value in enumerate(self._call.inputs):
             if value is x:
@@ -270,12 +267,12 @@ class Builder:
         )
 
     def others_of(self, pick: Any) -> list[Any]:
-        """What the other runs have in some place of the call."""
+        """Return the values that ``pick`` selects from the corresponding calls of the other runs."""
         return [pick(twin) for twin in self._twins]
 
 
 def any_differs(x: Tensor, theirs: Sequence[Any]) -> bool:
-    """Whether other runs have another Tensor in this place."""
+    """Whether the corresponding Tensors of the other runs differ."""
     array = x.detach().cpu().numpy()
     nan = array.dtype.kind == "f"
     return any(
@@ -285,7 +282,7 @@ def any_differs(x: Tensor, theirs: Sequence[Any]) -> bool:
 
 
 def _is_range(array: Any) -> bool:
-    """Whether it counts up by one from a whole number."""
+    """Whether the elements are consecutive integers."""
     if not array.size or array.dtype.kind not in "iuf" or array[0] != int(array[0]):
         return False
     return bool((array == array[0] + np.arange(len(array))).all())

@@ -1,4 +1,4 @@
-"""``export``: a model as a file of ONNX."""
+"""``export``: write a model to an ONNX file."""
 
 from __future__ import annotations
 
@@ -39,31 +39,31 @@ def export(
     f: Any = None,
     **options: Any,
 ) -> None:
-    """Write a model as an ONNX file, which onnxruntime and others run.
+    """Write a model to an ONNX file, which onnxruntime and other runtimes execute.
 
-    The model is run on ``args`` in evaluation mode, and what it computes is written down: loops are unrolled, and the
-    branches taken are the ones in the file. With dynamic axes it is run again on longer inputs, to learn which numbers
-    follow the lengths. The file is read back and must give what the model gave, on all these inputs and on one more
-    length, before it is kept.
+    The model runs on ``args`` in evaluation mode and its operators are recorded: loops are unrolled, and only the
+    branches taken are in the file. With dynamic axes the model runs again on longer inputs, to find which numbers
+    depend on the lengths. Before the file is saved, it is loaded and compared with the model on all these inputs and
+    on inputs of one more length.
 
     Args:
         model: a Module, or a function of Tensors.
-        args: a Tensor, or the tuple of the arguments; nests of Tensors are inputs one by one.
-        path: the file, or a stream open for binary writing.
-        input_names: of the Tensors in ``args``, in order; by default the names of the arguments.
-        output_names: of the Tensors that the model returns; by default ``output``, or ``output_0`` and so on.
-        dynamic_axes: per input or output the axes whose length may change: ``{"x": {0: "batch"}}``, or ``{"x": [0]}``.
-            Axes of one name have one length.
-        opset_version: the version of ONNX's operators, from 14 on; 17 unless told.
-        kwargs: further arguments of the model, by name.
+        args: a Tensor, or a tuple of arguments; each Tensor in a nested argument is one input.
+        path: the file name, or a stream open for binary writing.
+        input_names: names of the Tensors in ``args``, in order; by default the argument names.
+        output_names: names of the Tensors that the model returns; by default ``output``, or ``output_0`` and so on.
+        dynamic_axes: for each input or output the axes of variable length: ``{"x": {0: "batch"}}``, or ``{"x": [0]}``.
+            Axes with the same name have the same length.
+        opset_version: the version of the ONNX operators, at least 14; 17 by default.
+        kwargs: keyword arguments of the model.
         f: PyTorch's name of ``path``.
-        options: PyTorch's further options (``export_params``, ``do_constant_folding``), which change nothing.
+        options: ``export_params`` and ``do_constant_folding`` of PyTorch, which have no effect.
 
     Raises:
         ImportError: the onnx library (extra ``onnx``) is not installed.
-        UnsupportedError: an operator cannot be written, which the message names; or what was written computes
-            something else, since the model's way depends on values. No file is left.
-        ValueError: names or axes that do not fit.
+        UnsupportedError: an operator, which the message names, cannot be written; or the written graph computes
+            something else, because the model's control flow depends on values. No file is left.
+        ValueError: names or axes do not match the model.
         OSError: the file cannot be written.
 
     >>> import tempfile, os
@@ -82,7 +82,7 @@ def export(
         raise TypeError(f"export: unexpected argument {unknown[0]!r}")
     path = f if path is None else path
     if not hasattr(path, "write") and not isinstance(path, (str, bytes, os.PathLike)):
-        raise TypeError(f"export: path must be a file's name or a stream, got {type(path).__name__}")
+        raise TypeError(f"export: path must be a file name or a stream, got {type(path).__name__}")
     if not callable(model):
         raise TypeError(f"export: model must be a Module or a function, got {type(model).__name__}")
     args = args if isinstance(args, tuple) else (args,)
@@ -92,11 +92,11 @@ def export(
     opset = DEFAULT if opset_version is None else opset_version
     newest = onnx.defs.onnx_opset_version()
     if not isinstance(opset, int) or not OLDEST <= opset <= newest:
-        raise ValueError(f"export: opset_version must be from {OLDEST} to {newest}, got {opset!r}")
+        raise ValueError(f"export: opset_version must be between {OLDEST} and {newest}, got {opset!r}")
     leaves, _ = flatten((args, named))
     tensors = [x for x in leaves if isinstance(x, Tensor)]
     if not tensors:
-        raise ValueError("export: args must hold a Tensor")
+        raise ValueError("export: args must contain at least one Tensor")
     names = _input_names(model, input_names, args, named, len(tensors))
     trained = [part for part in model.modules() if part.training] if isinstance(model, nn.Module) else []
     weights = {id(x): name for name, x in _weights(model).items()}
@@ -162,26 +162,28 @@ def _input_names(
         return found
     names = list(given)
     if len(names) != count or len(set(names)) != count or not all(isinstance(n, str) and n for n in names):
-        raise ValueError(f"export: input_names must be {count} different names, got {names}")
+        raise ValueError(f"export: input_names must be {count} distinct names, got {names}")
     return names
 
 
 def _output_names(given: Sequence[str] | None, count: int, inputs: list[str]) -> list[str]:
     names = list(given) if given is not None else ["output"] if count == 1 else [f"output_{i}" for i in range(count)]
     if len(names) != count or len({*names, *inputs}) != count + len(inputs):
-        raise ValueError(f"export: output_names must be {count} names that no input has, got {names}")
+        raise ValueError(f"export: output_names must be {count} distinct names unlike the inputs', got {names}")
     return names
 
 
 def _symbols(
     dynamic: Mapping[str, Any] | None, names: list[str], outputs: list[str], tensors: list[Tensor]
 ) -> tuple[list[Symbol], dict[str, dict[int, str]]]:
-    """The lengths that may change, and their names by value and axis."""
+    """Return the symbols of dynamic lengths, and the names of axes by value and axis."""
     axes: dict[str, dict[int, str]] = {}
     found: dict[str, Symbol] = {}
     for name, given in (dynamic or {}).items():
         if name not in names and name not in outputs:
-            raise ValueError(f"export: dynamic_axes has {name!r}, which is none of {', '.join([*names, *outputs])}")
+            raise ValueError(
+                f"export: the keys of dynamic_axes must be among {', '.join([*names, *outputs])}, got {name!r}"
+            )
         entries = given.items() if isinstance(given, Mapping) else [(axis, f"{name}_{axis}") for axis in given]
         for axis, label in entries:
             axes.setdefault(name, {})[axis] = str(label)
@@ -190,21 +192,19 @@ def _symbols(
             number = names.index(name)
             rank = tensors[number].ndim
             if not isinstance(axis, int) or not -rank <= axis < rank:
-                raise ValueError(f"export: dynamic_axes has the axis {axis!r} of {name!r}, which has {rank}")
+                raise ValueError(f"export: an axis of {name!r} in dynamic_axes must be in range({rank}), got {axis!r}")
             axes[name].pop(axis)
             axes[name][axis % rank] = str(label)
             length = tensors[number].shape[axis]
             symbol = found.setdefault(str(label), Symbol(str(label), [], length, 2 * length if length else 1))
             if symbol.length != length:
-                raise ValueError(
-                    f"export: the axes called {label!r} must be of one length, got {symbol.length} and {length}"
-                )
+                raise ValueError(f"export: axes named {label!r} must have one length, got {symbol.length} and {length}")
             symbol.places.append((number, axis % rank))
     return list(found.values()), axes
 
 
 def _changes(symbols: list[Symbol], length: int | None) -> dict[int, dict[int, int]]:
-    """The new lengths by input and axis; by default lengths that no run had yet."""
+    """Return the new lengths by input and axis; by default lengths that no other run has."""
     found: dict[int, dict[int, int]] = {}
     for symbol in symbols:
         for number, axis in symbol.places:
@@ -216,19 +216,21 @@ def _built(
     base: Recording, others: list[Recording], symbols: list[Symbol], axes: dict[str, dict[int, str]], opset: int,
     names: list[str], outputs: list[str], weights: dict[int, str],
 ) -> Any:  # fmt: skip
-    """The model's proto."""
+    """Return the model's proto."""
     import onnx
     from onnx import helper
 
     for other, symbol in zip(others, symbols, strict=True):
         if [call.name for call in other.calls] != [call.name for call in base.calls]:
-            raise UnsupportedError(f"export: the model computes in other ways where {symbol.name!r} is longer")
+            raise UnsupportedError(
+                f"export: the model makes other operator calls when the axis {symbol.name!r} is longer"
+            )
     builder = Builder(base, others, symbols, opset, names, weights)
     for number in range(len(base.calls)):
         call = builder.at(number)
         live = any(builder.is_live(x) for x in flatten((call.inputs, call.params))[0])
         if not live and not builder.differs():
-            continue  # the same numbers each time: a constant, where somebody reads it
+            continue  # equal in all runs, so it becomes a constant if it is used
         _write(builder, call)
     found = []
     for place, (x, name) in enumerate(zip(base.outputs, outputs, strict=True)):
@@ -238,7 +240,7 @@ def _built(
             axes.get(name, {}).get(axis) or (int(n) if all(o.shape[axis] == n for o in theirs) else f"{name}_{axis}")
             for axis, n in enumerate(x.shape)
         ]
-        for axis, n in enumerate(x.shape):  # an output's axis that is an input's has its name
+        for axis, n in enumerate(x.shape):  # an output axis of an input's length has the input's axis name
             for symbol, long in zip(symbols, theirs, strict=True):
                 alone = all(o.shape[axis] == n for s, o in zip(symbols, theirs, strict=True) if s is not symbol)
                 if long.shape[axis] == symbol.other and n == symbol.length and alone and n != symbol.other:
@@ -247,7 +249,7 @@ def _built(
     inputs = []
     for x, name in zip(base.inputs, names, strict=True):
         if x.dtype.name not in CODES:
-            raise UnsupportedError(f"export: the input {name!r} has the dtype {x.dtype}, which ONNX has not")
+            raise UnsupportedError(f"export: the input {name!r} has dtype {x.dtype}, which ONNX does not support")
         lengths = [axes.get(name, {}).get(axis, int(n)) for axis, n in enumerate(x.shape)]
         inputs.append(helper.make_tensor_value_info(name, CODES[x.dtype.name], lengths))
     graph = helper.make_graph(builder.nodes, "main", inputs, found, builder.initializers)
@@ -257,13 +259,13 @@ def _built(
     )
     try:
         onnx.checker.check_model(proto, full_check=True)
-    except Exception as error:  # its own, and those of shape inference
+    except Exception as error:  # the checker's own errors, and those of shape inference
         raise UnsupportedError(f"export: {str(error).strip().splitlines()[0]}") from None
     return proto
 
 
 def _write(builder: Builder, call: Any) -> None:
-    """The nodes of a call, and the names of what it gave."""
+    """Add the nodes of a call, and record the names of its outputs."""
     if call.whole:
         result = WHOLE[call.name][1](builder, *call.inputs, **call.params)
     else:
@@ -277,7 +279,7 @@ def _write(builder: Builder, call: Any) -> None:
 
 
 def _check(proto: Any, base: Recording, others: list[Recording], names: list[str]) -> None:
-    """Read the graph back: it must give what the model gave."""
+    """Load the graph and compare its results with the model's."""
     graph = load(proto)
     for run in (base, *others):
         found = graph(**dict(zip(names, [x.detach() for x in run.inputs], strict=True)))
@@ -286,8 +288,8 @@ def _check(proto: Any, base: Recording, others: list[Recording], names: list[str
             tolerance, nan = 1e-2 if x.dtype.itemsize < 4 else 1e-4, y.dtype.kind == "f"
             if x.shape != y.shape or not np.allclose(x, y, tolerance, tolerance * _size(y), nan):
                 raise UnsupportedError(
-                    "export: the graph computes something else than the model; its way depends on values, on lengths "
-                    "in a way that cannot be written, or on random numbers"
+                    "export: the graph computes something else than the model, whose control flow may depend on values "
+                    "or on lengths, or which may draw random numbers"
                 )
 
 

@@ -1,4 +1,4 @@
-"""A graph of the file as steps that are run in order, with the graphs inside ``If``, ``Loop`` and ``Scan``."""
+"""Execute an ONNX graph as a list of steps, with the subgraphs of ``If``, ``Loop`` and ``Scan``."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .table import OPERATORS, SETTINGS, Attributes, array_of, constant
 
 rg = _generated.toplevel
 
-MOST_TURNS = 1 << 16  # of all loops of a call: the file may hold one that does not end
-TURNS = ""  # among the values of a call, where no name of a file is: the turns that its loops have made
-MOST_NODES = 1 << 18  # of a graph, with those of the functions that it calls
-DEEPEST = 100  # functions in each other
+MAX_ITERATIONS = 1 << 16  # limit of all loops of a call, because a loop in a file may be infinite
+ITERATIONS = ""  # key of the iteration count among the values of a call; no name in a file is empty
+MAX_NODES = 1 << 18  # limit for a graph and the functions that it calls
+MAX_DEPTH = 100  # limit of nested functions
 Scope = ChainMap[str, Any]
 Enter = Callable[[str, np.ndarray, bool], str]
 
 
 class UnsupportedError(RuntimeError):
-    """The file has operators or dtypes that are not computed here, or that cannot be written."""
+    """The file, or the model to export, has unsupported operators or dtypes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node: what it computes, the names that it reads and gives, and those that nobody reads after it."""
+    """A node: its function, the names that it reads and writes, and those that no later step reads."""
 
     at: Attributes
     function: Callable[..., Any]
@@ -41,14 +41,14 @@ class Step:
 
 
 class Graph:
-    """The steps of a graph, and the numbers that stand in it.
+    """The steps of a graph, and its constants.
 
     Args:
         proto: ONNX's GraphProto.
-        version: of the operators.
-        dtypes: what is computed with in place of dtypes of the file, filled by ``module.double()``.
-        enter: takes a name, an array and whether it is trained, and gives the name under which ``values`` has it.
-        where: a path of the graphs that this one stands in, for names.
+        version: the version of the operators.
+        dtypes: replacements for dtypes of the file, set by ``module.double()``.
+        enter: registers an array, given a name and whether it is trained, and returns its key in ``values``.
+        where: the path of the enclosing graphs, for names.
     """
 
     def __init__(self, proto: Any, version: int, dtypes: dict[Any, Any], enter: Enter, where: str = "") -> None:
@@ -88,12 +88,12 @@ class Graph:
         self._needed = needed
 
     def free(self) -> set[str]:
-        """The names that it reads from the graphs around it."""
+        """The names that the graph reads from enclosing graphs."""
         made = {name for step in self.steps for name in step.outputs} | set(self.inputs) | set(self.constants)
         return self._needed - made
 
     def run(self, values: dict[str, Any], around: Scope, inputs: list[Any]) -> list[Any]:
-        """The outputs for these inputs, with the numbers that ``values`` has now."""
+        """Return the outputs for given inputs and the current ``values``."""
         here: dict[str, Any] = dict(zip(self.inputs, inputs, strict=True))
         scope = around.new_child(here)
         for name, entered in self.constants.items():
@@ -109,13 +109,13 @@ class Graph:
                     result = step.function(step.at, *given)
             except (UnsupportedError, MemoryError):
                 raise
-            except Exception as error:  # the file may give a node any inputs and attributes
+            except Exception as error:  # the file may pass any inputs and attributes to a node
                 plain = type(error) in _PLAIN
                 text = _located(step, str(error) if plain else f"{type(error).__name__}: {error}")
                 raise (type(error) if plain else RuntimeError)(text) from error
             results = result if isinstance(result, tuple) else (result,)
             if any(step.outputs[len(results) :]):
-                raise RuntimeError(_located(step, f"gives {len(results)} outputs, not {len(step.outputs)}"))
+                raise RuntimeError(_located(step, f"must return {len(step.outputs)} outputs, got {len(results)}"))
             here.update(zip(step.outputs, results, strict=False))
             for name in step.last:
                 here.pop(name, None)
@@ -130,18 +130,18 @@ def _located(step: Step, text: str) -> str:
 
 
 def check_functions(model: Any) -> None:
-    """Refuse functions that call themselves, or that make too many nodes when each call is replaced by its nodes.
+    """Raise an error for recursive functions, and for functions with too many nodes after inlining.
 
     Raises:
-        ValueError: a function calls itself.
-        UnsupportedError: there would be too many nodes, or functions in too many others.
+        ValueError: a function calls itself, directly or indirectly.
+        UnsupportedError: there are too many nodes, or functions are nested too deeply.
     """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    sizes: dict[tuple[str, str, str], tuple[int, int]] = {}  # nodes and depth, (0, 0) while it is being counted
+    sizes: dict[tuple[str, str, str], tuple[int, int]] = {}  # nodes and depth; (0, 0) while in progress
 
-    def size(nodes: Iterator[Any], depth: int) -> tuple[int, int]:
-        if depth > DEEPEST:
-            raise UnsupportedError(f"functions stand in more than {DEEPEST} others")
+    def inlined_size(nodes: Iterator[Any], depth: int) -> tuple[int, int]:
+        if depth > MAX_DEPTH:
+            raise UnsupportedError(f"functions are nested more than {MAX_DEPTH} levels deep")
         total, deepest = 0, 0
         for node in nodes:
             key = node.domain, node.op_type, node.overload
@@ -150,24 +150,24 @@ def check_functions(model: Any) -> None:
                 continue
             if key not in sizes:
                 sizes[key] = 0, 0
-                sizes[key] = size(nodes_of(functions[key]), depth + 1)
+                sizes[key] = inlined_size(nodes_of(functions[key]), depth + 1)
             elif not sizes[key][1]:
                 raise ValueError(f"the function {node.op_type!r} calls itself")
             total, deepest = total + sizes[key][0], max(deepest, sizes[key][1])
-            if total > MOST_NODES:
-                raise UnsupportedError(f"the functions make more than {MOST_NODES} nodes")
-        if deepest >= DEEPEST:
-            raise UnsupportedError(f"functions stand in more than {DEEPEST} others")
+            if total > MAX_NODES:
+                raise UnsupportedError(f"the functions have more than {MAX_NODES} nodes after inlining")
+        if deepest >= MAX_DEPTH:
+            raise UnsupportedError(f"functions are nested more than {MAX_DEPTH} levels deep")
         return total, deepest + 1
 
-    size(nodes_of(model.graph), 0)
+    inlined_size(nodes_of(model.graph), 0)
 
 
 def check_names(proto: Any, around: frozenset[str] = frozenset()) -> None:
-    """Refuse a graph in which something is read before it is given, as in a circle.
+    """Check that the graph is topologically sorted.
 
     Raises:
-        ValueError: a node has no output, or it or the graph reads a name that nothing before gives.
+        ValueError: a node has no output, or a name is read that no earlier node writes.
     """
     known = set(around)
     known.update(value.name for value in proto.input)
@@ -178,18 +178,18 @@ def check_names(proto: Any, around: frozenset[str] = frozenset()) -> None:
         what = f"node {node.name or node.output[0]!r} ({node.op_type})"
         for name in node.input:
             if name and name not in known:
-                raise ValueError(f"{what} reads {name!r}, which nothing before it gives")
+                raise ValueError(f"{what} reads {name!r}, which no earlier node writes")
         for attribute in node.attribute:
             if attribute.type == 5:
                 check_names(attribute.g, frozenset(known))
         known.update(name for name in node.output if name)
     for value in proto.output:
         if value.name not in known:
-            raise ValueError(f"the graph's output {value.name!r} is given by no node")
+            raise ValueError(f"the graph's output {value.name!r} is not written by any node")
 
 
 def nodes_of(proto: Any) -> Iterator[Any]:
-    """All nodes of a graph and of those inside it."""
+    """Yield all nodes of a graph and its subgraphs."""
     for node in proto.node:
         yield node
         for attribute in node.attribute:
@@ -198,7 +198,7 @@ def nodes_of(proto: Any) -> Iterator[Any]:
 
 
 def _settings(proto: Any) -> set[str]:
-    """The names that nodes read as settings, which are no weights."""
+    """Return the names that nodes read as settings, which are not weights."""
     return {
         name
         for node in nodes_of(proto)
@@ -208,7 +208,7 @@ def _settings(proto: Any) -> set[str]:
 
 
 def _large_constant(node: Any) -> np.ndarray | None:
-    """The array of a node that holds floating numbers: a weight, if it has more than one."""
+    """Return the array of a Constant node if it is a weight: floating, with more than one element."""
     if node.op_type != "Constant" or node.attribute[0].name != "value":
         return None
     array = array_of(node.attribute[0].t)
@@ -227,11 +227,11 @@ def _loop(step: Step, values: dict[str, Any], scope: Scope, given: list[Any]) ->
     on = True if given[1] is None else bool(given[1].item())
     carried, count = list(given[2:]), 0
     scanned: list[list[Any]] = [[] for _ in body.outputs[len(given) - 1 :]]
-    turns = values[TURNS]
+    iterations = values[ITERATIONS]
     while on and (limit is None or count < limit):
-        turns[0] += 1
-        if turns[0] > MOST_TURNS:
-            raise RuntimeError(f"the call has made {MOST_TURNS} turns of loops, and goes on; no more are made")
+        iterations[0] += 1
+        if iterations[0] > MAX_ITERATIONS:
+            raise RuntimeError(f"the loops of the call exceed {MAX_ITERATIONS} iterations in total")
         outputs = body.run(values, scope, [constant(count, np.int64), constant(on, bool), *carried])
         on = bool(outputs[0].item())
         carried = outputs[1 : 1 + len(carried)]

@@ -1,4 +1,4 @@
-"""``load``: a file of ONNX as a Module."""
+"""``load``: read an ONNX file as a Module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..core.errors import describe
 from ..core.graph.primitive import operand
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..files import open_regular
-from .graph import CONTROL, TURNS, Graph, UnsupportedError, check_functions, check_names, nodes_of
+from .graph import CONTROL, ITERATIONS, Graph, UnsupportedError, check_functions, check_names, nodes_of
 from .table import OPERATORS, dtype_of
 
 __all__ = ["ONNXModule", "UnsupportedError", "load"]
@@ -22,21 +22,21 @@ OLDEST = 11
 
 
 class _Numbers(nn.Module):
-    """Weights under a part of their names."""
+    """A submodule for the weights under one component of their dotted names."""
 
 
 class ONNXModule(nn.Module):
-    """A graph of ONNX as a Module: called with the graph's inputs in order or by name, it gives its outputs.
+    """A Module that executes an ONNX graph; call it with the graph's inputs, in order or by name.
 
-    One output comes alone, several as a tuple. Weights are Parameters under the names that the file gives them, so
-    that the graph can be differentiated and trained further. Made by ``load``.
+    The result is the output, or a tuple of several outputs. Weights are Parameters under their names in the file, so
+    the graph is differentiable and can be trained further. ``load`` creates instances.
 
-    A call raises TypeError for inputs that do not fit, and where a node cannot be computed an error that names it: a
-    TypeError, ValueError or IndexError of the operator, else a RuntimeError; also where loops have made 2^16 turns.
+    A call raises TypeError for invalid inputs. An error in a node names the node; its type is the operator's TypeError,
+    ValueError or IndexError, else RuntimeError. RuntimeError is also raised when loops exceed 2^16 iterations.
 
     Attributes:
         input_names, output_names: of the graph.
-        opset_version: the version of the operators.
+        opset_version: the version of the ONNX operators.
     """
 
     def __init__(self, proto: Any) -> None:
@@ -54,7 +54,7 @@ class ONNXModule(nn.Module):
     def _check(self, proto: Any) -> None:
         check_names(proto.graph)
         if self.opset_version < OLDEST:
-            raise UnsupportedError(f"the operators are of opset {self.opset_version}; {OLDEST} is the oldest supported")
+            raise UnsupportedError(f"opset {self.opset_version} is not supported; it must be {OLDEST} or later")
         unknown = {
             f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
             for node in nodes_of(proto.graph)
@@ -65,7 +65,7 @@ class ONNXModule(nn.Module):
             raise UnsupportedError(f"the {kind} {', '.join(sorted(unknown))} of ONNX cannot be loaded")
 
     def _enter(self, name: str, array: np.ndarray, trained: bool) -> str:
-        """Enter an array under its name, whose dots are modules, as a Parameter or a buffer."""
+        """Register an array as a Parameter or buffer; dots in its name become submodules."""
         value = new_tensor(array.copy())
         holder: nn.Module = self
         *path, last = name.split(".")
@@ -94,25 +94,25 @@ class ONNXModule(nn.Module):
     def forward(self, *inputs: Any, **named: Any) -> Any:
         names = self.input_names
         if len(inputs) > len(names):
-            raise TypeError(f"the graph has {len(names)} inputs ({', '.join(names)}), got {len(inputs)}")
+            raise TypeError(f"expected {len(names)} inputs ({', '.join(names)}), got {len(inputs)}")
         given = dict(zip(names, inputs, strict=False))
         for name, value in named.items():
             if name not in names or name in given:
-                known = "was given twice" if name in given else f"is none of {', '.join(names)}"
+                known = "was given twice" if name in given else f"must be one of {', '.join(names)}"
                 raise TypeError(f"the input {name!r} {known}")
             given[name] = value
         missing = [name for name in names if name not in given]
         if missing and not all(self._wanted[name] is None for name in missing):
-            raise TypeError(f"the graph has {len(names)} inputs ({', '.join(names)}); {missing[0]!r} is missing")
+            raise TypeError(f"expected {len(names)} inputs ({', '.join(names)}); {missing[0]!r} is missing")
         values = {name: getattr(holder, last) for name, (holder, last) in self._places.items()}
         self._computed_with(values)
-        values[TURNS] = [0]
+        values[ITERATIONS] = [0]
         checked = [self._checked(name, given.get(name)) for name in names]
         outputs = self.graph.run(values, ChainMap(), checked)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _computed_with(self, values: dict[str, Any]) -> None:
-        """Note, after ``double()`` or ``to(dtype)``, what is computed with in place of the file's floats."""
+        """Record the dtype that replaces the file's float dtypes after ``double()`` or ``to(dtype)``."""
         self._dtypes.clear()
         if self._floating is None:
             return
@@ -141,7 +141,7 @@ class ONNXModule(nn.Module):
 
 
 def _type_of(value: Any) -> tuple[Any, list[int | None] | None] | None:
-    """The dtype and shape that an input must have; None where it is no Tensor."""
+    """Return the dtype and shape that an input must have; None if it is not a Tensor."""
     if not value.type.HasField("tensor_type"):
         return None
     kind = value.type.tensor_type
@@ -151,24 +151,24 @@ def _type_of(value: Any) -> tuple[Any, list[int | None] | None] | None:
 
 
 def load(path: Any) -> ONNXModule:
-    """A Module that computes what an ONNX file describes, with differentiable parameters.
+    """Load an ONNX file as a Module with differentiable parameters.
 
-    Floating weights are Parameters under their names in the file, what only says how to compute (sizes, epsilons, the
-    running statistics of batch norms) are buffers. ``double()`` and ``to(dtype)`` work as for any Module. Batch norms
-    and dropout do what the file says, whatever ``train()`` says.
+    Floating weights become Parameters under their names in the file; settings (sizes, epsilons, running statistics)
+    become buffers. ``double()`` and ``to(dtype)`` work as for any Module. Batch normalization and dropout follow the
+    file, not ``train()``.
 
     Args:
-        path: the file, with external data beside it; or its content, as bytes or ONNX's ModelProto.
+        path: the file, whose external data is in the same folder; or its content, as bytes or ONNX's ModelProto.
 
     Returns:
-        The Module: called with the graph's inputs in order, it gives its output, or a tuple of them.
+        The Module. Called with the graph's inputs in order, it returns its output, or a tuple of outputs.
 
     Raises:
         ImportError: the onnx library (extra ``onnx``) is not installed.
         OSError: the file cannot be read.
-        ValueError: it is no ONNX file, or breaks the format's rules.
-        UnsupportedError: it has operators or dtypes that are not computed here, which the message names, or is of an
-            opset before 11.
+        ValueError: the file is not an ONNX file, or invalid.
+        UnsupportedError: operators or dtypes, which the message names, are not supported, or the opset is older
+            than 11.
 
     Source: https://onnx.ai/onnx/operators
 
@@ -199,13 +199,13 @@ def load(path: Any) -> ONNXModule:
                 open_regular(path).close()
                 proto = onnx.load(os.fspath(path))
         except DecodeError:
-            raise ValueError(f"{where}: no ONNX file") from None
+            raise ValueError(f"{where}: not an ONNX file") from None
         except (OSError, MemoryError):
             raise
-        except Exception as error:  # of reading weights from files beside it
+        except Exception as error:  # from reading external data
             raise ValueError(f"{where}: {_line(error)}") from None
     if not proto.opset_import or not proto.HasField("graph"):
-        raise ValueError(f"{where}: no ONNX file")
+        raise ValueError(f"{where}: not an ONNX file")
     try:
         if proto.functions:
             check_functions(proto)
@@ -217,10 +217,10 @@ def load(path: Any) -> ONNXModule:
         raise
     except ValueError as error:
         raise ValueError(f"{where}: {_line(error)}") from None
-    except Exception as error:  # a file may hold anything, and the library raise anything
-        raise ValueError(f"{where}: breaks the format's rules: {type(error).__name__}: {_line(error)}") from None
+    except Exception as error:  # a file may contain anything, and the library raise anything
+        raise ValueError(f"{where}: invalid ONNX file: {type(error).__name__}: {_line(error)}") from None
 
 
 def _line(error: Exception) -> str:
-    """An error's first line."""
+    """Return the first line of an error's message."""
     return (str(error).splitlines() or [type(error).__name__])[0]

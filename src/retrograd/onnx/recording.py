@@ -1,6 +1,6 @@
-"""What a model does, call by call: the engine's own record of primitives and public operators, for the exporter.
+"""Record a model's run for the exporter, as a list of primitives and public operators.
 
-The front of the exporter: whatever gives a ``Recording`` (a list of calls on known values) can stand in its place.
+The exporter needs only a ``Recording`` (a list of calls on known values), so another front end can supply it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .graph import UnsupportedError
 
 Whole = Callable[[str, tuple[Any, ...], dict[str, Any]], bool]
 
-# Their results depend on the shape of what they are given, and on nothing else of it.
+# Operators whose results depend only on the shape of their input.
 _OF_SHAPES = {
     "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
 }  # fmt: skip
@@ -32,7 +32,7 @@ _OF_SHAPES = {
 
 @dataclass(slots=True)
 class Call:
-    """A primitive that ran, with its parameters; or, with ``whole``, a public operator, with its arguments by name."""
+    """A primitive call with its parameters; or, with ``whole``, a public operator's call with its arguments by name."""
 
     name: str
     inputs: tuple[Any, ...]
@@ -43,19 +43,19 @@ class Call:
 
 @dataclass(slots=True)
 class Recording:
-    """The calls of one run of a model, what went in and what came out."""
+    """The calls of one run of a model, with its inputs and outputs."""
 
     inputs: list[Tensor]
     outputs: list[Tensor]
     calls: list[Call] = field(default_factory=list)
-    # Tensors that came out of an operator that ran no primitive: what was made of numbers that are in the graph.
+    # Outputs of operators that ran no primitive, computed from values of the graph outside of it; by operator name.
     unknown: dict[int, str] = field(default_factory=dict)
-    kept: list[Any] = field(default_factory=list)  # so that no id is given twice
+    references: list[Any] = field(default_factory=list)  # references that prevent reuse of ids
 
 
 @cache
 def _random() -> set[str]:
-    """The public operators that draw."""
+    """Return the names of public operators that draw random numbers."""
     return {entry.name for entry in OPERATORS.values() if "generator" in signature(entry.function).parameters}
 
 
@@ -72,7 +72,7 @@ class _Recorder(Observer):
 
     def _note(self, call: Call) -> None:
         self.recording.calls.append(call)
-        self.recording.kept.append(call)
+        self.recording.references.append(call)
         if any(id(x) in self.live for x in self._tensors((call.inputs, call.params))):
             self.live.update(id(x) for x in call.outputs)
         self.made.update(id(x) for x in call.outputs)
@@ -85,9 +85,7 @@ class _Recorder(Observer):
         if not isinstance(what, str):
             return
         if what in _random():
-            raise UnsupportedError(
-                f"export: {what} draws random numbers, which would be the same in each run of the file"
-            )
+            raise UnsupportedError(f"export: {what} draws random numbers, which would be constants in the file")
         args, named = _arguments(inputs)
         whole = not self.skipping and self.whole(what, args, named)
         self.open.append((what, whole))
@@ -110,7 +108,7 @@ class _Recorder(Observer):
             for x in outputs:
                 if id(x) not in self.made and id(x) not in given:
                     self.recording.unknown[id(x)] = name
-                    self.recording.kept.append(x)
+                    self.recording.references.append(x)
                     self.live.add(id(x))
 
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
@@ -120,7 +118,7 @@ class _Recorder(Observer):
             self._note(Call("identity", (x,), {}, (result,)))
         else:
             warnings.warn(
-                f"onnx.export: the model reads values of a Tensor by {how}; what it makes of them stays as it is here",
+                f"onnx.export: the model reads values of a Tensor by {how}; the result becomes a constant in the file",
                 UserWarning,
                 stacklevel=3,
             )
@@ -134,24 +132,24 @@ def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def record(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], whole: Whole) -> Recording:
-    """Run a model and write down what it does; ``whole`` says which public operators are calls of their own."""
+    """Run a model and record its calls; ``whole`` decides which public operators are recorded as single calls."""
     inputs = [x for x in flatten((args, kwargs))[0] if isinstance(x, Tensor)]
     recording = Recording(inputs, [])
     with no_grad(), observing(_Recorder(recording, whole)):
         result = model(*args, **kwargs)
     for x in flatten(result)[0]:
         if not isinstance(x, Tensor):
-            raise TypeError(f"export: the model must return Tensors, got {type(x).__name__}")
+            raise TypeError(f"export: the model must return only Tensors, got {type(x).__name__}")
         recording.outputs.append(x)
     return recording
 
 
 def resized(args: object, kwargs: object, changes: dict[int, dict[int, int]]) -> tuple[Any, Any]:
-    """The arguments with axes of other lengths: the Tensor with a number has its rows over again.
+    """Return the arguments with axes of other lengths, by repeating elements of the Tensors.
 
     Args:
-        args, kwargs: of the model.
-        changes: by the number of the Tensor, the new length of each axis.
+        args, kwargs: the arguments of the model.
+        changes: by the index of the Tensor, the new length of each axis.
     """
     leaves, structure = flatten((args, kwargs))
     number, found = 0, []

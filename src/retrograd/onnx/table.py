@@ -1,4 +1,4 @@
-"""What an operator of ONNX is here: a function of a node's attributes and of the Tensors that it reads."""
+"""The table of ONNX operators: functions of a node's attributes and its input Tensors."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..core.tensor.tensor import Tensor, new_tensor
 
 Operator = Callable[..., Any]
 
-MOST_ELEMENTS = 2**30  # of a result whose size is a number in the file: 4 GiB of float32
+MAX_ELEMENTS = 2**30  # limit for results whose size is a number in the file: 4 GiB of float32
 
-# By name; what is here is supported.
+# Supported operators by name
 OPERATORS: dict[str, Operator] = {}
 
-# Inputs, by operator and position, that say how to compute and are never trained.
+# Inputs, by operator and position, that are settings and never trained
 SETTINGS: dict[str, set[int]] = {
     "BatchNormalization": {3, 4}, "Resize": {1, 2}, "Clip": {1, 2}, "Pow": {1}, "Pad": {1}, "Dropout": {1},
     "Range": {0, 1, 2}, "LSTM": {4}, "GRU": {4}, "RNN": {4}, "OneHot": {2},
 }  # fmt: skip
 
-# The dtypes by their number in ONNX.
+# Dtypes by ONNX's numbers
 DTYPES: dict[int, str] = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
     11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
@@ -32,7 +32,7 @@ DTYPES: dict[int, str] = {
 
 
 def dtype_of(code: int) -> np.dtype:
-    """The dtype with a number of ONNX's; TypeError for one that is not computed with here."""
+    """Return the dtype of an ONNX number; TypeError if it is not supported."""
     name = DTYPES.get(code)
     if name is None:
         import onnx
@@ -43,7 +43,6 @@ def dtype_of(code: int) -> np.dtype:
 
 
 def array_of(proto: Any) -> np.ndarray:
-    """A TensorProto's array."""
     import onnx.numpy_helper
 
     dtype = dtype_of(proto.data_type)
@@ -51,7 +50,7 @@ def array_of(proto: Any) -> np.ndarray:
 
 
 class Attributes:
-    """A node's attributes, with the version of the operators that the file is written in."""
+    """The attributes of a node, and the version of the operators."""
 
     def __init__(self, node: Any, version: int, dtypes: dict[np.dtype, np.dtype]) -> None:
         self.type, self.name, self.version = node.op_type, node.name, version
@@ -64,18 +63,18 @@ class Attributes:
         return self._values.get(name, default)
 
     def set_default(self, name: str, value: object) -> None:
-        """What the attribute is where the node does not say."""
+        """Set the value of an attribute that the node omits."""
         self._values.setdefault(name, value)
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
     def dtype(self, name: str, default: int = 1) -> np.dtype:
-        """The dtype that an attribute says; after ``module.double()`` its double for the file's floats."""
+        """Return the dtype in an attribute; after ``module.double()`` float64 for the file's float dtypes."""
         return self.actual(dtype_of(self(name, default)))
 
     def actual(self, dtype: np.dtype) -> np.dtype:
-        """What is computed with where the file says this dtype."""
+        """Return the dtype to compute with for a dtype of the file."""
         return self._dtypes.get(dtype, dtype)
 
 
@@ -99,41 +98,39 @@ def _value(attribute: Any) -> Any:
 
 
 def operator(*names: str) -> Callable[[Operator], Operator]:
-    """Enter a function ``f(attributes, *inputs)`` under names of ONNX's operators."""
+    """Register a function ``f(attributes, *inputs)`` under ONNX operator names."""
 
-    def enter(function: Operator) -> Operator:
+    def register(function: Operator) -> Operator:
         for name in names:
             assert name not in OPERATORS, name
             OPERATORS[name] = function
         return function
 
-    return enter
+    return register
 
 
 def checked_shape(operator: str, shape: Sequence[float]) -> list[int]:
-    """The lengths of a result that the file asks for, before it takes the machine's memory.
+    """Check the size of a result whose shape the file specifies, and return its shape.
 
     Raises:
-        ValueError: there would be more than ``MOST_ELEMENTS`` elements.
+        ValueError: the result would have more than ``MAX_ELEMENTS`` elements.
     """
-    if math.prod(max(length, 0) for length in shape) > MOST_ELEMENTS:
-        raise ValueError(
-            f"{operator}: the file asks for a result of shape {tuple(shape)}, more than {MOST_ELEMENTS} elements"
-        )
+    if math.prod(max(length, 0) for length in shape) > MAX_ELEMENTS:
+        raise ValueError(f"{operator}: the result must have at most {MAX_ELEMENTS} elements, got shape {tuple(shape)}")
     return [int(length) for length in shape]
 
 
 def plain(function: Callable[..., Any]) -> Operator:
-    """A function of Tensors alone as an operator."""
+    """Return an operator for a function of Tensors that has no attributes."""
     return lambda at, *inputs: function(*inputs)
 
 
 def ints(x: Tensor | None) -> list[int]:
-    """A Tensor of integers as a list; an absent one as none."""
+    """Return a Tensor of integers as a list; an absent one as an empty list."""
     return [] if x is None else [int(value) for value in np.asarray(x.detach().cpu().numpy()).reshape(-1)]
 
 
 def constant(values: Any, dtype: Any, like: Tensor | None = None) -> Tensor:
-    """A Tensor on the device of another one."""
+    """Return a Tensor on the device of ``like``."""
     x = new_tensor(np.asarray(values).astype(dtype))
     return x if like is None else x.to(device=like.device)

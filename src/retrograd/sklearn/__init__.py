@@ -1,4 +1,4 @@
-"""Networks as scikit-learn estimators, with skorch's names: they go into pipelines and searches, and are pickled."""
+"""Networks as scikit-learn estimators with skorch's names, for use in pipelines and searches; they can be pickled."""
 
 from .callbacks import Callback as Callback
 from .callbacks import EarlyStopping as EarlyStopping

@@ -1,4 +1,4 @@
-"""What is called while a network is trained: the moments, early stopping, and schedules of the learning rate."""
+"""Callbacks of training: the base class, early stopping, and learning rate schedules."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from ..optim import lr_scheduler
 
 
 class Callback:
-    """Called with the estimator at each moment of training; every method does nothing until a subclass says otherwise.
+    """The base class of callbacks: the estimator calls the methods during training; they do nothing by default.
 
-    Arguments after the estimator come by keyword, so that a method may name those that it reads and take ``**kwargs``.
+    Further arguments are keywords, so a method may name those that it reads and accept ``**kwargs``.
     """
 
     def initialize(self) -> Callback:
-        """Called before a training from the start; gives itself."""
+        """Called before training from new weights; returns the callback."""
         return self
 
     def on_train_begin(self, net: Any, **kwargs: object) -> None:
-        """Training begins; ``X`` and ``y`` are what was given."""
+        """Called at the start of training with the ``X`` and ``y`` of ``fit``."""
 
     def on_train_end(self, net: Any, **kwargs: object) -> None:
-        """It has ended."""
+        """Called at the end of training."""
 
     def on_epoch_begin(self, net: Any, **kwargs: object) -> None:
-        """An epoch begins."""
+        """Called at the start of an epoch."""
 
     def on_epoch_end(self, net: Any, **kwargs: object) -> None:
-        """It has ended; ``net.history[-1]`` tells how."""
+        """Called at the end of an epoch; ``net.history[-1]`` has its results."""
 
     def on_batch_begin(self, net: Any, **kwargs: object) -> None:
-        """A batch comes; ``training`` says whether for training."""
+        """Called before a batch; ``training`` is False for a validation batch."""
 
     def on_batch_end(self, net: Any, **kwargs: object) -> None:
-        """The optimizer has stepped, or the batch was one of validation; ``loss`` is its loss."""
+        """Called with ``loss`` after an optimizer step or a validation batch."""
 
     def on_grad_computed(self, net: Any, **kwargs: object) -> None:
-        """The gradients are there, the optimizer steps next."""
+        """Called between the backward pass and the optimizer step."""
 
 
 class EarlyStopping(Callback):
-    """Ends training when a measure has not improved for some epochs.
+    """Stop training when a measure has not improved for some epochs.
 
     Args:
-        monitor: its name in the history.
-        patience: how many epochs without improvement end it.
-        threshold: how much better counts as better.
-        threshold_mode: ``"rel"``, a share of the best, or ``"abs"``.
-        lower_is_better: whether it falls as things get better.
-        load_best: give the module the best epoch's weights at the end.
+        monitor: the name of the measure in the history.
+        patience: the number of epochs without improvement before training stops.
+        threshold: the smallest change that counts as an improvement.
+        threshold_mode: ``"rel"``, relative to the best value, or ``"abs"``.
+        lower_is_better: whether the measure is minimized.
+        load_best: restore the weights of the best epoch at the end.
 
     Raises:
-        ValueError: another ``threshold_mode``.
+        ValueError: ``threshold_mode`` is unknown.
 
     >>> from retrograd.sklearn import EarlyStopping
     >>> EarlyStopping(patience=3).patience
@@ -82,8 +82,8 @@ class EarlyStopping(Callback):
         value = net.history[-1].get(self.monitor)
         if value is None:
             raise ValueError(
-                f"EarlyStopping: an epoch has no {self.monitor!r}, only {', '.join(net.history[-1])}; measures of "
-                "validation need train_split=ValidSplit()"
+                f"EarlyStopping: monitor must be one of {', '.join(net.history[-1])}, got {self.monitor!r}; validation "
+                "measures need train_split=ValidSplit()"
             )
         if self.best_ is None or self._better(value):
             self.misses_, self.best_ = 0, value
@@ -108,16 +108,16 @@ class EarlyStopping(Callback):
 
 
 class LRScheduler(Callback):
-    """Changes the learning rate by a schedule of ``optim.lr_scheduler``.
+    """Change the learning rate by a schedule of ``optim.lr_scheduler``.
 
     Args:
-        policy: its class, or the name of that.
-        monitor: what ``ReduceLROnPlateau`` looks at.
+        policy: the scheduler class or its name.
+        monitor: the measure that ``ReduceLROnPlateau`` reads.
         step_every: ``"epoch"`` or ``"batch"``.
-        kwargs: what the class is made with.
+        kwargs: arguments of the class.
 
     Raises:
-        ValueError: no such schedule, or another ``step_every``.
+        ValueError: ``policy`` or ``step_every`` is unknown.
 
     >>> from retrograd.sklearn import LRScheduler
     >>> LRScheduler("StepLR", step_size=10).policy

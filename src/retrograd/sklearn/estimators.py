@@ -1,4 +1,4 @@
-"""The estimators: a classifier with labels of any kind, and a regressor."""
+"""``NeuralNetClassifier`` and ``NeuralNetRegressor``."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .splits import ValidSplit
 
 
 class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
-    __doc__ = f"""A classifier: a module with ``fit``, ``predict`` and ``predict_proba``.
+    __doc__ = f"""A classifier with ``fit``, ``predict`` and ``predict_proba``.
 
-    With ``NLLLoss``, the default, the module returns probabilities, whose logarithm the loss is given, as in skorch.
-    With ``CrossEntropyLoss`` it returns logits, with ``BCEWithLogitsLoss`` one logit for the second of two classes.
-    {(NeuralNet.__doc__ or "").partition("in common.")[2].rstrip()}
+    With ``NLLLoss``, the default, the module returns probabilities, whose logarithm goes to the loss, as in skorch.
+    With ``CrossEntropyLoss`` it returns logits; with ``BCEWithLogitsLoss`` one logit for the second of two classes.
+    {(NeuralNet.__doc__ or "").partition("both estimators.")[2].rstrip()}
 
-    Attributes of a fitted one are also ``classes_`` and ``n_features_in_``. Labels are numbers or texts.
+    A fitted classifier also has ``classes_`` and ``n_features_in_``. Labels are numbers or strings.
 
     Raises:
         ImportError: scikit-learn (extra ``sklearn``) is not installed.
-        TypeError: an argument that is none of these; ``module`` or ``optimizer`` is of the wrong kind.
+        TypeError: an argument is unknown, or ``module`` or ``optimizer`` has the wrong type.
 
     >>> from retrograd.sklearn import NeuralNetClassifier
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
@@ -72,28 +72,28 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
     def _default_split(self) -> Any:
         return ValidSplit(5, stratified=True)
 
-    def _made(self, part: str) -> nn.Module:
-        made = super()._made(part)
+    def _create(self, part: str) -> nn.Module:
+        made = super()._create(part)
         if isinstance(made, Perceptron) and self._criterion_is(nn.NLLLoss):
             made.append(nn.Softmax(-1))
         return made
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Train from new weights, or with ``warm_start`` go on.
+        """Train from new weights, or continue if ``warm_start``.
 
         Args:
-            X: the samples along its first axis.
-            y: their labels.
+            X: the samples, along the first axis.
+            y: the labels.
         """
         return super().fit(X, y)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Any:
-        """Go on training, for ``max_epochs`` more.
+        """Continue training for ``max_epochs`` more epochs.
 
         Args:
-            X: the samples along its first axis.
-            y: their labels.
-            classes: all labels that there are, for the first call, where ``y`` does not have them all.
+            X: the samples, along the first axis.
+            y: the labels.
+            classes: all labels, needed in the first call if ``y`` does not contain all of them.
         """
         if not self.initialized_:
             self._known = classes
@@ -114,12 +114,12 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
         places = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         if (wrong := self.classes_[places] != y).any():
             raise ValueError(
-                f"NeuralNetClassifier: y has the label {y[wrong].tolist()[0]!r}, which is none of the classes"
+                f"NeuralNetClassifier: y contains the label {y[wrong].tolist()[0]!r}, which is not in classes_"
             )
         return places.astype(np.int64)
 
     def get_loss(self, output: Any, target: Any) -> Tensor:
-        """The loss of a batch of outputs and of numbers of classes."""
+        """Return the loss of a batch from outputs and class indices."""
         output = _first(output)
         target = tensor(target, device=self.device)
         if self._criterion_is(nn.NLLLoss):
@@ -139,11 +139,11 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
         return output.numpy()
 
     def predict_proba(self, X: Any) -> Any:
-        """The probability of each class, in the order of ``classes_``: an array ``(samples, classes)``."""
+        """Return the probabilities of the classes, in the order of ``classes_``: an array ``(samples, classes)``."""
         return self._probabilities(self.forward(X).cpu().numpy())
 
     def predict(self, X: Any) -> Any:
-        """The likeliest label of each sample."""
+        """Return the most probable label of each sample."""
         places = self.predict_proba(X).argmax(1)
         return self.classes_[places]
 
@@ -153,15 +153,15 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
 
 
 class NeuralNetRegressor(RegressorMixin, NeuralNet):  # type: ignore[misc]
-    __doc__ = f"""A regressor: a module with ``fit`` and ``predict``.
+    __doc__ = f"""A regressor with ``fit`` and ``predict``.
 
-    Targets are a vector, or a matrix with a column for each of several outputs. The module's output has the same shape,
-    or, for a vector, one column.
-    {(NeuralNet.__doc__ or "").partition("in common.")[2].rstrip()}
+    Targets are a vector, or a matrix with one column per output. The module's output has the shape of the targets; for
+    a vector it may have one column.
+    {(NeuralNet.__doc__ or "").partition("both estimators.")[2].rstrip()}
 
     Raises:
         ImportError: scikit-learn (extra ``sklearn``) is not installed.
-        TypeError: an argument that is none of these; ``module`` or ``optimizer`` is of the wrong kind.
+        TypeError: an argument is unknown, or ``module`` or ``optimizer`` has the wrong type.
 
     >>> from retrograd.sklearn import NeuralNetRegressor
     >>> X = np.linspace(-1, 1, 64)[:, None]
@@ -186,22 +186,25 @@ class NeuralNetRegressor(RegressorMixin, NeuralNet):  # type: ignore[misc]
         if reset:
             self.n_outputs_ = outputs
         elif outputs != self.n_outputs_:
-            raise ValueError(f"NeuralNetRegressor: y had {self.n_outputs_ or 1} outputs before, now shape {y.shape}")
+            raise ValueError(
+                f"NeuralNetRegressor: y must have {self.n_outputs_ or 1} outputs as before, got shape {y.shape}"
+            )
         return y
 
     def get_loss(self, output: Any, target: Any) -> Tensor:
-        """The loss of a batch of outputs and targets."""
+        """Return the loss of a batch from outputs and targets."""
         output = _first(output)
         target = tensor(np.asarray(target), dtype=output.dtype, device=self.device)
         if output.ndim == 2 and target.ndim == 1 and output.shape[1] == 1:
             target = target.reshape(-1, 1)
         if output.shape != target.shape:
             raise ValueError(
-                f"NeuralNetRegressor: the module's output has shape {tuple(output.shape)}, y {tuple(target.shape)}"
+                f"NeuralNetRegressor: the module's output must have the shape of y, {tuple(target.shape)}, "
+                f"got {tuple(output.shape)}"
             )
         return self.criterion_(output, target)
 
     def predict(self, X: Any) -> Any:
-        """The module's output for each sample, in the shape that targets had."""
+        """Return the module's output for each sample, in the shape of the targets."""
         found = self.forward(X).cpu().numpy()
         return found.reshape(len(found)) if self.n_outputs_ is None and found.ndim == 2 else found

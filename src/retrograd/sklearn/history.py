@@ -1,4 +1,4 @@
-"""What happened in each epoch."""
+"""The results of each epoch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class History(list[dict[str, Any]]):
-    """A list with a dictionary for each epoch, which can also be asked for names in rows, as skorch's can.
+    """A list of dictionaries, one per epoch, which can also be indexed by rows and names, as skorch's.
 
     >>> from retrograd.sklearn import History
     >>> history = History([{"epoch": 1, "train_loss": 0.9}, {"epoch": 2, "train_loss": 0.5}])
@@ -18,13 +18,13 @@ class History(list[dict[str, Any]]):
         if not isinstance(key, tuple):
             return super().__getitem__(key)
         if len(key) != 2:
-            raise KeyError(f"wanted history[epochs, names], got {len(key)} keys")
+            raise KeyError(f"history takes at most two keys, history[epochs, names], got {len(key)}")
         rows, names = super().__getitem__(key[0]), key[1]
         single = isinstance(rows, dict)
         for row in [rows] if single else rows:
             for name in names if isinstance(names, (tuple, list)) else (names,):
                 if name not in row:
-                    raise KeyError(f"no epoch has {name!r}; there are {', '.join(row)}")
+                    raise KeyError(f"the name must be one of {', '.join(row)}, got {name!r}")
         found = [
             tuple(row[name] for name in names) if isinstance(names, (tuple, list)) else row[names]
             for row in ([rows] if single else rows)

@@ -32,7 +32,7 @@ from .history import History
 from .splits import Predefined, ValidSplit
 
 _PREFIXES = ("module__", "criterion__", "optimizer__", "iterator_train__", "iterator_valid__")
-# What "auto" is for a module of the caller's, as in skorch, and for the estimator's own, as in scikit-learn.
+# The values of "auto" for the caller's module (as in skorch) and for the default module (as in scikit-learn).
 _AUTO = {
     "optimizer": (SGD, Adam),
     "max_epochs": (10, 200),
@@ -41,7 +41,7 @@ _AUTO = {
 
 
 class Perceptron(nn.Sequential):
-    """Linear layers with ReLU between them: the module of an estimator that is given none."""
+    """The default module: Linear layers with ReLU between them."""
 
     def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...] = (64,)) -> None:
         sizes = (inputs, *hidden, outputs)
@@ -52,34 +52,34 @@ class Perceptron(nn.Sequential):
 
 
 class NeuralNet(BaseEstimator):  # type: ignore[misc]
-    """A module, a loss and an optimizer with ``fit`` and ``predict``: what both estimators have in common.
+    """A module, a loss and an optimizer with ``fit`` and ``predict``; the base class of both estimators.
 
     Args:
-        module: a class of modules, or a module, of which a copy is trained. By default Linear layers with ReLU between
-            them, made for the data; ``module__hidden=(64,)`` are their widths.
-        criterion: a class of losses, or a loss: ``criterion(output, target)``.
-        optimizer: a class of optimizers; "auto" is SGD for a module of yours, as in skorch, else Adam.
-        lr: its learning rate.
-        max_epochs: how often ``fit`` goes over the data; "auto" is 10 for a module of yours, else 200.
-        batch_size: samples per step; -1 for all at once.
-        train_split: what is kept for validation: a ``ValidSplit``, ``predefined_split``, a function of the number of
-            samples and ``y`` that gives two lists of indices, or None for nothing. "auto" keeps a fifth where the
-            module is yours, as skorch does, else nothing.
-        callbacks: a list of ``Callback``, or of pairs of a name and one.
-        warm_start: ``fit`` goes on from where it was left, instead of from new weights.
-        verbose: 1 prints a line for each epoch.
-        device: where the module lives.
-        random_state: a seed for the weights, the order and whatever else is drawn; None takes the global generator.
-        kwargs: ``module__NAME``, ``criterion__NAME``, ``optimizer__NAME`` are passed on to these, and
-            ``iterator_train__NAME``, ``iterator_valid__NAME`` (``shuffle``, ``drop_last``, ``batch_size``) to the
+        module: a subclass of Module, or a Module, of which a copy is trained. The default has Linear layers and ReLU,
+            in sizes that fit the data and widths ``module__hidden=(64,)``.
+        criterion: a loss class, or a loss: ``criterion(output, target)``.
+        optimizer: an optimizer class; "auto" is SGD if ``module`` is given, as in skorch, else Adam.
+        lr: the learning rate.
+        max_epochs: the number of epochs in ``fit``; "auto" is 10 if ``module`` is given, else 200.
+        batch_size: samples per step; -1 for all samples.
+        train_split: selects validation samples: a ``ValidSplit``, ``predefined_split``, a function of the number of
+            samples and ``y`` that returns two lists of indices, or None. "auto" selects a fifth if ``module`` is given,
+            as in skorch, else none.
+        callbacks: a list of ``Callback`` objects or of (name, callback) pairs.
+        warm_start: ``fit`` continues training instead of starting from new weights.
+        verbose: 1 prints a line per epoch.
+        device: the device of the module.
+        random_state: a seed for the weights, the sample order and other random draws; None uses the global generator.
+        kwargs: ``module__NAME``, ``criterion__NAME`` and ``optimizer__NAME`` are passed to these, and
+            ``iterator_train__NAME`` and ``iterator_valid__NAME`` (``shuffle``, ``drop_last``, ``batch_size``) to the
             ``DataLoader`` of each.
 
     Attributes:
-        module_, criterion_, optimizer_: what was made of the arguments.
-        history_: a ``History`` with the losses of each epoch; also ``history``.
+        module_, criterion_, optimizer_: the instances that were created.
+        history_: a ``History`` with the losses of each epoch; also available as ``history``.
 
-    ``X`` is an array, a Tensor, a data frame, or a dictionary or list of arrays, which the module gets by keyword or by
-    position. Floating numbers are cast to the module's dtype.
+    ``X`` is an array, a Tensor, a data frame, or a dictionary or list of arrays, which the module receives as keyword
+    or positional arguments. Floating numbers are cast to the module's dtype.
     """
 
     def __init__(
@@ -110,14 +110,14 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.device = device
         self.random_state = random_state
-        for name, value in kwargs.items():  # scikit-learn wants nothing to be refused before fit
+        for name, value in kwargs.items():  # scikit-learn requires that arguments are validated in fit only
             setattr(self, name, value)
 
-    # Parameters, as scikit-learn asks for them.
+    # Parameters, in scikit-learn's protocol
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        # Also for subclasses whose __init__ takes *args and **kwargs and hands them on.
+        # Include arguments of base classes, for subclasses whose __init__ passes *args and **kwargs on.
         names: set[str] = set()
         for kind in cls.__mro__:
             if "__init__" in vars(kind) and issubclass(kind, NeuralNet):
@@ -128,7 +128,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         return sorted(names - {"self"})
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments by name, those for the module and its kind among them."""
+        """Return the arguments by name, including those with a prefix."""
         return {**super().get_params(deep=deep), **{name: vars(self)[name] for name in self._passed()}}
 
     def _passed(self) -> list[str]:
@@ -138,7 +138,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         ]
 
     def set_params(self, **params: Any) -> Any:
-        """Change arguments; a new learning rate, or another argument of the optimizer's groups, counts at once."""
+        """Change arguments. A new learning rate, or another option of the optimizer's groups, applies at once."""
         passed = {name: params.pop(name) for name in list(params) if name.startswith(_PREFIXES)}
         super().set_params(**params)
         for name, value in passed.items():
@@ -160,14 +160,14 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         value = getattr(self, name, "auto")
         return _AUTO[name][self.module is None] if isinstance(value, str) and value == "auto" else value
 
-    # Making the parts.
+    # Creation of module, loss and optimizer
 
     def initialize(self) -> Any:
-        """Make module, loss and optimizer anew, and forget the history."""
+        """Create module, loss and optimizer, and clear the history."""
         self._check_arguments()
         with self._seeded():
-            self.module_ = self._made("module").to(self.device)
-            self.criterion_ = self._made("criterion").to(self.device)
+            self.module_ = self._create("module").to(self.device)
+            self.criterion_ = self._create("criterion").to(self.device)
         parameters = [*self.module_.parameters(), *self.criterion_.parameters()]
         options = {"lr": self.lr, **self._options("optimizer__")}
         self.optimizer_ = self._auto("optimizer")(parameters, **options)
@@ -176,12 +176,12 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
 
     @property
     def history(self) -> History:
-        """The epochs so far."""
+        """The results of the epochs so far."""
         return self.history_
 
     @property
     def initialized_(self) -> bool:
-        """Whether the parts have been made."""
+        """Whether module, loss and optimizer exist."""
         return hasattr(self, "module_")
 
     def _check_arguments(self) -> None:
@@ -189,7 +189,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         unknown = [name for name in self._passed() if not name.startswith(_PREFIXES)]
         if unknown:
             raise TypeError(
-                f"{name}: unexpected argument {unknown[0]!r}; arguments of the module and its kind are written "
+                f"{name}: unexpected argument {unknown[0]!r}; prefix arguments of the module, loss or optimizer, as in "
                 f"{', '.join(f'{prefix}{unknown[0]}' for prefix in _PREFIXES[:3])}"
             )
         if not isinstance(epochs, (int, np.integer)) or epochs < 0:
@@ -200,7 +200,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
             )
         for callback in self._callbacks():
             if not hasattr(callback, "on_train_begin"):
-                raise TypeError(f"{name}: callbacks must hold a Callback or pairs of a name and one, got {callback!r}")
+                raise TypeError(f"{name}: callbacks must be Callbacks or (name, Callback) pairs, got {callback!r}")
         if not (self.train_split in ("auto", None, False) or callable(self.train_split)):
             raise TypeError(f"{name}: train_split must be a ValidSplit, a function or None, got {self.train_split!r}")
         optimizer = self._auto("optimizer")
@@ -208,24 +208,24 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
             raise TypeError(f"{name}: optimizer must be a class, got {optimizer!r}")
 
     def _outputs(self) -> int:
-        """How many outputs the estimator's own module has."""
-        raise ValueError(f"{type(self).__name__}: a module must be given")
+        """Return the number of outputs of the default module."""
+        raise ValueError(f"{type(self).__name__}: module must be given")
 
-    def _made(self, part: str) -> nn.Module:
+    def _create(self, part: str) -> nn.Module:
         given, options = getattr(self, part), self._options(f"{part}__")
         if part == "module" and given is None:
             given = Perceptron
             if not hasattr(self, "_shape"):
                 raise ValueError(
-                    f"{type(self).__name__}: the module is made for an array; call fit with one, or give a module"
+                    f"{type(self).__name__}: the default module needs an array X; call fit with one, or pass a module"
                 )
             options = {"inputs": prod(self._shape), "outputs": self._outputs(), **options}
             return given(**options).to(self._dtype)
         if isinstance(given, nn.Module):
             if options:
                 raise TypeError(
-                    f"{type(self).__name__}: {part} is made already, so {part}__{next(iter(options))} has no effect; "
-                    f"give its class, {type(given).__name__}"
+                    f"{type(self).__name__}: {part} is an instance, so {part}__{next(iter(options))} has no effect; "
+                    f"pass its class, {type(given).__name__}"
                 )
             return deepcopy(given)
         if not callable(given):
@@ -234,7 +234,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _seeded(self) -> Iterator[None]:
-        """Draw from a generator of the estimator's own, where it has a seed."""
+        """Draw from a generator seeded with ``random_state``, if given."""
         if self.random_state is None:
             yield
             return
@@ -245,11 +245,11 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         finally:
             set_rng_state(before)
 
-    # Data.
+    # Data
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        """Inputs as NumPy arrays: one, or a dictionary or list of them."""
-        if isinstance(X, Mapping) and not hasattr(X, "shape"):  # a sparse matrix of keys is one, too
+        """Return inputs as a NumPy array, or a dictionary or list of arrays."""
+        if isinstance(X, Mapping) and not hasattr(X, "shape"):  # scipy's dok matrix is a Mapping with a shape
             return {name: _array(value) for name, value in X.items()}
         if isinstance(X, (list, tuple)) and len(X) and hasattr(X[0], "dtype") and getattr(X[0], "ndim", 0) > 1:
             return [_array(value) for value in X]
@@ -263,7 +263,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         return y
 
     def _moved(self, array: Any) -> Tensor:
-        """A batch of inputs on the module's device, floating numbers in its dtype."""
+        """Return a batch of inputs on the module's device, with floating numbers in its dtype."""
         x = tensor(array, device=self.device)
         dtype = next((p.dtype for p in self.module_.parameters() if p.dtype.kind in "fV"), None)
         own = self.module is None
@@ -281,7 +281,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         size = options.pop("batch_size", self.batch_size)
         if training:
             options.setdefault("shuffle", self._auto("shuffle"))
-        else:  # predictions draw nothing from the global generator
+        else:  # predictions do not advance the global generator
             options.setdefault("generator", Generator())
         rows = np.asarray(rows)
 
@@ -292,10 +292,10 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         loader: Any = DataLoader(range(len(rows)), len(rows) if size == -1 else size, collate_fn=gathered, **options)
         yield from loader
 
-    # Training.
+    # Training
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Train from new weights, or with ``warm_start`` go on."""
+        """Train from new weights, or continue if ``warm_start``."""
         if not self.warm_start or not self.initialized_:
             X, y = self._prepared(X, y, reset=True)
             self.initialize()
@@ -306,7 +306,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         return self._train(X, y)
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:
-        """Go on training, for ``max_epochs`` more."""
+        """Continue training for ``max_epochs`` more epochs."""
         fresh = not self.initialized_
         X, y = self._prepared(X, y, reset=fresh or not hasattr(self, "n_features_in_"))
         if fresh:
@@ -319,11 +319,11 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         X = self._checked(X, reset)
         y = self._checked_target(y, reset)
         if len(y) != (count := _length(X)):
-            raise ValueError(f"{type(self).__name__}: X has {count} samples, y {len(y)}")
+            raise ValueError(f"{type(self).__name__}: X has {count} samples but y has {len(y)}")
         return X, y
 
     def _split(self, count: int, y: Any) -> tuple[Any, Any, Any, Any]:
-        """The rows to train on, and inputs, targets and rows of validation, or None."""
+        """Return the training rows, and the inputs, targets and rows of validation, or None."""
         split = self.train_split
         if split == "auto":
             split = self._default_split() if self.module is not None and count > 1 else None
@@ -347,7 +347,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
             getattr(callback, moment)(self, **kwargs)
 
     def stop_training(self) -> None:
-        """End training after this epoch, as a callback may ask for."""
+        """Stop training after this epoch; for callbacks."""
         self._stopped = True
 
     def _train(self, X: Any, y: Any) -> Any:
@@ -376,7 +376,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _epoch(self, X: Any, y: Any, rows: Any, training: bool) -> tuple[float, dict[str, float]]:
-        """The mean loss over the samples, and what else is measured."""
+        """Run an epoch; return the mean loss over the samples, and further measures."""
         self.module_.train(training)
         total, count = 0.0, 0
         outputs, targets = [], []
@@ -409,7 +409,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         return value[0]
 
     def get_loss(self, output: Any, target: Any) -> Tensor:
-        """The loss of a batch; what subclasses change."""
+        """Return the loss of a batch; subclasses may override it."""
         return self.criterion_(_first(output), tensor(target, device=self.device))
 
     def _measured(self, outputs: list[Any], targets: list[Any]) -> dict[str, float]:
@@ -423,13 +423,13 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         numbers = [f"{row[name]:>10d}" if name == "epoch" else f"{row[name]:>10.4f}" for name in names]
         print("  ".join([*numbers, f"{row['dur']:>10.4f}"]))
 
-    # Use.
+    # Prediction
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.initialized_
 
     def forward(self, X: Any) -> Tensor:
-        """The module's output for all samples, without gradients, batch by batch, in evaluation mode."""
+        """Return the module's output for all samples, computed batch by batch in evaluation mode without gradients."""
         if not self.initialized_:
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
@@ -447,7 +447,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         return _first(output).detach().cpu().numpy()
 
     def predict(self, X: Any) -> Any:
-        """The module's output as an array."""
+        """Return the module's output as an array."""
         return self.forward(X).cpu().numpy()
 
     def save_params(self, f_params: Any) -> None:
@@ -455,14 +455,14 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         save(self.module_.state_dict(), f_params)
 
     def load_params(self, f_params: Any) -> None:
-        """Read them, after ``initialize`` or ``fit``."""
+        """Load the module's weights, after ``initialize`` or ``fit``."""
         if not self.initialized_:
             self.initialize()
         self.module_.load_state_dict(load(f_params, self.device))
 
 
 def _first(output: Any) -> Any:
-    """What a module returned; of several things the first, as in skorch."""
+    """Return a module's output; the first of several, as in skorch."""
     return output[0] if isinstance(output, tuple) else output
 
 
@@ -474,7 +474,7 @@ def _length(X: Any) -> int:
     parts = list(X.values()) if isinstance(X, dict) else X if isinstance(X, list) else [X]
     lengths = {len(part) for part in parts}
     if len(lengths) != 1:
-        raise ValueError(f"X must have arrays of one length, got {sorted(lengths)}")
+        raise ValueError(f"the arrays in X must have one length, got {sorted(lengths)}")
     return int(lengths.pop())
 
 

@@ -1,4 +1,4 @@
-"""What is kept out of training, to be measured after each epoch."""
+"""Split validation samples from training samples."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ Indices = np.ndarray
 
 
 class ValidSplit:
-    """Keeps a part of the samples for validation.
+    """Select a part of the samples for validation.
 
     Args:
-        cv: the part: a share below 1, or one in so many; or a splitter of scikit-learn's, whose first split is taken.
-        stratified: each class in the same proportion on both sides.
-        random_state: draw the samples by this seed; without one they are the last of a fold, in order.
+        cv: the part: a fraction below 1, or the number of folds, of which one is used; or a scikit-learn splitter,
+            whose first split is used.
+        stratified: preserve the proportions of the classes.
+        random_state: draw the samples with this seed; None takes the last samples of a fold, in order.
 
     Raises:
-        ValueError: neither a share, a number above 1 nor a splitter.
+        ValueError: ``cv`` is not a fraction, a number above 1 or a splitter.
 
     >>> from retrograd.sklearn import ValidSplit
     >>> train, valid = ValidSplit(5)(10, None)
@@ -29,11 +30,11 @@ class ValidSplit:
 
     def __init__(self, cv: Any = 5, stratified: bool = False, random_state: Any = None) -> None:
         if not hasattr(cv, "split") and not (0 < cv < 1 or cv == int(cv) > 1):
-            raise ValueError(f"ValidSplit: cv must be a share below 1, a number of folds or a splitter, got {cv!r}")
+            raise ValueError(f"ValidSplit: cv must be a fraction below 1, a number of folds or a splitter, got {cv!r}")
         self.cv, self.stratified, self.random_state = cv, stratified, random_state
 
     def __call__(self, count: int, y: Any) -> tuple[Indices, Indices]:
-        """The numbers of the samples to train on, and of those for validation."""
+        """Return the indices of the training samples, and of the validation samples."""
         from sklearn import model_selection as library
 
         splitter, seed = self.cv, self.random_state
@@ -49,20 +50,20 @@ class ValidSplit:
 
 
 def predefined_split(dataset: Any) -> Callable[..., Any]:
-    """Validation on samples of one's own: ``train_split=predefined_split((X_valid, y_valid))``.
+    """Validate on given samples: ``train_split=predefined_split((X_valid, y_valid))``.
 
     Args:
-        dataset: the pair of inputs and targets.
+        dataset: the (inputs, targets) pair.
     """
     return Predefined(dataset)
 
 
 class Predefined:
-    """Samples of validation apart from those of training; what ``predefined_split`` gives."""
+    """The result of ``predefined_split``: validation samples apart from the training samples."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
 
     def __call__(self, count: int, y: Any) -> tuple[Indices, Indices]:
-        """All samples are for training."""
+        """Return all samples for training."""
         return np.arange(count), np.arange(0)

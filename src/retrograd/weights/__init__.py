@@ -1,4 +1,4 @@
-"""Published weights: files in the layout of Hugging Face's transformers, read into ``retrograd.models``."""
+"""Load published weights, in the layout of Hugging Face's transformers, into ``retrograd.models``."""
 
 from .loading import load_model as load_model
 from .loading import renamed as renamed

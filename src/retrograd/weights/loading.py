@@ -1,4 +1,4 @@
-"""``load_model``: a folder with ``config.json`` and safetensors files to a model with these weights."""
+"""``load_model``: construct a model from a folder with ``config.json`` and safetensors files."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from .names import ARCHITECTURES, Architecture
 
 
 def load_model(path: str | os.PathLike[str], dtype: Any = None, device: Any = "cpu") -> nn.Module:
-    """The model that a folder in the layout of Hugging Face's transformers holds: GPT2, Llama or BERT.
+    """Load a GPT2, Llama or BERT from a folder in the layout of Hugging Face's transformers.
 
     Args:
-        path: the folder: ``config.json`` with a ``model_type``, and ``model.safetensors`` or, in several files,
+        path: the folder, with ``config.json``, which has a ``model_type``, and ``model.safetensors`` or
             ``model.safetensors.index.json``.
-        dtype: what the weights are converted to; by default they stay as they are in the file, bfloat16 included.
-        device: where the model is to be.
+        dtype: convert the weights to this dtype; by default they keep the file's dtype, bfloat16 included.
+        device: the device of the model.
 
     Returns:
         The model, in evaluation mode.
 
     Raises:
-        FileNotFoundError: there is no such folder, configuration or weights.
-        ValueError: the ``model_type`` is none of the three, the configuration asks for something else than these models
-            compute, or ``dtype`` is not floating.
-        RuntimeError: weights are missing, unexpected or of another shape; the message names the first.
+        FileNotFoundError: the folder, the configuration or the weights do not exist.
+        ValueError: ``model_type`` is unknown, the configuration has a setting that these models do not support, or
+            ``dtype`` is not floating.
+        RuntimeError: weights are missing, unexpected or of another shape; the message names the first such weight.
         CorruptFileError: a file is damaged.
 
     >>> rg.weights.load_model("nowhere")
@@ -46,7 +46,7 @@ def load_model(path: str | os.PathLike[str], dtype: Any = None, device: Any = "c
     architecture = ARCHITECTURES.get(kind) if isinstance(kind, str) else None
     if architecture is None:
         raise ValueError(
-            f"{folder / 'config.json'} has the model_type {kind!r}; weights are read for {', '.join(ARCHITECTURES)}"
+            f"{folder / 'config.json'}: model_type must be one of {', '.join(ARCHITECTURES)}, got {kind!r}"
         )
     weights = load(weights_file(folder), device)
     found = renamed(architecture, weights, os.fspath(folder))
@@ -67,24 +67,24 @@ def load_model(path: str | os.PathLike[str], dtype: Any = None, device: Any = "c
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The object in ``config.json``."""
+    """Return the object in ``config.json``."""
     with open_regular(folder / "config.json") as stream:
         try:
             config = json.load(stream)
         except ValueError as error:
-            raise CorruptFileError(f"{folder / 'config.json'}: no JSON ({error})") from None
+            raise CorruptFileError(f"{folder / 'config.json'}: invalid JSON ({error})") from None
     if not isinstance(config, dict):
-        raise CorruptFileError(f"{folder / 'config.json'}: no JSON object")
+        raise CorruptFileError(f"{folder / 'config.json'}: must contain a JSON object")
     return config
 
 
 def weights_file(folder: Path) -> Path:
-    """The file of the weights, or the index of several."""
+    """Return the path of the weights, or of the index of several files."""
     for name in ("model.safetensors", "model.safetensors.index.json"):
         if (folder / name).is_file():
             return folder / name
     others = sorted(file.name for file in folder.glob("*.bin"))
-    hint = f"; {others[0]} is a pickle: convert it to safetensors" if others else ""
+    hint = f"; {others[0]} is a pickle; convert it to safetensors" if others else ""
     raise FileNotFoundError(f"{folder} has neither model.safetensors nor model.safetensors.index.json{hint}")
 
 
@@ -103,15 +103,15 @@ def _bare(architecture: Architecture, name: str) -> str:
 
 
 def renamed(architecture: Architecture | str, weights: Mapping[str, Tensor], where: str = "") -> dict[str, Tensor]:
-    """The tensors under the names that they have here, transposed where the layers are.
+    """Rename tensors to the names of ``retrograd.models``, and transpose them where the layers require it.
 
     Args:
         architecture: ``"gpt2"``, ``"llama"`` or ``"bert"``.
-        weights: tensors by the published names.
-        where: what errors begin with.
+        weights: tensors by published name.
+        where: prefix of error messages.
 
     Raises:
-        ValueError: no such architecture.
+        ValueError: ``architecture`` is unknown.
         RuntimeError: a name is unknown.
 
     >>> list(rg.weights.renamed("gpt2", {"transformer.h.0.attn.c_attn.weight": rg.ones(2, 6)}))
@@ -119,12 +119,12 @@ def renamed(architecture: Architecture | str, weights: Mapping[str, Tensor], whe
     """
     if isinstance(architecture, str):
         if architecture not in ARCHITECTURES:
-            raise ValueError(f"renamed: wanted one of {', '.join(ARCHITECTURES)}, got {architecture!r}")
+            raise ValueError(f"renamed: architecture must be one of {', '.join(ARCHITECTURES)}, got {architecture!r}")
         architecture = ARCHITECTURES[architecture]
     found = {}
     for full, value in weights.items():
         bare = _bare(architecture, full)
-        # The first published BERT files call a layer norm's factors and shifts so.
+        # The first published BERT files use gamma and beta for the weight and bias of a layer norm.
         bare = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", bare))
         number = re.search(r"\.(\d+)\.", bare)
         template = bare if number is None else bare.replace(number[0], ".{}.", 1)
@@ -149,8 +149,8 @@ def _check(model: nn.Module, found: Mapping[str, Tensor], where: str) -> None:
             raise RuntimeError(f"{where}: the file has no weights for {name}")
         if found[name].shape != value.shape:
             raise RuntimeError(
-                f"{where}: {name} has shape {tuple(found[name].shape)}, config.json says {tuple(value.shape)}"
+                f"{where}: {name} has shape {tuple(found[name].shape)}, but config.json implies {tuple(value.shape)}"
             )
     for name in found:
         if name not in wanted:
-            raise RuntimeError(f"{where}: the file has weights for {name}, which config.json has not")
+            raise RuntimeError(f"{where}: the file has weights for {name}, which is not in config.json's model")

@@ -1,7 +1,7 @@
-"""What each tensor of a published model is called here: GPT-2, Llama and BERT by their ``config.json``.
+"""Map the tensor names of published GPT-2, Llama and BERT models to those of ``retrograd.models``.
 
-An architecture is a function of the configuration that gives the model, and rules for names: a pattern of the file's
-names, what it is here, and how the array changes.
+An architecture is a function that constructs the model from its configuration, and rules for names: a pattern of the
+published name, the corresponding name here, and a transformation of the array.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def _transposed(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Architecture:
-    """A kind of model that weights are published for.
+    """A kind of model with published weights.
 
-    ``prefixes`` may stand before each name, ``names`` has a template with ``{}`` for the layer's number on each side,
-    ``ignored`` begins what the file may hold and the model has not.
+    ``prefixes`` may precede each name; ``names`` maps templates with ``{}`` for the layer number; ``ignored`` are
+    prefixes of published names that the model does not use.
     """
 
     model: Callable[[Config, set[str]], nn.Module]
@@ -40,15 +40,15 @@ class Architecture:
     changes: dict[str, Callable[[Tensor], Tensor]]
 
     def change(self, name: str) -> Callable[[Tensor], Tensor]:
-        """What a tensor undergoes, by its template on the file's side."""
+        """Return the transformation of a tensor, by its template of the published name."""
         return self.changes.get(name, _same)
 
 
 def _refuse(config: Config, **wanted: Any) -> None:
-    """ValueError where the configuration has another value than the one that is computed here."""
+    """Raise ValueError if the configuration has an unsupported value."""
     for name, value in wanted.items():
         if name in config and config[name] not in (value if isinstance(value, tuple) else (value,)):
-            raise ValueError(f"config.json has {name} = {config[name]!r}, which is not supported; wanted {value!r}")
+            raise ValueError(f"config.json has {name} = {config[name]!r}, which is not supported; it must be {value!r}")
 
 
 def _number(config: Config, *names: str) -> Any:
@@ -93,7 +93,7 @@ GPT2_NAMES = Architecture(
         "lm_head.weight": "head.weight",
     },
     ("h.{}.attn.bias", "h.{}.attn.masked_bias"),
-    # The published layers multiply from the left.
+    # The published layers compute x @ weight.
     dict.fromkeys(
         ["h.{}.attn.c_attn.weight", "h.{}.attn.c_proj.weight", "h.{}.mlp.c_fc.weight", "h.{}.mlp.c_proj.weight"],
         _transposed,
@@ -170,7 +170,7 @@ BERT_NAMES = Architecture(
         **_pairs("encoder.layer.{}.output.LayerNorm", "blocks.{}.norm2"),
         **_pairs("pooler.dense", "pooler"),
     },
-    # The heads that it was trained with: predictions of words and of the next sentence, and those of tasks.
+    # Pre-training heads (masked words, next sentence) and heads of tasks.
     ("cls.", "embeddings.position_ids", "classifier.", "qa_outputs."),
     {},
 )

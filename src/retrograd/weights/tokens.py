@@ -1,4 +1,4 @@
-"""Text to tokens and back, by the tokenizer files beside the weights."""
+"""Convert text to tokens and back, by the tokenizer files in a model's folder."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Protocol
 
 
 class Tokens(Protocol):
-    """What makes tokens of a text, and a text of tokens."""
+    """A protocol for tokenizers."""
 
     def encode(self, text: str) -> list[int]:
-        """The text's tokens."""
+        """Return the tokens of a text."""
         ...
 
     def decode(self, tokens: list[int]) -> str:
-        """Their text."""
+        """Return the text of tokens."""
         ...
 
 
 class Bytes:
-    """The bytes of a text in UTF-8.
+    """A tokenizer whose tokens are the bytes of UTF-8.
 
     >>> from retrograd.weights.tokens import Bytes
     >>> Bytes().decode(Bytes().encode("né"))
@@ -29,11 +29,11 @@ class Bytes:
     """
 
     def encode(self, text: str) -> list[int]:
-        """The text's bytes."""
+        """Return the bytes of a text."""
         return list(text.encode())
 
     def decode(self, tokens: list[int]) -> str:
-        """What they spell; � for what is no text."""
+        """Return the decoded text, with U+FFFD for invalid bytes."""
         return bytes(token for token in tokens if token < 256).decode(errors="replace")
 
 
@@ -44,21 +44,21 @@ class Library:
         self._tokenizer = tokenizer
 
     def encode(self, text: str) -> list[int]:
-        """The text's tokens, with those that the tokenizer puts at its beginning."""
+        """Return the tokens of a text, with the special tokens that the tokenizer adds at its start."""
         return list(self._tokenizer.encode(text).ids)
 
     def decode(self, tokens: list[int]) -> str:
-        """Their text, without special tokens."""
+        """Return the text of tokens, without special tokens."""
         return str(self._tokenizer.decode(tokens))
 
 
 def load_tokens(folder: Path) -> Tokens:
-    """The tokenizer of a folder: ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``; bytes where there is none.
+    """Load a folder's tokenizer: ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``, or else ``Bytes``.
 
     Raises:
-        FileNotFoundError, NotADirectoryError: there is no such folder.
-        ImportError: there are such files, and the tokenizers library (extra ``tokenizers``) is not installed.
-        ValueError: they are damaged.
+        FileNotFoundError, NotADirectoryError: the folder does not exist.
+        ImportError: the tokenizers library (extra ``tokenizers``) is needed and not installed.
+        ValueError: a tokenizer file is damaged.
 
     >>> import tempfile
     >>> type(rg.weights.load_tokens(tempfile.mkdtemp())).__name__
@@ -72,7 +72,7 @@ def load_tokens(folder: Path) -> Tokens:
     whole, vocabulary, merges = folder / "tokenizer.json", folder / "vocab.json", folder / "merges.txt"
     if not whole.is_file() and not (vocabulary.is_file() and merges.is_file()):
         if (folder / "tokenizer.model").is_file():
-            raise ValueError(f"{folder} has a tokenizer.model of sentencepiece alone; convert it to tokenizer.json")
+            raise ValueError(f"{folder} has only sentencepiece's tokenizer.model; convert it to tokenizer.json")
         return Bytes()
     try:
         import tokenizers
@@ -83,4 +83,4 @@ def load_tokens(folder: Path) -> Tokens:
             return Library(tokenizers.Tokenizer.from_file(str(whole)))
         return Library(tokenizers.ByteLevelBPETokenizer.from_file(str(vocabulary), str(merges)))
     except Exception as error:  # the library raises bare Exceptions
-        raise ValueError(f"{whole if whole.is_file() else vocabulary}: no tokenizer ({error})") from None
+        raise ValueError(f"{whole if whole.is_file() else vocabulary}: not a tokenizer file ({error})") from None

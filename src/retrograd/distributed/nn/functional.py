@@ -1,7 +1,7 @@
-"""Collectives that are differentiated. The loss is the sum of all ranks' losses, as in PyTorch.
+"""Differentiable collectives. The loss is the sum of the losses of all ranks, as in PyTorch.
 
-Each is linear, and its gradient is the collective that is its transpose: of a sum over ranks the sum over ranks, of
-gathering the scattered sum. So all ranks must walk back through it, in the same order.
+The gradient of a linear collective is its transpose: all-reduce (sum) for all-reduce, reduce-scatter for all-gather.
+All ranks must therefore run the backward pass through the same collectives in the same order.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class _AllReduce(Function):
             return None, None, all_reduce(g, ctx.op, ctx.group)
         tensor, result = ctx.saved_tensors
         total = all_reduce(g, ReduceOp.SUM, ctx.group)
-        if ctx.op is ReduceOp.PRODUCT:  # the product of the others
+        if ctx.op is ReduceOp.PRODUCT:  # the product of the other ranks' elements
             return None, None, total * result / tensor
-        # Ranks that share the extreme share its gradient.
+        # Ranks that attain the extreme value share its gradient equally.
         chosen = (tensor == result).to(g.dtype)
         return None, None, total * chosen / all_reduce(chosen, ReduceOp.SUM, ctx.group)
 
@@ -81,10 +81,10 @@ class _AllGather(Function):
     @staticmethod
     def forward(ctx: Any, group: Any, tensor: Tensor) -> Tensor:
         ctx.group = group
-        where = group_of(group)
-        assert where is not None
-        rows = plain.gathered(where, "all_gather", tensor)
-        return new_tensor(rows.reshape(where.size(), *tensor.shape))
+        process_group = group_of(group)
+        assert process_group is not None
+        rows = plain.gather_rows(process_group, "all_gather", tensor)
+        return new_tensor(rows.reshape(process_group.size(), *tensor.shape))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -119,28 +119,28 @@ class _AllToAll(Function):
 
 
 def _is(rank: int, group: Any) -> bool:
-    where = group_of(group)
-    return where is not None and where.ranks[where.rank()] == rank
+    process_group = group_of(group)
+    return process_group is not None and process_group.ranks[process_group.rank()] == rank
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """What ``distributed.all_reduce`` gives, as a new Tensor; the gradient of a sum is the sum of the ranks' gradients.
+    """Differentiable ``all_reduce``, out of place; the gradient of a sum is the sum of all ranks' gradients.
 
     Args:
         tensor: of the same shape and dtype on all ranks.
         op: ``SUM``, ``AVG``, ``MIN``, ``MAX`` or ``PRODUCT``.
-        group: which ranks; all by default.
+        group: the participating ranks; all by default.
     """
     return _AllReduce.apply(op, group, tensor)
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
-    """The Tensors of all ranks; the gradient is the sum over ranks of the gradients of this rank's."""
+    """Return the Tensors of all ranks. The gradient is the sum over ranks of the gradients of this rank's Tensor."""
     return tuple(_AllGather.apply(group, tensor).unbind(0))
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
-    """The Tensors of all ranks on rank ``dst``, zeros on the others."""
+    """Return the Tensors of all ranks on rank ``dst``, and zeros on the others."""
     found = all_gather(tensor, group)
     return found if _is(dst, group) else tuple(x * 0 for x in found)
 
@@ -148,37 +148,37 @@ def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...
 def reduce_scatter(
     output: Tensor, input_list: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None
 ) -> Tensor:
-    """The sum over ranks of the i-th Tensors for rank i, as a new Tensor; ``output`` gives the shape."""
+    """Return the sum over ranks of the i-th Tensors on rank i; ``output`` is not used."""
     from ..._generated.toplevel import stack
 
     return _ReduceScatter.apply(op, group, stack(list(input_list)))
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
-    """This rank's one of rank ``src``'s Tensors."""
+    """Return the Tensor for this rank from rank ``src``'s list."""
     from ..._generated.toplevel import stack
 
-    where = group_of(group)
-    assert where is not None
-    return _Broadcast.apply(src, group, stack(list(tensors)))[where.rank()]
+    process_group = group_of(group)
+    assert process_group is not None
+    return _Broadcast.apply(src, group, stack(list(tensors)))[process_group.rank()]
 
 
 def broadcast(tensor: Tensor, src: int = 0, group: Any = None) -> Tensor:
-    """Rank ``src``'s Tensor; its gradient there is the sum of all ranks', and zero elsewhere."""
+    """Return rank ``src``'s Tensor. Its gradient is the sum over all ranks on ``src``, and zero elsewhere."""
     return _Broadcast.apply(src, group, tensor)
 
 
 def reduce(tensor: Tensor, dst: int = 0, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """The sum over ranks on rank ``dst``, elsewhere the Tensor as it is; the gradient is that on ``dst``."""
+    """Return the sum over ranks on rank ``dst`` and ``tensor`` elsewhere; the gradient is that of ``dst``."""
     if op is not ReduceOp.SUM:
-        raise RuntimeError(f"reduce: only SUM is differentiated, got {op}")
+        raise RuntimeError(f"reduce: only ReduceOp.SUM is differentiable, got {op}")
     return _Reduce.apply(dst, group, tensor)
 
 
 def all_to_all(
     output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None
 ) -> tuple[Tensor, ...]:
-    """The i-th Tensors of all ranks for rank i, as new Tensors of the outputs' shapes; gradients take the way back."""
+    """Return the i-th Tensors of all ranks on rank i, in the outputs' shapes."""
     return _AllToAll.apply(group, [x.shape for x in output_tensor_list], *input_tensor_list)
 
 

@@ -1,4 +1,4 @@
-"""Optimizers of models that several processes train, as in ``torch.distributed.optim``."""
+"""Optimizers for distributed training, as in ``torch.distributed.optim``."""
 
 from .zero_redundancy import ZeroRedundancyOptimizer
 

@@ -1,4 +1,4 @@
-"""``ZeroRedundancyOptimizer``: each rank keeps the optimizer's state of its share of the parameters alone."""
+"""``ZeroRedundancyOptimizer``: each rank stores the optimizer state of its share of the parameters only."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from ..objects import gather_object
 
 
 class ZeroRedundancyOptimizer(Optimizer):
-    """An optimizer whose state is spread over the ranks: each moves its share of the parameters and sends them to all.
+    """Partition the optimizer state over the ranks: each updates its share of the parameters and broadcasts it.
 
-    Gradients must be equal on all ranks, as ``DistributedDataParallel`` makes them. The numbers are those of
-    ``optimizer_class`` on one process (ZeRO's first stage, Rajbhandari et al., 2020).
+    Gradients must be equal on all ranks, as ``DistributedDataParallel`` ensures. The results equal those of
+    ``optimizer_class`` on one process (ZeRO stage 1, Rajbhandari et al., 2020).
 
     Args:
-        params: Tensors, or dictionaries, each a group; in the same order on all ranks.
-        optimizer_class: what moves the parameters, ``optim.Adam`` for instance.
-        process_group: which ranks; all by default.
-        parameters_as_bucket_view, overlap_with_ddp: taken for compatibility.
+        params: Tensors or parameter groups (dictionaries), in the same order on all ranks.
+        optimizer_class: the optimizer of each share, ``optim.Adam`` for instance.
+        process_group: the participating ranks; all by default.
+        parameters_as_bucket_view, overlap_with_ddp: ignored; for compatibility.
         **defaults: the options of ``optimizer_class``.
 
     Attributes:
-        optim: this rank's own optimizer, on its share.
+        optim: the optimizer of this rank's share.
 
     Raises:
-        RuntimeError: the ranks' parameters differ; ``state_dict`` is asked for on a rank that has not gathered it.
+        RuntimeError: the parameters differ between the ranks, or ``state_dict`` is called on a rank without the
+            consolidated state.
         ValueError: ``init_process_group`` was not called.
     """
 
@@ -48,9 +49,9 @@ class ZeroRedundancyOptimizer(Optimizer):
     ) -> None:
         group = group_of(process_group)
         if group is None:
-            raise RuntimeError("ZeroRedundancyOptimizer: this rank is not in process_group")
+            raise RuntimeError("ZeroRedundancyOptimizer: this rank is not a member of process_group")
         self.process_group = group
-        # Its defaults and options are those of the optimizer that it stands for, which checks them.
+        # Take defaults from an instance of optimizer_class, which also checks the options.
         whole = optimizer_class(list(params), **defaults)
         super().__init__(whole.param_groups, whole.defaults)
         self._optimizer_class, self._options = optimizer_class, defaults
@@ -68,10 +69,10 @@ class ZeroRedundancyOptimizer(Optimizer):
         )
 
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
-        """Move this rank's share and give it to all.
+        """Update this rank's share of the parameters and broadcast it to all ranks.
 
         Args:
-            closure: called once first, with gradients; its value is returned.
+            closure: called once before the update, with gradients enabled; its value is returned.
         """
         loss = None
         if closure is not None:
@@ -88,7 +89,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         return [p for options in self.param_groups for p in options["params"]]
 
     def _pass_options(self) -> None:
-        """Schedulers write to this optimizer's groups; the one that moves the parameters reads its own."""
+        """Copy options such as lr from this optimizer's groups, which schedulers write to, to the inner optimizer."""
         assert self.optim is not None
         for place, own in zip(self._places, self.optim.param_groups, strict=True):
             own.update({name: value for name, value in self.param_groups[place].items() if name != "params"})
@@ -110,7 +111,7 @@ class ZeroRedundancyOptimizer(Optimizer):
                     start += p.array.size
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Gather the state on rank ``to``, which may then ask for ``state_dict()``. All ranks call it."""
+        """Gather the state on rank ``to``, where ``state_dict()`` may be called next. All ranks must call it."""
         numbers = {id(p): number for number, p in enumerate(self._parameters())}
         state = {} if self.optim is None else self.optim.state
         own = {numbers[id(p)]: dict(values) for p, values in state.items() if id(p) in numbers}
@@ -122,10 +123,10 @@ class ZeroRedundancyOptimizer(Optimizer):
             self._gathered = {number: merged[number] for number in sorted(merged)}
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of all parameters, as ``optimizer_class`` on one process would give it.
+        """Return the state of all parameters, as from ``optimizer_class`` on one process.
 
         Raises:
-            RuntimeError: ``consolidate_state_dict`` was not called since the last step, or for another rank.
+            RuntimeError: ``consolidate_state_dict`` was not called for this rank since the last step.
         """
         if self._gathered is None:
             raise RuntimeError(
@@ -135,10 +136,10 @@ class ZeroRedundancyOptimizer(Optimizer):
         return {**super().state_dict(), "state": dict(self._gathered)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over a state of all parameters, also one of another number of ranks; this rank keeps its share.
+        """Load a state of all parameters, saved on any number of ranks; this rank stores its share.
 
         Raises:
-            ValueError: the state does not fit; nothing was loaded.
+            ValueError: the state does not match; nothing was loaded.
         """
         super().load_state_dict({**state_dict, "state": {}})
         self._gathered = None
@@ -159,14 +160,16 @@ class ZeroRedundancyOptimizer(Optimizer):
         self._pass_options()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refused once it is made: the shares are drawn at the beginning."""
+        """Raise an error after construction, because the parameters are partitioned once."""
         if hasattr(self, "_owners"):
-            raise DistError("ZeroRedundancyOptimizer: parameters are shared out when it is made; give all of them then")
+            raise DistError(
+                "ZeroRedundancyOptimizer: cannot add a parameter group; pass all parameters to the constructor"
+            )
         super().add_param_group(param_group)
 
 
 def _shares(parameters: list[Tensor], count: int) -> dict[int, int]:
-    """Whose each parameter is: the largest first, each to the rank that has least so far."""
+    """Assign parameters to ranks: the largest first, each to the rank with the fewest elements so far."""
     loads, owners = [0] * count, {}
     for p in sorted(parameters, key=lambda p: -p.array.size):
         owner = loads.index(min(loads))

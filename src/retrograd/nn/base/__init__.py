@@ -1,6 +1,6 @@
-"""Module and what every layer is built on.
+"""Module and the code that all layers are built on.
 
-``module`` is the base class, ``state`` its ``state_dict``, ``fields`` declares layers by their settings, ``containers``
-hold modules, ``lazy`` and ``uninitialized`` infer sizes, and ``gradient_hooks`` and ``global_hooks`` call users' code.
-Layers import these modules; users find their names in ``retrograd.nn``.
+``module`` has the base class, ``state`` its ``state_dict``, ``fields`` declares layers by their settings,
+``containers`` group modules, ``lazy`` and ``uninitialized`` infer sizes, ``gradient_hooks`` and ``global_hooks`` run
+hooks. Layers import these modules; users find the public names in ``retrograd.nn``.
 """

@@ -1,4 +1,4 @@
-"""The kinds of arguments that modules take."""
+"""Parse and type the arguments of modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...core.tensor.tensor import Tensor
 from ...ops.shape.conversion import _as_dtype
 from ...ops.table import types
 
-Size: TypeAlias = int | tuple[int, ...]  # one number for all dimensions, or one for each
+Size: TypeAlias = int | tuple[int, ...]  # one number for all dimensions, or one per dimension
 DeviceLike: TypeAlias = types.DeviceLike | None
 DTypeLike: TypeAlias = types.DTypeLike | None
 
@@ -34,7 +34,7 @@ DESCRIPTIONS = {
 
 
 def ntuple(value: int | Iterable[int], count: int) -> tuple[int, ...]:
-    """``value`` repeated, or the tuple it is already.
+    """Return ``value`` repeated, or ``value`` itself if it is a tuple.
 
     >>> ntuple(3, 2), ntuple((1, 2), 2)
     ((3, 3), (1, 2))
@@ -43,13 +43,13 @@ def ntuple(value: int | Iterable[int], count: int) -> tuple[int, ...]:
 
 
 def device_and_dtype(*args: Any, **kwargs: Any) -> tuple[Any, np.dtype | None]:
-    """What ``Module.to(device, dtype)``, ``.to(dtype)`` or ``.to(tensor)`` ask for; None for what they leave as it is.
+    """Return the device and the dtype, or None, that ``Module.to(device, dtype)`` and its other forms request.
 
-    Each form takes ``non_blocking`` as its last argument and ``memory_format`` as a keyword. Neither has an effect.
+    Each form accepts ``non_blocking`` as its last argument and ``memory_format`` as a keyword. Neither has an effect.
 
     Raises:
-        TypeError: the arguments fit no form, or the dtype is neither floating nor complex.
-        RuntimeError: ``copy`` is given.
+        TypeError: the arguments match no form, or the dtype is neither floating nor complex.
+        RuntimeError: ``copy`` is passed.
 
     >>> device_and_dtype("cpu", np.float64)
     ('cpu', dtype('float64'))
@@ -72,7 +72,7 @@ def device_and_dtype(*args: Any, **kwargs: Any) -> tuple[Any, np.dtype | None]:
             + ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
         )
     if "copy" in given:
-        raise RuntimeError("Module.to: copy is not taken; copy the module with copy.deepcopy")
+        raise RuntimeError("Module.to: copy is not supported; use copy.deepcopy")
     other = given.get("tensor")
     device, dtype = given.get("device"), given.get("dtype")
     if other is not None:

@@ -1,4 +1,4 @@
-"""Containers: modules and parameters kept in lists and dictionaries, so that the module that owns them sees them."""
+"""Containers that register modules and parameters in lists and dictionaries."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ class _ModuleSequence(Module):
         return self.extend(other)
 
     def append(self: S, module: Module) -> S:
-        """Put a module at the end."""
+        """Append a module."""
         self.add_module(str(len(self)), module)
         return self
 
     def extend(self: S, modules: Iterable[Module]) -> S:
-        """Put modules at the end."""
+        """Append modules."""
         if not isinstance(modules, Iterable):
-            raise TypeError(f"{self._get_name()}.extend: wanted an iterable of Modules, got {type(modules).__name__}")
+            raise TypeError(f"{self._get_name()}.extend: expected an iterable of Modules, got {type(modules).__name__}")
         for module in list(modules):
             self.append(module)
         return self
 
     def insert(self: S, index: int, module: Module) -> S:
-        """Put a module before the one at ``index``."""
+        """Insert a module before ``index``."""
         if not isinstance(module, Module):
-            raise AssertionError(f"{self._get_name()}.insert: wanted a Module, got {type(module).__name__}")
+            raise AssertionError(f"{self._get_name()}.insert: module must be a Module, got {type(module).__name__}")
         if not -len(self) <= index <= len(self):
             raise IndexError(f"{self._get_name()}.insert: index {index} is out of range for {len(self)} modules")
         modules = list(self._modules.values())
@@ -76,7 +76,7 @@ class _ModuleSequence(Module):
         return self
 
     def pop(self, key: int | slice) -> Any:
-        """Take out the module at an index and return it."""
+        """Remove the module at an index and return it."""
         module = self[key]
         del self[key]
         return module
@@ -92,9 +92,9 @@ class _ModuleSequence(Module):
 
 
 class Sequential(_ModuleSequence):
-    """Modules called one after the other, each on the result of the one before.
+    """Apply modules in order, each to the result of the previous one.
 
-    Takes modules, or one OrderedDict of modules by name.
+    Accepts modules, or one OrderedDict of modules by name.
 
     >>> model = rg.nn.Sequential(rg.nn.Linear(3, 4), rg.nn.ReLU(), rg.nn.Linear(4, 1))
     >>> model(rg.ones(2, 3)).shape
@@ -122,9 +122,9 @@ class Sequential(_ModuleSequence):
 
     def __mul__(self, other: int) -> Sequential:
         if not isinstance(other, int):
-            raise TypeError(f"Sequential: wanted an integer to repeat it by, got {type(other).__name__}")
+            raise TypeError(f"Sequential: the number of repetitions must be an integer, got {type(other).__name__}")
         if other <= 0:
-            raise ValueError(f"Sequential: wanted a positive number of repetitions, got {other}")
+            raise ValueError(f"Sequential: the number of repetitions must be positive, got {other}")
         return Sequential(*list(self) * other)
 
     __rmul__ = __mul__
@@ -136,13 +136,13 @@ class Sequential(_ModuleSequence):
 
 
 class ModuleList(_ModuleSequence):
-    """A list of modules that the module which owns it sees.
+    """A list of modules, registered as submodules.
 
     Args:
         modules: an iterable of modules.
 
     Raises:
-        TypeError: something that is no module.
+        TypeError: an element is not a Module.
 
     >>> rg.nn.ModuleList([rg.nn.Linear(2, 2) for _ in range(3)])
     ModuleList(
@@ -160,7 +160,7 @@ class ModuleList(_ModuleSequence):
 
     def __repr__(self) -> str:
         lines = []
-        # Equal neighbours are shown once: "(0-2): 3 x ...".
+        # Consecutive modules with equal reprs are grouped: "(0-2): 3 x ...".
         for text, group in groupby(enumerate(map(repr, self)), key=lambda item: item[1]):
             indices = [place for place, _ in group]
             first, last = indices[0], indices[-1]
@@ -170,13 +170,13 @@ class ModuleList(_ModuleSequence):
 
 
 class ModuleDict(Module):
-    """A dictionary of modules that the module which owns it sees.
+    """A dictionary of modules, registered as submodules.
 
     Args:
-        modules: a mapping of names to modules, or pairs of both.
+        modules: a mapping of names to modules, or (name, module) pairs.
 
     Raises:
-        TypeError: something that is no module.
+        TypeError: a value is not a Module.
 
     >>> heads = rg.nn.ModuleDict({"age": rg.nn.Linear(4, 1), "sex": rg.nn.Linear(4, 2)})
     >>> heads["sex"](rg.ones(4)).shape
@@ -211,7 +211,7 @@ class ModuleDict(Module):
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """Take out the module of a key and return it."""
+        """Remove the module of a key and return it."""
         return self._modules.pop(key)
 
     def keys(self) -> Iterable[str]:
@@ -219,7 +219,7 @@ class ModuleDict(Module):
         return self._modules.keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        """The pairs of key and module."""
+        """The (key, module) pairs."""
         return self._modules.items()
 
     def values(self) -> Iterable[Any]:
@@ -227,16 +227,16 @@ class ModuleDict(Module):
         return self._modules.values()
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Enter the modules of a mapping or of pairs, over those that have the same keys."""
+        """Add or replace the modules of a mapping or of (key, module) pairs."""
         for key, module in _pairs("ModuleDict", modules):
             self[key] = module
 
 
 class ParameterList(Module):
-    """A list of Parameters (Tensors become Parameters) that the module which owns it sees.
+    """A list of Parameters, registered with the module that owns it. Tensors become Parameters.
 
     Args:
-        values: an iterable of Tensors, or of anything else, which is kept as it is.
+        values: an iterable of Tensors or of other values, which are stored unchanged.
 
     >>> rg.nn.ParameterList([rg.ones(2), rg.ones(3)])
     ParameterList(
@@ -275,15 +275,15 @@ class ParameterList(Module):
         return self.extend(parameters)
 
     def append(self, value: object) -> ParameterList:
-        """Put a value at the end."""
+        """Append a value."""
         self._size += 1
         self[self._size - 1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Put values at the end."""
+        """Append values."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(f"ParameterList.extend: wanted an iterable of values, got {type(values).__name__}")
+            raise TypeError(f"ParameterList.extend: values must be an iterable, got {type(values).__name__}")
         for value in list(values):
             self.append(value)
         return self
@@ -298,14 +298,15 @@ class ParameterList(Module):
         return str(place % len(self))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("ParameterList: it cannot be called")
+        raise RuntimeError("ParameterList is not callable")
 
 
 class ParameterDict(Module):
-    """A dictionary of Parameters (Tensors become Parameters) that the module which owns it sees.
+    """A dictionary of Parameters, registered with the module that owns it. Tensors become Parameters.
 
     Args:
-        parameters: a mapping of names to Tensors, or of anything else, which is kept as it is, or pairs of both.
+        parameters: a mapping of names to values, or (name, value) pairs; values other than Tensors are
+            stored unchanged.
 
     >>> choices = rg.nn.ParameterDict({"left": rg.ones(2)})
     >>> list(choices), choices["left"].requires_grad
@@ -320,12 +321,12 @@ class ParameterDict(Module):
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._keys:
-            raise AttributeError(f"ParameterDict: there is no entry {key!r}")
+            raise AttributeError(f"ParameterDict: no entry {key!r}")
         return getattr(self, key)
 
     def __setitem__(self, key: str, value: object) -> None:
         if key not in self._keys and hasattr(self, key):
-            raise KeyError(f"ParameterDict: {key!r} is the name of an attribute")
+            raise KeyError(f"ParameterDict: the key {key!r} is the name of an attribute; choose another key")
         setattr(self, key, _as_parameter(value))
         self._keys[key] = None
 
@@ -346,39 +347,39 @@ class ParameterDict(Module):
         return key in self._keys
 
     def copy(self) -> ParameterDict:
-        """Another dictionary of the same Parameters."""
+        """Return another dictionary of the same Parameters."""
         return type(self)(OrderedDict(self.items()))
 
     def setdefault(self, key: str, default: object = None) -> Any:
-        """The value of a key, entered as ``default`` where there is none."""
+        """Return the value of a key, after setting it to ``default`` if it is missing."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all entries."""
         for key in list(self):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Take out the value of a key and return it."""
+        """Remove a key and return its value."""
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Take out the last pair of key and value and return it."""
+        """Remove the last (key, value) pair and return it."""
         if not self._keys:
             raise KeyError("ParameterDict.popitem: the dictionary is empty")
         key = next(reversed(self))
         return key, self.pop(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, ``default`` where there is none."""
+        """Return the value of a key, or ``default`` if it is missing."""
         return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: object = None) -> ParameterDict:
-        """A new dictionary with ``default`` under every key."""
+        """Return a new dictionary that maps every key to ``default``."""
         return type(self)(OrderedDict.fromkeys(keys, default))
 
     def keys(self) -> Iterable[str]:
@@ -386,7 +387,7 @@ class ParameterDict(Module):
         return self._keys.keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        """The pairs of key and value."""
+        """The (key, value) pairs."""
         return [(key, self[key]) for key in self]
 
     def values(self) -> Iterable[Any]:
@@ -394,13 +395,13 @@ class ParameterDict(Module):
         return [self[key] for key in self]
 
     def update(self, parameters: Any) -> None:
-        """Enter the values of a mapping or of pairs, over those that have the same keys.
+        """Add or replace the values of a mapping or of (key, value) pairs.
 
-        New keys of a mapping that is neither an OrderedDict nor a ParameterDict come in sorted order, as in PyTorch.
+        Keys of a mapping that is neither an OrderedDict nor a ParameterDict are added in sorted order, as in PyTorch.
         """
         pairs = _pairs("ParameterDict", parameters)
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
-            pairs.sort()  # as PyTorch, so that optimizers number the Parameters alike
+            pairs.sort()  # as in PyTorch, so that optimizers number the Parameters equally
         for key, value in pairs:
             self[key] = value
 
@@ -422,7 +423,7 @@ class ParameterDict(Module):
         return self
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("ParameterDict: it cannot be called")
+        raise RuntimeError("ParameterDict is not callable")
 
 
 def _as_parameter(value: object) -> Any:
@@ -433,14 +434,14 @@ def _pairs(name: str, entries: Any) -> list[tuple[str, Any]]:
     if isinstance(entries, (Mapping, ModuleDict, ParameterDict)):
         return list(entries.items())
     if not isinstance(entries, Iterable):
-        raise TypeError(f"{name}.update: wanted a mapping or pairs of key and value, got {type(entries).__name__}")
+        raise TypeError(f"{name}.update: expected a mapping or (key, value) pairs, got {type(entries).__name__}")
     pairs = []
     for place, entry in enumerate(entries):
         if not isinstance(entry, Iterable):
             raise TypeError(f"{name}.update: element {place} should be a pair, got {type(entry).__name__}")
         entry = tuple(entry)
         if len(entry) != 2:
-            raise ValueError(f"{name}.update: element {place} has length {len(entry)}, wanted 2")
+            raise ValueError(f"{name}.update: element {place} must have length 2, got length {len(entry)}")
         pairs.append(entry)
     return pairs
 

@@ -1,4 +1,4 @@
-"""Modules that are a function of ``nn.functional`` with its settings as attributes, declared by their fields.
+"""Declare modules that call a function of ``nn.functional`` with their attributes as settings.
 
     @calls(F.softplus)
     @init_from_fields
@@ -6,8 +6,8 @@
         beta: float = 1.0
         threshold: float = 20.0
 
-The fields are declared as in a dataclass. They are the arguments of ``Softplus(...)``, in their order, and attributes,
-which may be changed afterwards. ``extra_repr`` shows them, and ``forward(input)`` returns
+The fields are declared as in a dataclass. They become the arguments of ``Softplus(...)``, in order, and mutable
+attributes. ``extra_repr`` shows them, and ``forward(input)`` returns
 ``F.softplus(input, beta=self.beta, threshold=self.threshold)``.
 """
 
@@ -26,15 +26,15 @@ M = TypeVar("M", bound=type[Module])
 
 @dataclass_transform(eq_default=False, field_specifiers=(dataclasses.field,))
 def init_from_fields(cls: M) -> M:
-    """Give a module the ``__init__`` of a dataclass. A field of type ``Tensor | None`` is a buffer.
+    """Generate the ``__init__`` of a module from its fields. A field of type ``Tensor | None`` is a buffer.
 
-    ``__post_init__``, ``InitVar``, ``KW_ONLY`` and ``field(repr=False)``, which ``extra_repr`` leaves out, are those of
-    ``dataclasses``. Subclasses of users are not touched: they write their ``__init__`` as for any module.
+    ``__post_init__``, ``InitVar`` and ``KW_ONLY`` work as in ``dataclasses``; ``field(repr=False)`` hides a field from
+    ``extra_repr``. Subclasses are not affected: they write their own ``__init__``.
     """
-    # A dataclass beside the module: the module itself is none, so that dataclasses.asdict does not take it apart.
+    # Use a separate dataclass: the module must not be one, or dataclasses.asdict would recurse into it.
     own = inspect.get_annotations(cls)
     members = {name: cls.__dict__[name] for name in own if name in cls.__dict__}
-    for name in members:  # a default in the class would hide the buffer of the same name
+    for name in members:  # a class attribute would hide the buffer of the same name
         delattr(cls, name)
     members |= {"__annotations__": own, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
     if hasattr(cls, "__post_init__"):
@@ -64,7 +64,7 @@ def init_from_fields(cls: M) -> M:
 
 
 def _extra_repr(self: Module) -> str:
-    """The fields with their values; ``inplace`` where it is True."""
+    """The fields with their values; ``inplace`` only if True."""
     assert self._declaration is not None
     values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self._declaration) if field.repr}
     return ", ".join(
@@ -75,9 +75,9 @@ def _extra_repr(self: Module) -> str:
 
 
 def calls(function: Callable[..., Any], *optional: str) -> Callable[[M], M]:
-    """Give a module a ``forward`` that calls ``function`` with the module's settings as keywords.
+    """Generate a ``forward`` that calls ``function`` with the module's settings as keyword arguments.
 
-    The inputs of ``forward`` are the function's required arguments that are no settings, and the ``optional`` ones.
+    The arguments of ``forward`` are the function's required arguments that are not settings, and the ``optional`` ones.
     """
 
     def decorate(cls: M) -> M:
@@ -85,7 +85,7 @@ def calls(function: Callable[..., Any], *optional: str) -> Callable[[M], M]:
         required = [p.name for p in parameters if p.default is p.empty and p.name not in cls._settings]
         inputs = [*required, *(f"{name}=None" for name in optional)]
         arguments = [*required, *(f"{name}={name}" for name in optional), *(f"{n}=self.{n}" for n in cls._settings)]
-        # As source, so that its signature is real and a call costs no more than one written by hand.
+        # Generate source code, so that the signature is explicit and a call has no overhead.
         source = f"def forward(self, {', '.join(inputs)}):\n    return function({', '.join(arguments)})"
         namespace: dict[str, Any] = {"function": function, "__name__": cls.__module__}
         exec(compile(source, __file__, "exec"), namespace)

@@ -1,4 +1,4 @@
-"""Hooks on the gradients of a whole module: a pair of identity functions around its forward."""
+"""Backward hooks on a module: a pair of identity functions around its forward intercepts the gradients."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ...core.tensor.tensor import Tensor
 
 
 class _Intercept(Function):
-    """The identity; the gradients of all its inputs pass through ``intercept`` together.
+    """The identity, whose backward passes the gradients of all inputs through ``intercept``.
 
-    Outputs that no gradient reached have zeros, with ``zeros``, else None.
+    Outputs without a gradient receive zeros if ``zeros``, else None.
     """
 
     generate_vmap_rule = True
@@ -34,17 +34,17 @@ class _Intercept(Function):
 
 
 class BackwardHooks:
-    """Runs a module's backward hooks for one forward."""
+    """Run a module's backward hooks for one forward."""
 
     def __init__(self, module: Any, hooks: list[Any], pre_hooks: list[Any]) -> None:
         self.module = module
         self.hooks = hooks
         self.pre_hooks = pre_hooks
-        self.grad_output: tuple[Any, ...] | None = None  # between the gradients of the outputs and of the inputs
+        self.grad_output: tuple[Any, ...] | None = None  # set between the gradients of the outputs and of the inputs
         self.watches_inputs = False
 
     def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments, with the Tensors among them intercepted."""
+        """Return the arguments with the Tensors among them intercepted."""
         self.count = len(args)
         positions = [index for index, value in enumerate(args) if isinstance(value, Tensor)]
         self.watches_inputs = modes.grad_enabled and any(args[index].requires_grad for index in positions)
@@ -53,7 +53,7 @@ class BackwardHooks:
 
         def intercept(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
             grad_output, self.grad_output = self.grad_output, None
-            if grad_output is None:  # the gradient came past the outputs, as in a second derivative
+            if grad_output is None:  # the gradient did not pass through the outputs, as in a second derivative
                 return gradients
             grad_input = _placed(positions, gradients, self.count)
             for hook in self.hooks:
@@ -69,7 +69,7 @@ class BackwardHooks:
         return tuple(result)
 
     def watch_outputs(self, result: Any) -> Any:
-        """The result, with the Tensors in it intercepted."""
+        """Return the result with the Tensors in it intercepted."""
         is_sequence = isinstance(result, (tuple, list))
         if not is_sequence and not isinstance(result, Tensor):
             warnings.warn(
@@ -103,7 +103,7 @@ class BackwardHooks:
         return type(result)(values) if is_sequence else values[0]
 
     def _run_without_inputs(self, grad_output: tuple[Any, ...]) -> None:
-        """Run the hooks where no input of the module needs a gradient."""
+        """Run the hooks if no input of the module requires a gradient."""
         warnings.warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
             "require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
@@ -121,7 +121,7 @@ class BackwardHooks:
 
 
 def _placed(positions: list[int], gradients: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    """The gradients at the positions of their Tensors among ``count`` values, None elsewhere."""
+    """Return the gradients at the positions of their Tensors among ``count`` values, None elsewhere."""
     placed: list[Any] = [None] * count
     for position, gradient in zip(positions, gradients, strict=True):
         placed[position] = gradient

@@ -1,6 +1,6 @@
-"""Layers that learn the number of their input's features from the first input.
+"""Layers that infer the number of input features from the first input.
 
-``LazyLinear(5)`` has parameters without a shape; its first call gives them theirs, and makes it an ordinary ``Linear``.
+``LazyLinear(5)`` has parameters without a shape. Its first call materializes them and turns it into a ``Linear``.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from .uninitialized import Uninitialized, UninitializedBuffer, UninitializedPara
 
 
 class LazyModuleMixin(Module):
-    """What makes a module lazy: mix it in before the module's class, and write ``initialize_parameters``.
+    """A mixin for lazy modules: list it before the layer's class, and define ``initialize_parameters``.
 
     Attributes:
-        cls_to_become: the class after the first call, or None to stay.
+        cls_to_become: the class after the first call; None leaves the class unchanged.
 
     Source: PyTorch, torch.nn.modules.lazy.
     """
@@ -49,15 +49,15 @@ class LazyModuleMixin(Module):
         self._initialize_hook = self.register_forward_pre_hook(_infer, with_kwargs=True)
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Materialize parameters and buffers for the inputs of a call; subclasses write it."""
+        """Materialize parameters and buffers for the inputs of a call; subclasses define it."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:
-        """Whether any parameter or buffer of this module has no shape yet."""
+        """Whether any parameter or buffer of this module has no shape."""
         return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        """As for any module; what has no shape yet is saved as such."""
+        """As for any module; uninitialized parameters and buffers are saved as such."""
         lazy = {prefix + name: value for name, value in self._own_tensors().items() if is_lazy(value)}
         tables = self._parameters, self._buffers
         try:
@@ -84,7 +84,7 @@ class LazyModuleMixin(Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """As for any module, after taking the shapes of what is loaded; nothing is copied from what has none."""
+        """As for any module, after materializing with the shapes in ``state_dict``."""
         given = dict(state_dict)
         for name, own in self._own_tensors().items():
             value = state_dict.get(prefix + name)
@@ -105,7 +105,7 @@ class LazyModuleMixin(Module):
 
 
 def _infer(module: LazyModuleMixin, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Before the first call: parameters take their shape, and the module becomes an ordinary one."""
+    """Before the first call: materialize the parameters and change the class."""
     module.initialize_parameters(*args, **kwargs)
     if module.has_uninitialized_params():
         raise RuntimeError(f"module {type(module).__name__} has not been fully initialized")
@@ -139,13 +139,13 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw the initial values, once there is something to draw."""
+        """Initialize the parameters if they are materialized."""
         if not self.has_uninitialized_params() and self.in_features:
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Take the number of features from the input."""
-        if not self.in_features:  # also after loading parameters, which tells their shapes alone
+        """Infer the number of features from the input."""
+        if not self.in_features:  # nonzero if loaded parameters have already determined it
             self.in_features = input.shape[-1]
         if self.has_uninitialized_params():
             _materialize(self, weight=(self.out_features, self.in_features), bias=(self.out_features,))
@@ -160,7 +160,7 @@ def _materialize(module: Module, **shapes: tuple[int, ...]) -> None:
 
 
 class _LazyConv(LazyModuleMixin):
-    """What lazy convolutions have in common: the layer's arguments without ``in_channels``."""
+    """Common code of lazy convolutions: the layer's arguments without ``in_channels``."""
 
     rank: ClassVar[int]
     in_channels: int
@@ -181,7 +181,7 @@ class _LazyConv(LazyModuleMixin):
         **kwargs: Any,
     ) -> None:
         place = self._bias_place
-        if len(args) > place:  # bias among the positional arguments
+        if len(args) > place:  # bias is among the positional arguments
             bias, args = args[place], (*args[:place], False, *args[place + 1 :])
         else:
             kwargs["bias"] = False
@@ -196,12 +196,12 @@ class _LazyConv(LazyModuleMixin):
     _bias_place: ClassVar[int] = 4  # after stride, padding, dilation, groups
 
     def reset_parameters(self) -> None:
-        """Draw the initial values, once there is something to draw."""
+        """Initialize the parameters if they are materialized."""
         if not self.has_uninitialized_params() and self.in_channels:
             super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Take the number of channels from the input."""
+        """Infer the number of channels from the input."""
         if not self.has_uninitialized_params() and self.in_channels:
             return
         if input.ndim not in (self.rank + 1, self.rank + 2):
@@ -225,7 +225,7 @@ class LazyConv1d(_LazyConv, Conv1d):
     """``Conv1d`` that takes ``in_channels`` from its first input: ``(N, C, L)`` to ``(N, C', L')``.
 
     Args:
-        kernel_size, stride, padding, ...: the further arguments of ``Conv1d``, in its order.
+        kernel_size, stride, padding, ...: the remaining arguments of ``Conv1d``, in order.
 
     >>> rg.nn.LazyConv1d(8, 3)(rg.ones(2, 4, 5)).shape
     (2, 8, 3)
@@ -238,7 +238,7 @@ class LazyConv2d(_LazyConv, Conv2d):
     """``Conv2d`` that takes ``in_channels`` from its first input: ``(N, C, H, W)`` to ``(N, C', H', W')``.
 
     Args:
-        kernel_size, stride, padding, ...: the further arguments of ``Conv2d``, in its order.
+        kernel_size, stride, padding, ...: the remaining arguments of ``Conv2d``, in order.
 
     >>> rg.nn.LazyConv2d(8, 3)(rg.ones(2, 4, 5, 5)).shape
     (2, 8, 3, 3)
@@ -248,10 +248,10 @@ class LazyConv2d(_LazyConv, Conv2d):
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """``Conv3d`` of an input ``(N, C, D, H, W)`` to ``(N, C', D', H', W')``, C being that of the first.
+    """``Conv3d`` that takes ``in_channels`` from its first input: ``(N, C, D, H, W)`` to ``(N, C', D', H', W')``.
 
     Args:
-        kernel_size, stride, padding, ...: the further arguments of ``Conv3d``, in its order.
+        kernel_size, stride, padding, ...: the remaining arguments of ``Conv3d``, in order.
 
     >>> rg.nn.LazyConv3d(8, 3)(rg.ones(2, 4, 5, 5, 5)).shape
     (2, 8, 3, 3, 3)
@@ -264,7 +264,7 @@ class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
     """``ConvTranspose1d`` that takes ``in_channels`` from its first input: ``(N, C, L)`` to ``(N, C', L')``.
 
     Args:
-        kernel_size, stride, padding, ...: the further arguments of ``ConvTranspose1d``, in its order.
+        kernel_size, stride, padding, ...: the remaining arguments of ``ConvTranspose1d``, in order.
 
     >>> rg.nn.LazyConvTranspose1d(8, 3)(rg.ones(2, 4, 5)).shape
     (2, 8, 7)
@@ -277,7 +277,7 @@ class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
     """``ConvTranspose2d`` that takes ``in_channels`` from its first input: ``(N, C, H, W)`` to ``(N, C', H', W')``.
 
     Args:
-        kernel_size, stride, padding, ...: the further arguments of ``ConvTranspose2d``, in its order.
+        kernel_size, stride, padding, ...: the remaining arguments of ``ConvTranspose2d``, in order.
 
     >>> rg.nn.LazyConvTranspose2d(8, 3)(rg.ones(2, 4, 5, 5)).shape
     (2, 8, 7, 7)
@@ -287,10 +287,12 @@ class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
 
 
 class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
-    """``ConvTranspose3d`` of an input ``(N, C, D, H, W)`` to ``(N, C', D', H', W')``, C being that of the first.
+    """``ConvTranspose3d`` that takes ``in_channels`` from its first input.
+
+    The shape changes from ``(N, C, D, H, W)`` to ``(N, C', D', H', W')``.
 
     Args:
-        kernel_size, stride, padding, ...: the further arguments of ``ConvTranspose3d``, in its order.
+        kernel_size, stride, padding, ...: the remaining arguments of ``ConvTranspose3d``, in order.
 
     >>> rg.nn.LazyConvTranspose3d(8, 3)(rg.ones(2, 4, 5, 5, 5)).shape
     (2, 8, 7, 7, 7)
@@ -300,7 +302,7 @@ class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
 
 
 class _LazyNorm(LazyModuleMixin):
-    """What lazy normalizations have in common: the layer's arguments without ``num_features``."""
+    """Common code of lazy normalizations: the layer's arguments without ``num_features``."""
 
     num_features: int
     affine: bool
@@ -331,12 +333,12 @@ class _LazyNorm(LazyModuleMixin):
             self.num_batches_tracked = tensor(0, device=device)
 
     def reset_parameters(self) -> None:
-        """Set the initial values, once there is something to set."""
+        """Initialize the parameters if they are materialized."""
         if not self.has_uninitialized_params() and self.num_features:
             super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Take the number of channels from the input."""
+        """Infer the number of channels from the input."""
         if not self.num_features:
             self._check_input_dim(input)
             self.num_features = input.shape[self._channel(input)]
@@ -351,7 +353,7 @@ class _LazyNorm(LazyModuleMixin):
 
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
-    """``BatchNorm1d`` that takes ``num_features`` from its first input: ``(N, C, L)``, which is kept.
+    """``BatchNorm1d`` that takes ``num_features`` from its first input, of shape ``(N, C, L)``.
 
     Args:
         eps, momentum, affine, track_running_stats, device, dtype: those of ``BatchNorm1d``.
@@ -364,7 +366,7 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
 
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
-    """``BatchNorm2d`` that takes ``num_features`` from its first input: ``(N, C, H, W)``, which is kept.
+    """``BatchNorm2d`` that takes ``num_features`` from its first input, of shape ``(N, C, H, W)``.
 
     Args:
         eps, momentum, affine, track_running_stats, device, dtype: those of ``BatchNorm2d``.
@@ -377,7 +379,7 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
-    """``BatchNorm3d`` that takes ``num_features`` from its first input: ``(N, C, D, H, W)``, which is kept.
+    """``BatchNorm3d`` that takes ``num_features`` from its first input, of shape ``(N, C, D, H, W)``.
 
     Args:
         eps, momentum, affine, track_running_stats, device, dtype: those of ``BatchNorm3d``.
@@ -390,7 +392,7 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
 
 
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
-    """``InstanceNorm1d`` that takes ``num_features`` from its first input: ``(N, C, L)``, which is kept.
+    """``InstanceNorm1d`` that takes ``num_features`` from its first input, of shape ``(N, C, L)``.
 
     Args:
         eps, momentum, affine, track_running_stats, device, dtype: those of ``InstanceNorm1d``, with defaults True.
@@ -406,7 +408,7 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
 
 
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
-    """``InstanceNorm2d`` that takes ``num_features`` from its first input: ``(N, C, H, W)``, which is kept.
+    """``InstanceNorm2d`` that takes ``num_features`` from its first input, of shape ``(N, C, H, W)``.
 
     Args:
         eps, momentum, affine, track_running_stats, device, dtype: those of ``InstanceNorm2d``, with defaults True.
@@ -422,7 +424,7 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
 
 
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
-    """``InstanceNorm3d`` that takes ``num_features`` from its first input: ``(N, C, D, H, W)``, which is kept.
+    """``InstanceNorm3d`` that takes ``num_features`` from its first input, of shape ``(N, C, D, H, W)``.
 
     Args:
         eps, momentum, affine, track_running_stats, device, dtype: those of ``InstanceNorm3d``, with defaults True.

@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 
 class Module(State):
-    """The base of every layer and network, with PyTorch's interface.
+    """The base class of layers and networks, with PyTorch's interface.
 
-    Subclass it, assign Parameters, buffers and Modules as attributes in ``__init__``, after ``super().__init__()``, and
-    write ``forward``. Calling the module runs ``forward`` with the hooks around it.
+    Subclass it, assign Parameters, buffers and Modules to attributes in ``__init__`` after ``super().__init__()``, and
+    define ``forward``. Calling the module runs ``forward`` and the hooks.
 
     >>> class Scale(rg.nn.Module):
     ...     def __init__(self):
@@ -40,19 +40,19 @@ class Module(State):
     ['factor']
     """
 
-    # Of modules declared by fields (fields.py): the fields, and the attributes that forward hands to its function.
+    # Of modules declared by fields (fields.py): the fields, and the attributes that forward passes to its function.
     _declaration: ClassVar[type | None] = None
     _settings: ClassVar[tuple[str, ...]] = ()
 
-    dump_patches = False  # PyTorch's, of old
-    call_super_init = False  # whether __init__ hands its arguments on, to bases beside Module
+    dump_patches = False  # PyTorch's legacy attribute
+    call_super_init = False  # whether __init__ passes its arguments to further base classes
 
     training: bool
     _modules: dict[str, Module | None]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if (args or kwargs) and not self.call_super_init:
-            raise TypeError(f"{type(self).__name__}.__init__() got arguments that Module has not: {args or kwargs}")
+            raise TypeError(f"{type(self).__name__}.__init__() takes no arguments of Module, got {args or kwargs}")
         fields: dict[str, Any] = {
             "training": True,
             "_parameters": {},
@@ -75,7 +75,7 @@ class Module(State):
     # Calling
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; subclasses write it."""
+        """Compute the output; subclasses define it."""
         raise NotImplementedError(f"Module [{type(self).__name__}] is missing the required 'forward' function")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -86,7 +86,7 @@ class Module(State):
         return self._call_with_hooks(args, kwargs)
 
     def _call_hooked(self, *args: object, **kwargs: object) -> Any:
-        """``__call__`` while there are hooks on all modules."""
+        """``__call__`` while global hooks are registered."""
         if watchers and modes.observers:
             return self._call_watched(modes.observers, args, kwargs)
         return self._call_with_hooks(args, kwargs)
@@ -126,7 +126,7 @@ class Module(State):
                 backward = BackwardHooks(self, on_gradients, before_gradients)
                 args = backward.watch_inputs(args)
             result = self.forward(*args, **kwargs)
-            # What was registered or removed by the forward counts.
+            # Hooks that the forward registers or removes count.
             pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()]
             while pending:
                 hook, with_kwargs, _ = pending.pop(0)
@@ -139,7 +139,7 @@ class Module(State):
         return result if backward is None else backward.watch_outputs(result)
 
     def _call_always_called(self, hooks: list[tuple[Any, bool, bool]], args: object, kwargs: dict[str, Any]) -> None:
-        """After an error, call the hooks that want it; an error of theirs is a warning beside the first error."""
+        """Call the ``always_call`` hooks after an error; an error in a hook becomes a warning."""
         for hook, with_kwargs, always in hooks:
             if always:
                 try:
@@ -154,32 +154,32 @@ class Module(State):
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, args)`` before each forward; what it returns replaces the arguments."""
+        """Call ``hook(module, args)`` before each forward; its return value replaces the arguments."""
         return RemovableHandle(self._forward_pre_hooks, (hook, with_kwargs), prepend)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, args, output)`` after each forward; what it returns replaces the output.
+        """Call ``hook(module, args, output)`` after each forward; its return value replaces the output.
 
-        With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``; with ``always_call`` also when
-        a pre-hook, the forward or an earlier hook raised, with None for the output.
+        With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``; with ``always_call`` also if a
+        pre-hook, the forward or an earlier hook raised an error (the output is then None).
         """
         return RemovableHandle(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(module, grad_input, grad_output)`` when the gradients with respect to the inputs are known.
+        """Call ``hook(module, grad_input, grad_output)`` after the gradients with respect to the inputs are computed.
 
-        What it returns replaces ``grad_input``.
+        A return value other than None replaces ``grad_input``.
         """
         return RemovableHandle(self._backward_hooks, hook, prepend)
 
     register_backward_hook = register_full_backward_hook
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(module, grad_output)`` before the module is differentiated.
+        """Call ``hook(module, grad_output)`` before the backward pass of the module.
 
-        What it returns replaces ``grad_output``.
+        A return value other than None replaces ``grad_output``.
         """
         return RemovableHandle(self._backward_pre_hooks, hook, prepend)
 
@@ -201,24 +201,24 @@ class Module(State):
         elif "_parameters" in tables and name in tables["_parameters"]:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign {type(value).__name__} as parameter {name!r} (wanted nn.Parameter or None)"
+                    f"cannot assign {type(value).__name__} as parameter {name!r} (expected nn.Parameter or None)"
                 )
             tables["_parameters"][name] = None
         elif "_modules" in tables and name in tables["_modules"]:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign {type(value).__name__} as child module {name!r} (wanted nn.Module or None)"
+                    f"cannot assign {type(value).__name__} as child module {name!r} (expected nn.Module or None)"
                 )
             tables["_modules"][name] = None
         elif "_buffers" in tables and name in tables["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
-                raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r} (wanted a Tensor or None)")
+                raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r} (expected a Tensor or None)")
             tables["_buffers"][name] = global_hooks.registered(global_hooks.buffer_hooks, self, name, value)
         else:
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        # Layers read their parameters here at every call: the common case comes first, and costs one look-up.
+        # Layers read their parameters here at every call, so the common case is first and needs one lookup.
         tables = self.__dict__
         for table in ("_parameters", "_modules", "_buffers"):
             try:
@@ -236,22 +236,24 @@ class Module(State):
         return sorted(name for name in names if not name[0].isdigit())
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Enter a Parameter (or None for one that is not used) under ``name``."""
+        """Register a Parameter, or None for an unused one, as ``name``."""
         _check_name(self, name, "parameter")
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(f"cannot assign {type(param).__name__} to parameter {name!r} (wanted nn.Parameter or None)")
+            raise TypeError(
+                f"cannot assign {type(param).__name__} to parameter {name!r} (expected nn.Parameter or None)"
+            )
         if param is not None and not param.is_leaf:
-            raise ValueError(f"cannot assign a non-leaf Tensor to parameter {name!r}")
+            raise ValueError(f"cannot assign a non-leaf Tensor to parameter {name!r}; detach it first")
         self._parameters[name] = global_hooks.registered(global_hooks.parameter_hooks, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Enter a Tensor that belongs to the module's state without being trained.
+        """Register a Tensor that is part of the module's state but not trained.
 
-        With ``persistent=False`` it is moved and cast with the module but is not part of ``state_dict()``.
+        With ``persistent=False`` it follows moves and casts of the module but is not part of ``state_dict()``.
         """
         _check_name(self, name, "buffer")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign {type(tensor).__name__} to buffer {name!r} (wanted a Tensor or None)")
+            raise TypeError(f"cannot assign {type(tensor).__name__} to buffer {name!r} (expected a Tensor or None)")
         self._buffers[name] = global_hooks.registered(global_hooks.buffer_hooks, self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -259,7 +261,7 @@ class Module(State):
             self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Enter a submodule under ``name``."""
+        """Register a submodule as ``name``."""
         _check_name(self, name, "module")
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
@@ -268,7 +270,7 @@ class Module(State):
     register_module = add_module
 
     def get_submodule(self, target: str) -> Module:
-        """The submodule at a dotted path; AttributeError where there is none."""
+        """Return the submodule at a dotted path, or raise AttributeError."""
         module: Module = self
         for part in target.split(".") if target else ():
             child = getattr(module, part, None)
@@ -278,15 +280,15 @@ class Module(State):
         return module
 
     def set_submodule(self, target: str, module: Module) -> None:
-        """Put a module in the place of the submodule at a dotted path; AttributeError where there is none."""
+        """Replace the submodule at a dotted path, or raise AttributeError."""
         if not target:
-            raise ValueError("set_submodule: wanted the path of a submodule, got an empty one")
+            raise ValueError("set_submodule: target must be the path of a submodule, got an empty string")
         self.get_submodule(target)
         path, _, name = target.rpartition(".")
         setattr(self.get_submodule(path), name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The Parameter at a dotted path."""
+        """Return the Parameter at a dotted path."""
         path, _, name = target.rpartition(".")
         found = getattr(self.get_submodule(path), name)
         if not isinstance(found, Parameter):
@@ -294,7 +296,7 @@ class Module(State):
         return found
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at a dotted path."""
+        """Return the buffer at a dotted path."""
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         found = module._buffers.get(name)
@@ -302,12 +304,12 @@ class Module(State):
             raise AttributeError(f"{target!r} is not a buffer")
         return found
 
-    # Walking the tree
+    # Traversal
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """Every module of the tree with its dotted name, this one first; each once."""
+        """Every module of the tree with its dotted name, once each, starting with this one."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -319,12 +321,12 @@ class Module(State):
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self) -> Iterator[Module]:
-        """Every module of the tree, each once."""
+        """Every module of the tree, once each."""
         for _, module in self.named_modules():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The direct submodules with their names, each once."""
+        """The direct submodules with their names, once each."""
         seen: set[Module] = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -332,7 +334,7 @@ class Module(State):
                 yield name, module
 
     def children(self) -> Iterator[Module]:
-        """The direct submodules, each once."""
+        """The direct submodules, once each."""
         for _, module in self.named_children():
             yield module
 
@@ -343,7 +345,7 @@ class Module(State):
         recurse: bool = True,
         remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, T]]:
-        """The members of every module of the tree by dotted name; with PyTorch's arguments, as subclasses call it."""
+        """The members of every module of the tree by dotted name, with PyTorch's signature, which subclasses call."""
         seen: set[int] = set()
         modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
@@ -357,14 +359,14 @@ class Module(State):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Every Parameter with its dotted name; one that is used twice (tied) once."""
+        """Every Parameter with its dotted name; a shared (tied) Parameter only once."""
         yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Every Parameter, each once."""
+        """Every Parameter, once each."""
         if recurse and type(self).named_parameters is Module.named_parameters:
             tree = self._all_modules()
-            if tree is not None:  # optimizers, clipping and zero_grad ask in each step, and not for names
+            if tree is not None:  # the fast path of optimizers, clipping and zero_grad, which need no names
                 found = [parameter for module in tree for parameter in module._parameters.values()]
                 yield from {id(parameter): parameter for parameter in found if parameter is not None}.values()
                 return
@@ -372,7 +374,7 @@ class Module(State):
             yield parameter
 
     def _all_modules(self) -> list[Module] | None:
-        """The modules as ``named_modules`` gives them; None where a class has its own way of naming."""
+        """The modules of ``named_modules``; None if a class overrides the traversal."""
         found: dict[int, Module] = {}
         waiting = [self]
         while waiting:
@@ -393,21 +395,21 @@ class Module(State):
         yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Every buffer, each once."""
+        """Every buffer, once each."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     def apply(self: Self, fn: Callable[[Module], None]) -> Self:
-        """Call ``fn`` on every submodule, then on this one."""
+        """Call ``fn`` on every submodule, then on this module."""
         for module in self.children():
             module.apply(fn)
         fn(self)
         return self
 
-    # Modes and places
+    # Modes, devices and dtypes
 
     def train(self: Self, mode: bool = True) -> Self:
-        """Set training mode (which dropout and batch normalization look at) in the whole tree."""
+        """Set training mode, which dropout and batch normalization read, in the whole tree."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -426,7 +428,7 @@ class Module(State):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all Parameters, or set them to zero."""
+        """Set the gradients of all Parameters to None, or to zero."""
         for parameter in self.parameters():
             if watchers and modes.tracer is not None:
                 modes.tracer.clears(parameter, set_to_none)
@@ -438,9 +440,9 @@ class Module(State):
                 parameter.grad = parameter.grad.detach().zero_()
 
     def _apply(self: Self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replace the memory of every Parameter and buffer by what ``function`` makes of it."""
+        """Replace the data of every Parameter and buffer by ``function`` of it."""
         for module in self.children() if recurse else ():
-            module._apply(function)  # which a class may have of its own
+            module._apply(function)  # a subclass may override _apply
         with no_grad():
             for name, parameter in self._parameters.items():
                 if parameter is not None:
@@ -451,7 +453,7 @@ class Module(State):
         return self
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
-        """Move to a device, or cast floating Parameters and buffers to a dtype; in place, and returned."""
+        """Move to a device, or cast floating Parameters and buffers to a dtype, in place; return the module."""
 
         device, dtype = device_and_dtype(*args, **kwargs)
 
@@ -476,7 +478,7 @@ class Module(State):
         return self._cast("half")
 
     def type(self: Self, dst_type: Any) -> Self:
-        """Cast Parameters and buffers to a dtype, or a legacy type."""
+        """Cast Parameters and buffers to a dtype or legacy type."""
         return self._apply(lambda x: x.type(dst_type))
 
     def bfloat16(self: Self) -> Self:
@@ -484,21 +486,21 @@ class Module(State):
         return self._cast("bfloat16")
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
-        """Move to a device without the values: Parameters and buffers hold whatever was in its memory."""
+        """Move to a device without copying: the values of Parameters and buffers are undefined afterwards."""
         return self._apply(lambda x: x.new_empty(x.shape, device=device), recurse)
 
     def share_memory(self: Self) -> Self:
-        """Move Parameters and buffers to memory that processes forked from this one share."""
+        """Move Parameters and buffers to memory shared with processes forked from this one."""
         return self._apply(methodcaller("share_memory_"))
 
     def compile(self, **options: Any) -> None:
-        """Compile ``forward`` in place: calls of the module are replays of programs from then on.
+        """Compile ``forward`` in place: later calls of the module replay compiled programs.
 
-        Hooks run around it, and ``train``, ``eval``, ``state_dict`` and the Parameters are what they were. Copies and
-        pickles are of the module as it was before, as in PyTorch. A second call begins anew.
+        Hooks run outside of the program; ``train``, ``eval``, ``state_dict`` and the Parameters are unaffected.
+        Copies and pickles contain the uncompiled module, as in PyTorch. A second call compiles anew.
 
         Args:
-            options: those of ``retrograd.compile``.
+            options: passed to ``retrograd.compile``.
 
         Raises:
             TypeError: an option is unknown.
@@ -508,7 +510,7 @@ class Module(State):
         >>> model(rg.ones(3, 2)).shape, model.forward
         ((3, 1), <compiled Linear.forward>)
         """
-        own = self.__getstate__().get("forward")  # which a program may have given this one module
+        own = self.__getstate__().get("forward")  # a forward that the program assigned to this instance
         forward = type(self).forward.__get__(self) if own is None else own
         compiled = provided["compile"](forward, **options)
         self.__dict__.update(forward=compiled, _compiled=(compiled, own))
@@ -524,7 +526,7 @@ class Module(State):
     # Printing and pickling
 
     def extra_repr(self) -> str:
-        """What the module's line shows between its parentheses."""
+        """The text between the parentheses in the module's repr."""
         return ""
 
     def _get_name(self) -> str:
@@ -557,7 +559,7 @@ _plain_call = Module.__call__
 
 
 def _choose_call() -> None:
-    """Let modules ask for the hooks on all modules, while there are any."""
+    """Route calls through the global hooks while any is registered."""
     Module.__call__ = Module._call_hooked if global_hooks.any_at_calls() else _plain_call  # type: ignore[method-assign]
 
 
@@ -569,9 +571,9 @@ def _indent(text: str) -> str:
 
 
 def _forget(module: Module, name: str, keep: str | None = None) -> bool:
-    """Drop an attribute from wherever the module keeps it, the table ``keep`` apart; whether it was there."""
+    """Remove an attribute from all tables except ``keep``; return whether it was found."""
     for table in ("_parameters", "_buffers", "_modules"):
-        # A new value for an old name keeps the name's place in its table.
+        # Assigning to an existing name preserves its position in the table.
         if table != keep and name in module.__dict__.get(table, ()):
             del module.__dict__[table][name]
             module._non_persistent_buffers_set.discard(name)

@@ -1,4 +1,4 @@
-"""The state of a module by dotted names: ``state_dict`` and ``load_state_dict``."""
+"""``state_dict`` and ``load_state_dict``: the state of a module by dotted names."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor, new_tensor, to_array
 from ..parameter import Parameter, get_swap_module_params_on_conversion
 
-_ASSIGN = "assign_to_params_buffers"  # of the metadata; PyTorch's name
+_ASSIGN = "assign_to_params_buffers"  # metadata key; PyTorch's name
 
 
 class IncompatibleKeys(NamedTuple):
-    """What ``load_state_dict(strict=False)`` left out."""
+    """The names that ``load_state_dict(strict=False)`` did not load."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -32,7 +32,7 @@ class IncompatibleKeys(NamedTuple):
 
 
 class State:
-    """What ``Module`` saves and loads: its tables of Parameters and buffers, and those of its submodules."""
+    """The part of ``Module`` that saves and loads Parameters, buffers and submodules."""
 
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
@@ -43,12 +43,12 @@ class State:
     _load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
     _load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
 
-    _version = 1  # of the layout of its entries: the metadata of a state_dict say which one it has
+    _version = 1  # layout version of the entries, recorded in the metadata of a state_dict
 
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
-        """Every Parameter and persistent buffer by dotted name, detached but on the same memory."""
+        """Return every Parameter and persistent buffer by dotted name, detached, sharing memory."""
         state: dict[str, Any] = OrderedDict() if destination is None else destination
         if destination is None:
             state._metadata = OrderedDict()  # type: ignore[attr-defined]
@@ -78,16 +78,16 @@ class State:
             destination[prefix + "_extra_state"] = self.get_extra_state()
 
     def get_extra_state(self) -> Any:
-        """Further state for ``state_dict()``, which a subclass gives.
+        """Return extra state for ``state_dict()``; subclasses may define it.
 
         Raises:
             RuntimeError: the class does not define it.
         """
-        raise RuntimeError(f"{type(self).__name__} defines no get_extra_state")
+        raise RuntimeError(f"{type(self).__name__} does not define get_extra_state")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what ``get_extra_state`` gave."""
-        raise RuntimeError(f"{type(self).__name__} has extra state to load but no set_extra_state")
+        """Restore the state from ``get_extra_state``."""
+        raise RuntimeError(f"{type(self).__name__} does not define set_extra_state for the extra state to load")
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, prefix, keep_vars)`` before each ``state_dict()``."""
@@ -106,40 +106,40 @@ class State:
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
-        """As ``register_load_state_dict_pre_hook``, by default for a hook without the module: PyTorch's older name."""
+        """PyTorch's older name of ``register_load_state_dict_pre_hook``, by default for a hook without the module."""
         own = hook if with_module else lambda module, *args: hook(*args)
         return self.register_load_state_dict_pre_hook(own)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after each ``load_state_dict()``, submodules first.
 
-        The hook may take names out of ``incompatible_keys``, which are then no error.
+        The hook may remove names from ``incompatible_keys``, which are then not an error.
         """
         return RemovableHandle(self._load_state_dict_post_hooks, hook)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
-        """Copy values by dotted name into Parameters and buffers.
+        """Copy values by dotted name to Parameters and buffers.
 
         Args:
-            state_dict: Tensors (or arrays) by name, as ``state_dict()`` gives them.
-            strict: refuse missing and unexpected names.
-            assign: take over the given Tensors instead of copying their values.
+            state_dict: Tensors or arrays by name, as ``state_dict()`` returns.
+            strict: raise an error for missing and unexpected names.
+            assign: register the given Tensors instead of copying their values.
 
         Returns:
             IncompatibleKeys: the missing and the unexpected names.
 
         Raises:
-            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all. Nothing is loaded, unless
-                a hook after loading was there to forgive what names do not fit.
+            RuntimeError: names (with ``strict``) or shapes do not match; the message lists all. Nothing is loaded,
+                unless a post-hook, which may remove names from the error, was registered.
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: wanted a dictionary, got {type(state_dict).__name__}")
+            raise TypeError(f"load_state_dict: state_dict must be a dictionary, got {type(state_dict).__name__}")
         missing: list[str] = []
         unexpected: list[str] = []
         problems: list[str] = []
-        # What is to be done once the whole tree is found right; until then nothing is written.
+        # Writes to perform after the whole tree is checked; nothing is written before.
         assignments: list[Callable[[], object]] = []
         loading = {_ASSIGN: assign, "assignments": assignments}
         metadata: Mapping[str, Any] = getattr(state_dict, "_metadata", None) or {}
@@ -152,17 +152,17 @@ class State:
             for name, child in module._modules.items():
                 if child is not None:
                     below = f"{prefix}{name}."
-                    # A dictionary of the child's own: its hooks see nothing else, and what they change stays below.
+                    # Pass each child a dictionary of its own, so that its hooks see and change only its entries.
                     load(child, {key: given[key] for key in given if key.startswith(below)}, below)  # noqa: F821
             after.extend(partial(hook, module, incompatible) for hook in module._load_state_dict_post_hooks.values())
 
         load(self, OrderedDict(state_dict), "")
-        del load  # a closure that refers to itself would keep the Tensors until the cycle collector runs
+        del load  # the closure refers to itself: free the Tensors now, not when the cycle collector runs
         if not problems and (after or not strict or not (missing or unexpected)):
             with no_grad():
                 for write in assignments:
                     write()
-            for tell in after:  # which may take keys out of ``incompatible``
+            for tell in after:  # hooks may remove keys from ``incompatible``
                 tell()
         if strict and missing:
             problems.insert(0, "Missing key(s) in state_dict: " + ", ".join(map(repr, missing)) + ".")
@@ -173,7 +173,7 @@ class State:
         return incompatible
 
     def _state_names(self) -> list[str]:
-        """The names of this module's own entries that ``load_state_dict()`` expects."""
+        """Return the names of this module's own entries that ``load_state_dict()`` expects."""
         tensors = [*self._parameters.items(), *self._buffers.items()]
         names = [
             name for name, tensor in tensors if tensor is not None and name not in self._non_persistent_buffers_set
@@ -190,10 +190,10 @@ class State:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load this module's own entries: PyTorch's method, which subclasses override to take an older layout."""
+        """Load this module's own entries. PyTorch's method, which subclasses override to convert older layouts."""
         for hook in self._load_state_dict_pre_hooks.values():
             hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        now: list[Callable[[], object]] = []  # for callers of their own, who know nothing of waiting
+        now: list[Callable[[], object]] = []  # for direct callers, which do not pass a list of deferred writes
         assignments = local_metadata.get("assignments", now)
         names = self._state_names()
         for key in state_dict:
@@ -220,7 +220,7 @@ class State:
                     continue
                 value = found
             tensor: Tensor = getattr(self, name)
-            if tensor.shape == () and value.shape == (1,):  # as PyTorch before 0.4 saved numbers
+            if tensor.shape == () and value.shape == (1,):  # PyTorch before 0.4 saved scalars so
                 value = value[0]
             if value.shape != tensor.shape:
                 error_msgs.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
@@ -235,7 +235,7 @@ class State:
                 write()
 
     def _assign(self, name: str, value: Tensor) -> None:
-        """Take over a Tensor as a Parameter or buffer."""
+        """Register a Tensor as a Parameter or buffer."""
         if name not in self._parameters:
             self._buffers[name] = value
         elif isinstance(value, Parameter):
@@ -249,20 +249,20 @@ def _copy(target: Tensor, source: Tensor) -> None:
 
 
 def _load_into(target: Tensor, source: Tensor, assign: bool) -> None:
-    """Give ``target``, which stays the same object, the values that its ``module_load`` makes of ``source``."""
+    """Assign to ``target``, in place, the values that its ``module_load`` returns for ``source``."""
     loaded: Tensor = methodcaller("module_load", source, assign=assign)(target)
     if loaded is source or loaded is target:
         raise RuntimeError(
-            "load_state_dict: module_load returned one of self or other; return a detached Tensor of it instead"
+            "load_state_dict: module_load must return a new Tensor, got one of its arguments; return a detached Tensor"
         )
     target.data = loaded.detach()
 
 
 def _as_tensor(value: object) -> Tensor | None:
-    """An array, or another library's tensor, as a Tensor; None for whatever else (lists and numbers are no weights)."""
+    """Return an array or another library's tensor as a Tensor; None for other types such as lists and numbers."""
     if not hasattr(value, "__array__"):
         return None
-    try:  # by way of NumPy, which keeps the dtype of another library's tensor
+    try:  # NumPy preserves the dtype of another library's tensor
         return new_tensor(to_array(np.asarray(value), copy=True))
     except (TypeError, ValueError):
         return None

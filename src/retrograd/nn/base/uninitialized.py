@@ -1,4 +1,4 @@
-"""Parameters and buffers whose shape is not known yet."""
+"""Parameters and buffers without a shape, for lazy modules."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .arguments import DeviceLike, DTypeLike
 
 
 class Uninitialized:
-    """What both have: a dtype and a device, and memory only once ``materialize`` is told the shape."""
+    """Common code: a dtype and a device, but no memory before ``materialize`` sets the shape."""
 
     __slots__ = ()
 
     becomes: ClassVar[type[Tensor]]
-    if TYPE_CHECKING:  # of Tensor, and of the dictionary that Parameters and Buffers have
+    if TYPE_CHECKING:  # methods of Tensor, and of the dictionary that Parameters and Buffers have
         _requires: bool
         _dtype: DType
         _device: Device
@@ -30,11 +30,11 @@ class Uninitialized:
         self._requires = requires_grad
 
     def materialize(self: Any, shape: tuple[int, ...], device: DeviceLike = None, dtype: DTypeLike = None) -> None:
-        """Take memory for a shape, with any values: from now on an ordinary Parameter or buffer.
+        """Allocate uninitialized memory and become an ordinary Parameter or buffer.
 
         Args:
             shape: the shape.
-            device, dtype: other ones than at first.
+            device, dtype: override those of the constructor.
         """
         made = empty(shape, device=self.device if device is None else device, dtype=dtype or self.dtype)
         requires = self._requires
@@ -42,13 +42,13 @@ class Uninitialized:
         Tensor._initialise(self, made.array)
         self._requires = requires
 
-    # Before that it has no elements: whoever asks for them is told so.
+    # Before materialization, access to elements raises an error.
 
     @property
     def array(self) -> NoReturn:
         raise ValueError(
-            f"attempted to use an uninitialized {self.becomes.__name__.lower()}: call the lazy module with an example "
-            "input first, which tells its shape"
+            f"attempted to use an uninitialized {self.becomes.__name__.lower()}; call the lazy module with an "
+            "example input first"
         )
 
     @array.setter
@@ -58,13 +58,13 @@ class Uninitialized:
     @property
     def shape(self) -> Size:
         raise RuntimeError(
-            f"the shape of an uninitialized {self.becomes.__name__.lower()} is not known: call the lazy module with an "
-            "example input first"
+            f"an uninitialized {self.becomes.__name__.lower()} has no shape; call the lazy module with an example "
+            "input first"
         )
 
     @property
     def data(self) -> Tensor:
-        """An empty Tensor of its dtype, on its device; setting it changes these."""
+        """An empty Tensor of the dtype and device; setting it changes these."""
         return empty((0,), device=self._device, dtype=self._dtype)
 
     @data.setter
@@ -74,23 +74,23 @@ class Uninitialized:
 
     @property
     def dtype(self) -> DType:
-        """The dtype it will have."""
+        """The dtype after materialization."""
         return self._dtype
 
     @property
     def device(self) -> Device:
-        """Where it will live."""
+        """The device after materialization."""
         return self._device
 
     @property
     def is_leaf(self) -> bool:
-        """It is nobody's result."""
+        """Always True."""
         return True
 
     def share_memory_(self) -> NoReturn:
-        """Raise RuntimeError: there is no memory to share yet."""
+        """Raise RuntimeError, because there is no memory to share."""
         raise RuntimeError(
-            f"can't share memory on an uninitialized {self.becomes.__name__.lower()}: call the lazy module with an "
+            f"can't share memory on an uninitialized {self.becomes.__name__.lower()}; call the lazy module with an "
             "example input first"
         )
 
@@ -111,7 +111,7 @@ def _moved(name: str) -> Callable[..., Any]:
         return type(self)(self._requires, moved.device, moved.dtype)
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"One for which ``{name}`` is done as soon as it has elements."
+    method.__doc__ = f"Return an uninitialized Tensor of the dtype and device that ``{name}`` requests."
     return method
 
 
@@ -120,10 +120,10 @@ for _name in ("to", "cpu", "cuda", "float", "double", "half", "type", "astype"):
 
 
 class UninitializedParameter(Uninitialized, Parameter):
-    """A Parameter whose shape is not known yet: lazy modules materialize it at their first call.
+    """A Parameter without a shape, which a lazy module materializes at its first call.
 
     Args:
-        requires_grad: whether it will be trained.
+        requires_grad: whether it is trained.
         device, dtype: of the Parameter.
 
     >>> weight = rg.nn.UninitializedParameter()
@@ -146,12 +146,12 @@ class UninitializedParameter(Uninitialized, Parameter):
 
 
 class UninitializedBuffer(Uninitialized, Buffer):
-    """A buffer whose shape is not known yet: lazy modules materialize it at their first call.
+    """A buffer without a shape, which a lazy module materializes at its first call.
 
     Args:
-        requires_grad: whether it will need a gradient.
+        requires_grad: whether it requires a gradient.
         device, dtype: of the buffer.
-        persistent: whether it is a part of ``state_dict()``.
+        persistent: whether it is part of ``state_dict()``.
 
     >>> mean = rg.nn.UninitializedBuffer()
     >>> mean.materialize((3,))
@@ -184,5 +184,5 @@ class UninitializedBuffer(Uninitialized, Buffer):
 
 
 def is_lazy(value: object) -> bool:
-    """Whether it is a parameter or buffer that has no shape yet."""
+    """Whether ``value`` is a parameter or buffer without a shape."""
     return isinstance(value, Uninitialized)

@@ -1,4 +1,4 @@
-"""Modules that compute on several devices or in several processes, as in ``torch.nn.parallel``."""
+"""Modules for several devices or processes, as in ``torch.nn.parallel``."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Operators between devices, under the names that programs take them by."""
+"""Operators between devices, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from ...core.tensor.tensor import Tensor
 
 
 class Broadcast:
-    """Copies of Tensors, one per device: on one device the Tensors themselves."""
+    """Broadcast Tensors to devices; a single device returns the Tensors themselves."""
 
     @staticmethod
     def apply(target_gpus: Any, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """The Tensors, once per device."""
+        """Return the Tensors, once per device."""
         return inputs * max(1, len(target_gpus))
 
 
 class ReduceAddCoalesced:
-    """Sums over devices of Tensors."""
+    """Sum Tensors over devices."""
 
     @staticmethod
     def apply(destination: Any, num_inputs: int, *grads: Tensor) -> tuple[Tensor, ...]:
-        """Per place among ``num_inputs`` the sum of every device's Tensor."""
+        """Return, for each of ``num_inputs`` positions, the sum of the devices' Tensors."""
         groups = [grads[start : start + num_inputs] for start in range(0, len(grads), num_inputs)]
         return tuple(sum(column[1:], start=column[0]) for column in zip(*groups, strict=True))

@@ -1,4 +1,4 @@
-"""Gradients in buckets: rows of memory that are summed over all ranks while the walk still runs."""
+"""Gradient buckets: buffers that are summed over all ranks while the backward pass continues."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from ...core.arrays.devices import backend_of
 from ...core.arrays.dtypes import INEXACT
 from ...core.tensor.tensor import Tensor, new_tensor
-from ...distributed.collectives import carry
+from ...distributed.collectives import run_collective
 from ...distributed.groups import ProcessGroup
 from ...distributed.reductions import ReduceOp
 from ...distributed.work import Work, communicator
 
-FIRST = 1 << 20  # bytes of the first bucket, which is small so that it goes soon
+FIRST = 1 << 20  # bytes of the first bucket, small so that its communication starts early
 
 
 class Bucket:
-    """Parameters whose gradients travel together, in one row of memory.
+    """Parameters whose gradients are communicated together in one buffer.
 
     Attributes:
-        waiting: how many of them have no gradient yet in this walk.
+        waiting: the number of parameters without a gradient in this backward pass.
     """
 
     def __init__(self, number: int, parameters: Sequence[Tensor]) -> None:
@@ -34,17 +34,17 @@ class Bucket:
         self._row: Any = None
 
     def part(self, index: int) -> Any:
-        """The place of a parameter's gradient; the row is made when it is first needed."""
+        """Return the part of the buffer for a parameter's gradient; the buffer is allocated at first use."""
         parameter = self.parameters[index]
         if self._row is None:
             dtype = parameter.dtype
             if dtype.itemsize == 2 and dtype.kind in INEXACT:
-                dtype = np.dtype(np.float32)  # halves are added up in single precision
+                dtype = np.dtype(np.float32)  # half precision is accumulated in float32
             self._row = backend_of(parameter.array).xp.empty(self.starts[-1], dtype)
         return self._row[self.starts[index] : self.starts[index + 1]].reshape(parameter.shape)
 
     def put(self, index: int, size: int) -> None:
-        """Take over this rank's part of the mean: ``.grad`` over ``size`` ranks; zeros, where there is none."""
+        """Write this rank's part of the mean, ``.grad / size``, into the buffer; zeros if there is no gradient."""
         grad, part = self.parameters[index].grad, self.part(index)
         if grad is None:
             part[...] = 0
@@ -53,17 +53,17 @@ class Bucket:
         self.waiting -= 1
 
     def launch(self, group: ProcessGroup) -> None:
-        """Begin to sum the row over all ranks."""
+        """Start to sum the buffer over all ranks."""
         row = self._row
         text = f"DistributedDataParallel's bucket {self.number} of {row.dtype}{row.shape}"
         self.work = communicator.submit(
-            Work(lambda: carry(group, text, lambda c: c.all_reduce(row, row, ReduceOp.SUM), row))
+            Work(lambda: run_collective(group, text, lambda c: c.all_reduce(row, row, ReduceOp.SUM), row))
         )
 
     def collect(self, used: Sequence[bool] | None) -> None:
-        """Let ``.grad`` be the means, save of parameters that no rank has used; and be ready for the next walk.
+        """Set ``.grad`` to the means, except of parameters that no rank has used, and reset for the next backward pass.
 
-        The gradients are views of the row, which is theirs from now on; the next walk has a new one.
+        The gradients are views of the buffer; the next backward pass allocates a new buffer.
         """
         assert self.work is not None
         self.work.wait()
@@ -75,7 +75,7 @@ class Bucket:
 
 
 def in_buckets(parameters: Sequence[Tensor], limit: int) -> list[Bucket]:
-    """The parameters, last first as gradients come, in buckets of one dtype and device and so many bytes each."""
+    """Group the parameters, in reverse order as gradients arrive, into buckets of one dtype, device and size limit."""
     rows: list[list[Tensor]] = []
     open_rows: dict[Any, list[Tensor]] = {}
     for parameter in reversed(parameters):

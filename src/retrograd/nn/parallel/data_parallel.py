@@ -1,4 +1,4 @@
-"""Data parallelism over the devices of one process, of which one is used."""
+"""Data parallelism over the devices of one process; only one device is used."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..base.module import Module
 
 
 class DataParallel(Module):
-    """A module that computes on one device what PyTorch splits over several: the numbers are the same.
+    """PyTorch's ``DataParallel`` on one device; the results are the same.
 
     Args:
-        module: the module; it is the submodule ``module`` here, and so in the names of the state dict.
-        device_ids: taken for compatibility.
+        module: the module, registered as the submodule ``module`` (as the state dict's names show).
+        device_ids: ignored; for compatibility.
 
     >>> import retrograd as rg
     >>> list(rg.nn.DataParallel(rg.nn.Linear(2, 1)).state_dict())
@@ -38,5 +38,5 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """``module(*inputs)``, on one device."""
+    """Return ``module(*inputs)``, computed on one device."""
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))

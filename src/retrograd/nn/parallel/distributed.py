@@ -1,4 +1,4 @@
-"""``DistributedDataParallel``: one model in many processes, each with its part of the batch."""
+"""``DistributedDataParallel``: one model in many processes, each with a part of the batch."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from ...distributed.collectives import all_reduce, broadcast, flat, write
 from ...distributed.errors import DistError
 from ...distributed.groups import ProcessGroup, group_of
 from ...distributed.hub import listed
-from ...distributed.objects import everyones
+from ...distributed.objects import gather_from_all
 from ...distributed.reductions import ReduceOp
 from ..base.module import Module
 from .buckets import in_buckets
 
-BUCKET = 4.0  # MiB, where the program does not say: larger ones wait longer to be sent, smaller ones cost latency
+BUCKET = 4.0  # MiB, the default: larger buckets start later, smaller ones have more latency
 
 
 class DistributedDataParallel(Module):
-    """A module whose gradients are the means over all ranks: ``.grad`` has the same bits on every rank after a walk.
+    """A module whose gradients are averaged over all ranks; ``.grad`` is bitwise equal on all ranks after the pass.
 
-    Each rank calls it with its own part of the batch. Gradients are gathered in buckets, in the reverse order of the
-    parameters, and each bucket is summed over the ranks while the walk goes on (Li et al., 2020). Rank 0's parameters
-    and buffers win: they are given to all at the beginning, buffers again before each call in training.
+    Each rank calls it with its own part of the batch. Gradients are collected in buckets, in the reverse order of the
+    parameters, and each bucket is summed over the ranks while the backward pass continues (Li et al., 2020). Rank 0's
+    parameters and buffers are broadcast at construction, and buffers again before each call in training.
 
     Args:
-        module: the module; it is the submodule ``module`` here, and so in the names of the state dict.
-        device_ids, output_device, dim: taken for compatibility; the module stays on its device.
-        broadcast_buffers: whether buffers follow rank 0's.
-        process_group: which ranks; all by default.
-        bucket_cap_mb: MiB of gradients that travel together.
-        find_unused_parameters: look in the graph of the outputs for parameters that the loss cannot depend on. Such a
-            one gets the mean over the ranks that use it, and keeps its ``.grad`` where none does.
-        gradient_as_bucket_view, check_reduction, static_graph: taken for compatibility.
+        module: the module, registered as the submodule ``module`` (as the state dict's names show).
+        device_ids, output_device, dim: ignored; for compatibility. The module stays on its device.
+        broadcast_buffers: broadcast rank 0's buffers before each call in training.
+        process_group: the participating ranks; all by default.
+        bucket_cap_mb: MiB of gradients per bucket.
+        find_unused_parameters: search the graph of the outputs for parameters that the loss cannot depend on. Their
+            gradient is the mean over the ranks that use them; if no rank does, ``.grad`` is unchanged.
+        gradient_as_bucket_view, check_reduction, static_graph: ignored; for compatibility.
 
     Raises:
-        RuntimeError: no parameter requires grad, or the ranks' parameters differ; when called, some parameter got no
-            gradient in the walk before.
+        RuntimeError: no parameter requires a gradient, the parameters differ between the ranks, or (when called) a
+            parameter received no gradient in the previous backward pass.
         ValueError: ``init_process_group`` was not called.
     """
 
@@ -66,7 +66,7 @@ class DistributedDataParallel(Module):
         super().__init__()
         group = group_of(process_group)
         if group is None:
-            raise RuntimeError("DistributedDataParallel: this rank is not in process_group")
+            raise RuntimeError("DistributedDataParallel: this rank is not a member of process_group")
         self.process_group: ProcessGroup = group
         self.module = module
         self.device_ids, self.output_device, self.dim = device_ids, output_device, dim
@@ -84,8 +84,8 @@ class DistributedDataParallel(Module):
         self._follow([*parameters, *module.buffers()])
         self._buckets = in_buckets(list(named.values()), int((bucket_cap_mb or BUCKET) * (1 << 20)))
         self._names = {id(p): name for name, p in named.items()}
-        self._begun = False  # whether a walk has given some gradients, and not yet all
-        self._next = 0  # the bucket that is sent next; all ranks send them in order
+        self._begun = False  # whether the current backward pass has computed some gradients but not all
+        self._next = 0  # the next bucket to send; all ranks send buckets in order
         self._used: dict[int, bool] = {}
         for bucket in self._buckets:
             for index, parameter in enumerate(bucket.parameters):
@@ -103,9 +103,9 @@ class DistributedDataParallel(Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Inside, walks add to this rank's own ``.grad``; the first walk of a call outside averages all that has come.
+        """Accumulate gradients locally inside; the next backward pass of a call outside averages them.
 
-        The module is called inside, too, as in PyTorch.
+        The forward must run inside as well, as in PyTorch.
         """
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
@@ -114,12 +114,12 @@ class DistributedDataParallel(Module):
             self.require_backward_grad_sync = before
 
     def _check_alike(self) -> None:
-        """Refuse parameters and buffers that are not the same on all ranks, and name them."""
+        """Raise an error that names parameters and buffers that differ between the ranks."""
         own = {
             name: describe(x) + ("" if x.requires_grad else ", frozen") for name, x in self.module.named_parameters()
         }
         own |= {f"buffer {name}": describe(x) for name, x in self.module.named_buffers()}
-        everyone = everyones(self.process_group, own)
+        everyone = gather_from_all(self.process_group, own)
         names = list(dict.fromkeys(name for one in everyone for name in one))
         for name in names:
             found: dict[str, list[int]] = {}
@@ -127,13 +127,15 @@ class DistributedDataParallel(Module):
                 found.setdefault(one.get(name, "none"), []).append(rank)
             if len(found) > 1:
                 few = sorted(found.items(), key=lambda item: (len(item[1]), -item[1][0]))
-                told = [f"{listed(ranks)} ha{'s' if len(ranks) == 1 else 've'} {text}" for text, ranks in few]
-                raise DistError(f"DistributedDataParallel: the parameters differ: of {name} {', '.join(told)}")
+                shapes = [f"{listed(ranks)} ha{'s' if len(ranks) == 1 else 've'} {text}" for text, ranks in few]
+                raise DistError(
+                    f"DistributedDataParallel: the parameters differ between the ranks: {name}: {', '.join(shapes)}"
+                )
         if any(list(one) != names for one in everyone):
-            raise DistError("DistributedDataParallel: the parameters differ: the ranks have them in different orders")
+            raise DistError("DistributedDataParallel: the ranks have the parameters in different orders")
 
     def _follow(self, tensors: list[Tensor]) -> None:
-        """Give all ranks the numbers of the group's first, in one message for each dtype and device."""
+        """Broadcast Tensors from the group's first rank, in one message per dtype and device."""
         kinds: dict[Any, list[Tensor]] = {}
         for x in tensors:
             kinds.setdefault((x.dtype, x.device), []).append(x)
@@ -155,8 +157,8 @@ class DistributedDataParallel(Module):
                 name = self._names[id(parameter)]
                 raise RuntimeError(
                     f"DistributedDataParallel: Expected to mark a variable ready only once: {name} "
-                    "got a second gradient before others had their first; let one walk reach all parameters, or pass "
-                    "find_unused_parameters=True"
+                    "received a second gradient before others received their first; reach all parameters in one "
+                    "backward pass, or pass find_unused_parameters=True"
                 )
             self._begun = True
             self._used[id(parameter)] = True
@@ -166,7 +168,7 @@ class DistributedDataParallel(Module):
         return ready
 
     def _send(self) -> None:
-        """Send each bucket whose turn it is, and with the last of them wait for all."""
+        """Send the buckets that are next in order, and after the last one wait for all."""
         while self._next < len(self._buckets) and not self._buckets[self._next].waiting:
             self._buckets[self._next].launch(self.process_group)
             self._next += 1
@@ -186,7 +188,7 @@ class DistributedDataParallel(Module):
         self._begun, self._next, self._used = False, 0, {}
 
     def _leave_out_unused(self, output: Any) -> None:
-        """Count parameters as ready that no graph of the outputs leads to."""
+        """Mark parameters that no output depends on as ready."""
         edges = {edge_of(x) for x in _tensors(output)} - {None}
         _, completes = reachable([edge for edge in edges if type(edge) is Node])
         found = {id(leaf) for leaves in completes.values() for leaf in leaves}
@@ -196,10 +198,10 @@ class DistributedDataParallel(Module):
             bucket.waiting = len(bucket.parameters)
             for index, parameter in enumerate(bucket.parameters):
                 if id(parameter) not in found:
-                    self._used[id(parameter)] = parameter.grad is not None  # of walks without communication
+                    self._used[id(parameter)] = parameter.grad is not None  # from backward passes without communication
                     bucket.put(index, self.process_group.size())
         if not any(bucket.waiting for bucket in self._buckets):
-            self._send()  # no walk will come here
+            self._send()  # no backward pass will call a hook
 
     def _tell_missing(self) -> None:
         missing = [self._names[id(p)] for b in self._buckets for p in b.parameters if id(p) not in self._used]
@@ -207,13 +209,13 @@ class DistributedDataParallel(Module):
         shown = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
         raise RuntimeError(
             "DistributedDataParallel: Expected to have finished reduction in the prior iteration before starting a new "
-            f"one: {len(missing)} parameters got no gradient ({shown}); pass find_unused_parameters=True, and let all "
-            "outputs of forward take part in the loss"
+            f"one: {len(missing)} parameters got no gradient ({shown}); use all outputs of forward in the loss, or "
+            "pass find_unused_parameters=True"
         )
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
-    """The Tensors in an output: in lists, tuples, dictionaries and objects with attributes."""
+    """Yield the Tensors in an output: in lists, tuples, dictionaries and attributes of objects."""
     if isinstance(value, Tensor):
         yield value
         return

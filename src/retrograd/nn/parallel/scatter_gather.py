@@ -1,4 +1,4 @@
-"""Batches taken apart, a part for each device, and put together again."""
+"""Split batches between devices, and concatenate the results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...core.tensor.tensor import Tensor
 
 
 def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> Any:
-    """Parts of a batch, one per device; nests are taken apart."""
+    """Split a batch into one part per device, recursively in nested containers."""
     count = max(1, len(target_gpus))
     if isinstance(inputs, Tensor):
         return inputs.chunk(count, dim)
@@ -25,7 +25,7 @@ def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> Any:
 def scatter_kwargs(
     inputs: Any, kwargs: object, target_gpus: Any, dim: int = 0
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Parts of positional and keyword arguments, one per device, as many of one as of the other."""
+    """Split positional and keyword arguments into one part per device each."""
     parts = scatter(inputs, target_gpus, dim) if inputs else []
     options = scatter(kwargs, target_gpus, dim) if kwargs else []
     count = max(len(parts), len(options))
@@ -33,7 +33,7 @@ def scatter_kwargs(
 
 
 def gather(outputs: Any, target_device: Any = None, dim: int = 0) -> Any:
-    """One batch of parts; nests are joined within."""
+    """Concatenate parts of a batch, recursively in nested containers."""
     first = outputs[0]
     if isinstance(first, Tensor):
         return stack(list(outputs)) if first.ndim == 0 else cat(list(outputs), dim)

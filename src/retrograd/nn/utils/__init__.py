@@ -1,4 +1,4 @@
-"""Help around modules: clipping of gradients, parameters as a vector, parametrizations."""
+"""Utilities for modules: gradient clipping, parameters as a vector, parametrizations."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Gradients kept within bounds before a step."""
+"""Gradient clipping."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _norm(x: Any, p: float) -> Any:
-    """The p-norm of all elements, as a 0-d array."""
+    """Return the p-norm of all elements as a 0-d array."""
     xp = array_module(x)
     if x.dtype.itemsize < 4:
-        x = x.astype(np.float32)  # squares of half precision overflow
+        x = x.astype(np.float32)  # squares overflow in half precision
     flat = x.reshape(-1)
     if p == 2:
         if flat.size <= BLOCK:
             return xp.sqrt(xp.vdot(flat, flat).real)
-        # One product over millions of elements loses digits; the sum of the blocks' is taken in double precision.
+        # A dot product over millions of elements is inaccurate, so blocks are summed in double precision.
         blocks = [flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK)]
         squares = xp.stack([xp.vdot(block, block).real for block in blocks])
         return xp.sqrt(squares.sum(dtype=np.float64)).astype(squares.dtype)
@@ -59,13 +59,13 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The p-norm of all elements of all Tensors together, p being ``norm_type``.
+    """Return the p-norm over all elements of all Tensors, with p = ``norm_type``.
 
     Args:
         tensors: the Tensors.
-        norm_type: p, which may be infinity.
-        error_if_nonfinite: refuse a norm that is infinite or NaN.
-        foreach: accepted for PyTorch's sake.
+        norm_type: p; may be infinity.
+        error_if_nonfinite: raise an error for a norm that is infinite or NaN.
+        foreach: ignored; for compatibility.
 
     Raises:
         RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set.
@@ -81,8 +81,8 @@ def get_total_norm(
     total = _total_norm(arrays, p)
     if error_if_nonfinite and not bool(xp.isfinite(total)):
         raise RuntimeError(
-            f"the total norm of order {p} of the gradients is {float(total)}, so they cannot be clipped; pass "
-            "error_if_nonfinite=False to scale them by it anyway"
+            f"the total norm of order {p} of the gradients is {float(total)}, so they cannot be clipped; to scale them "
+            "by the norm anyway, pass error_if_nonfinite=False"
         )
     return new_tensor(total)
 
@@ -91,13 +91,13 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Multiply the gradients by ``max_norm / (total_norm + 1e-6)``, in place, where that is less than 1.
+    """Multiply the gradients by ``min(1, max_norm / (total_norm + 1e-6))``, in place.
 
     Args:
-        parameters: the Tensors whose ``.grad`` are clipped; those without one are passed over.
+        parameters: Tensors whose ``.grad`` is clipped; Tensors without one are skipped.
         max_norm: the largest norm.
-        total_norm: the norm that they have, from ``get_total_norm``.
-        foreach: accepted, without meaning here.
+        total_norm: the current norm, from ``get_total_norm``.
+        foreach: ignored; for compatibility.
 
     >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
     >>> (x * rg.tensor([3.0, 4.0])).sum().backward()
@@ -106,8 +106,8 @@ def clip_grads_with_norm_(
     tensor([0.3, 0.4])
     """
     factor = float(max_norm) / (total_norm.detach() + 1e-6)
-    # On a GPU asking for the number would wait for it, and a compiled program has no branches: there they are always
-    # multiplied.
+    # Always multiply on a GPU, where reading the norm would synchronize, and in compiled programs, which have no
+    # branches.
     if not factor.is_cuda and modes.tracer is None and factor.item() >= 1:
         return
     factor = factor.clamp(max=1.0)
@@ -132,14 +132,14 @@ def clip_grad_norm_(
     The factor is ``min(1, max_norm / (norm + 1e-6))`` (Pascanu et al., 2013).
 
     Args:
-        parameters: the Tensors whose ``.grad`` are clipped; those without one are passed over.
+        parameters: Tensors whose ``.grad`` is clipped; Tensors without one are skipped.
         max_norm: the largest norm.
-        norm_type: its p, which may be infinity.
-        error_if_nonfinite: refuse gradients whose norm is infinite or NaN.
-        foreach: accepted for PyTorch's sake.
+        norm_type: the order of the norm; may be infinity.
+        error_if_nonfinite: raise an error for a norm that is infinite or NaN.
+        foreach: ignored; for compatibility.
 
     Returns:
-        The total norm before.
+        The total norm before clipping.
 
     Raises:
         RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set.
@@ -162,9 +162,9 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     """Clamp every element of the gradients to ``[-clip_value, clip_value]``, in place.
 
     Args:
-        parameters: the Tensors whose ``.grad`` are clipped; those without one are passed over.
+        parameters: Tensors whose ``.grad`` is clipped; Tensors without one are skipped.
         clip_value: the bound.
-        foreach: accepted, without meaning here.
+        foreach: ignored; for compatibility.
 
     >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
     >>> (x * rg.tensor([3.0, -4.0])).sum().backward()

@@ -1,4 +1,4 @@
-"""All parameters as one vector, and back."""
+"""Convert parameters to one vector and back."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ...ops.shape.joining import cat
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """The elements of all parameters, one after the other; differentiable.
+    """Concatenate the elements of all parameters; differentiable.
 
     Args:
-        parameters: Tensors of any shapes and one device.
+        parameters: Tensors of any shape on one device.
 
     Raises:
-        ValueError: there is none.
+        ValueError: ``parameters`` is empty.
 
     >>> rg.nn.utils.parameters_to_vector([rg.ones(2, 2), rg.zeros(1)])
     tensor([1., 1., 1., 1., 0.])
@@ -25,15 +25,15 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Give the parameters, one after the other, the elements of a vector, on whose memory they then stand.
+    """Assign consecutive parts of a vector to the parameters, which become views of it.
 
     Args:
         vec: the vector, ``(n,)``.
-        parameters: Tensors of ``n`` elements together.
+        parameters: Tensors with ``n`` elements in total.
 
     Raises:
-        TypeError: the vector is no Tensor.
-        RuntimeError: it has fewer elements than the parameters.
+        TypeError: ``vec`` is not a Tensor.
+        RuntimeError: ``vec`` has fewer elements than the parameters.
 
     >>> layer = rg.nn.Linear(2, 1)
     >>> rg.nn.utils.vector_to_parameters(rg.tensor([1.0, 2.0, 3.0]), layer.parameters())

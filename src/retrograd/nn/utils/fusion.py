@@ -21,12 +21,12 @@ L = TypeVar("L", bound=Linear)
 
 
 def fuse_conv_bn_eval(conv: M, bn: Any, transpose: bool = False) -> M:
-    """A copy of a convolution that computes ``bn(conv(x))``.
+    """Return a copy of a convolution that computes ``bn(conv(x))``.
 
     Args:
         conv: a convolution in evaluation mode.
         bn: batch normalization in evaluation mode, with running statistics.
-        transpose: whether ``conv`` is a transposed convolution, whose weight has its output channels second.
+        transpose: whether ``conv`` is transposed, so that dimension 1 of its weight is the output channels.
 
     Raises:
         AssertionError: a module is in training mode, or ``bn`` has no running statistics.
@@ -40,11 +40,11 @@ def fuse_conv_bn_eval(conv: M, bn: Any, transpose: bool = False) -> M:
 
 
 def fuse_linear_bn_eval(linear: L, bn: Any) -> L:
-    """A copy of a linear layer that computes ``bn(linear(x))``.
+    """Return a copy of a linear layer that computes ``bn(linear(x))``.
 
     Args:
         linear: a linear layer in evaluation mode.
-        bn: batch normalization in evaluation mode, with running statistics, of the layer's outputs or of one channel.
+        bn: batch normalization in evaluation mode, with running statistics, of the outputs or of one channel.
 
     Raises:
         AssertionError: a module is in training mode, ``bn`` has no running statistics or another number of channels.
@@ -72,17 +72,17 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a convolution followed by batch normalization in evaluation mode.
+    """Return the weight and bias of a convolution with batch normalization in evaluation mode folded in.
 
     With ``s = bn_w / sqrt(bn_rv + bn_eps)`` they are ``conv_w * s`` and ``(conv_b - bn_rm) * s + bn_b``, in the dtypes
-    of ``conv_w`` and ``conv_b``. They require grad where ``conv_w`` and ``conv_b`` do.
+    of ``conv_w`` and ``conv_b``. They require grad if ``conv_w`` and ``conv_b`` do.
 
     Args:
-        conv_w, conv_b: of the convolution; a bias of None is zero.
+        conv_w, conv_b: of the convolution; None for a bias of zero.
         bn_rm, bn_rv: the running mean and variance.
-        bn_eps: what is added to the variance.
-        bn_w, bn_b: factors and offsets; None stands for one and zero.
-        transpose: whether the output channels are the second dimension of ``conv_w``.
+        bn_eps: added to the variance.
+        bn_w, bn_b: scale and shift; None for one and zero.
+        transpose: whether the output channels are dimension 1 of ``conv_w``.
 
     >>> one = rg.ones(1)
     >>> rg.nn.utils.fusion.fuse_conv_bn_weights(rg.ones(1, 1, 1), None, one, 4 * one, 0.0, one, None)[1]
@@ -103,7 +103,7 @@ def fuse_linear_bn_weights(
     bn_w: Tensor | None,
     bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a linear layer followed by batch normalization in evaluation mode.
+    """Return the weight and bias of a linear layer with batch normalization in evaluation mode folded in.
 
     Args:
         linear_w, linear_b: of the linear layer.

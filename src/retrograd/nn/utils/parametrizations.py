@@ -1,4 +1,4 @@
-"""Ready-made parametrizations of weights."""
+"""Weight normalization, spectral normalization and orthogonality as parametrizations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _WeightNorm(Module):
         self.dim = -1 if dim is None else dim
 
     def _norm(self, v: Tensor) -> Tensor:
-        """The norm over all dimensions but one, which stays; -1 means over all."""
+        """Return the norm over all dimensions but ``dim``; over all dimensions for -1."""
         if self.dim == -1:
             return (v * v).sum().sqrt()
         kept = self.dim % v.ndim
@@ -47,7 +47,7 @@ class _WeightNorm(Module):
 
 
 def _rename_older_keys(name: str, module: Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-    """Weights saved under the names that g and v had before there were parametrizations."""
+    """Rename g and v from the names that ``weight_hooks`` saves them under."""
     for place, older in enumerate(("g", "v")):
         key = f"{prefix}{name}_{older}"
         if key in state:
@@ -55,12 +55,12 @@ def _rename_older_keys(name: str, module: Module, state: dict[str, Any], prefix:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Train the length and the direction of a weight apart: ``w = g * v / |v|`` (Salimans and Kingma, 2016).
+    """Reparametrize a weight by length and direction: ``w = g * v / |v|`` (Salimans and Kingma, 2016).
 
     Args:
-        module: the owner.
+        module: the module that owns the weight.
         name: the name of the weight.
-        dim: lengths are taken over all other dimensions; None for one length of the whole.
+        dim: the dimension that keeps separate lengths; None for one length of the whole weight.
 
     Returns:
         The module, with g and v as ``parametrizations.<name>.original0`` and ``original1``.
@@ -79,7 +79,7 @@ class _SpectralNorm(Module):
     def __init__(self, weight: Tensor, n_power_iterations: int, dim: int, eps: float) -> None:
         super().__init__()
         if not -weight.ndim <= dim < weight.ndim:
-            raise IndexError(f"spectral_norm: dim={dim} is out of range for the weight {describe(weight)}")
+            raise IndexError(f"spectral_norm: dim={dim} is out of range for weight {describe(weight)}")
         if n_power_iterations <= 0:
             raise ValueError(f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}")
         self.dim = dim % weight.ndim
@@ -107,7 +107,7 @@ class _SpectralNorm(Module):
         matrix = self._matrix(weight)
         if self.training:
             self._iterate(matrix.detach(), self.n_power_iterations)
-        # The vectors change in place at the next use; this one keeps those it was computed with.
+        # The vectors change in place at the next use; the graph of this use needs copies.
         sigma = (self._u.clone() * (matrix @ self._v.clone())).sum()
         return weight / sigma
 
@@ -118,14 +118,14 @@ class _SpectralNorm(Module):
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """Divide a weight by its largest singular value, found by power iteration (Miyato et al., 2018).
+    """Divide a weight by its largest singular value, estimated by power iteration (Miyato et al., 2018).
 
     Args:
-        module: the owner.
+        module: the module that owns the weight.
         name: the name of the weight.
-        n_power_iterations: steps at each use in training.
-        eps: keeps norms from zero.
-        dim: the dimension of the outputs: 0, but 1 for transposed convolutions.
+        n_power_iterations: iterations at each use in training.
+        eps: lower bound of norms in divisions.
+        dim: the dimension of the outputs: 0, or 1 for transposed convolutions.
 
     >>> layer = rg.nn.utils.parametrizations.spectral_norm(rg.nn.Linear(3, 3)).eval()
     >>> sorted(layer.state_dict())[:2]
@@ -141,22 +141,22 @@ _ORTHOGONAL_MAPS = ("matrix_exp", "cayley", "householder")
 
 
 def _nonzero_sign(x: Tensor) -> Tensor:
-    """The sign of each element (its phase where complex), 1 for zero."""
+    """Return the sign of each element (the phase if complex), 1 for zero."""
     sign = x.sgn()
     return where(sign == 0, 1, sign)
 
 
 def _orthonormal_columns(matrix: Tensor) -> Tensor:
-    """The factor Q of ``matrix = Q R`` with a real diagonal of R that is not negative."""
+    """Return the factor Q of ``matrix = Q R`` with a nonnegative real diagonal of R."""
     q, r = qr(matrix)
     return q * _nonzero_sign(r.diagonal(dim1=-2, dim2=-1)).unsqueeze(-2)
 
 
 class _Orthogonal(Module):
-    """A matrix with orthonormal columns (rows, of a wide one) as a function of an unconstrained matrix.
+    """A matrix with orthonormal columns (rows if wide) as a function of an unconstrained matrix.
 
-    With ``use_trivialization`` the function is multiplied by a constant matrix ``base``, so that the point at which
-    training starts is any matrix (Lezcano-Casado, Trivializations for gradient-based optimization on manifolds, 2019).
+    With ``use_trivialization`` the function is multiplied by a constant matrix ``base``, so that training can start
+    at any matrix (Lezcano-Casado, Trivializations for gradient-based optimization on manifolds, 2019).
     """
 
     base: Tensor
@@ -200,19 +200,19 @@ class _Orthogonal(Module):
     def right_inverse(self, value: Tensor) -> Tensor:
         if value.shape != self.shape:
             raise ValueError(
-                f"orthogonal: wanted a matrix or batch of matrices of shape {self.shape}, got {describe(value)}"
+                f"orthogonal: expected a matrix or batch of matrices of shape {self.shape}, got {describe(value)}"
             )
         wide = value.shape[-2] < value.shape[-1]
         tall = value.mT if wide else value
         rows, columns = tall.shape[-2:]
         if self.use_trivialization:
-            if rows > columns:  # completed to a square matrix
+            if rows > columns:  # complete it to a square matrix
                 tall = cat([tall, randn_like(tall.new_empty(*tall.shape[:-1], rows - columns))], -1)
             identity = eye(rows, dtype=tall.dtype, device=tall.device)
             tolerance = 10 * rows * float(np.finfo(tall.dtype).eps)
             is_orthogonal = rows == columns and allclose(tall.mH @ tall, identity.expand_as(tall), atol=tolerance)
             self.base = tall.clone() if is_orthogonal else _orthonormal_columns(tall)
-            # All maps take -I to the first columns of I: the reflections of zero vectors are -I, and their signs -1.
+            # All maps take -I to the first columns of I: zero vectors have the reflection -I and the sign -1.
             result = value.new_zeros(value.shape)
             result.diagonal(dim1=-2, dim2=-1).fill_(-1)
             return result
@@ -223,7 +223,7 @@ class _Orthogonal(Module):
             )
         vectors, factors = geqrf(tall)
         diagonal = vectors.diagonal(dim1=-2, dim2=-1)
-        # LAPACK leaves out a reflection by a factor of zero, where ``forward`` reflects.
+        # LAPACK omits a reflection with a factor of zero, but ``forward`` applies it.
         diagonal.copy_(_nonzero_sign(diagonal) * where(factors == 0, -1, 1))
         return vectors.mT if wide else vectors
 
@@ -231,14 +231,14 @@ class _Orthogonal(Module):
 def orthogonal(
     module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
 ) -> Module:
-    """Keep a matrix orthogonal (unitary where complex): orthonormal columns, or rows of a wide matrix.
+    """Constrain a matrix to be orthogonal (unitary if complex): orthonormal columns, or rows of a wide matrix.
 
-    The weight starts as it is where it is orthogonal, else as the factor Q of its QR decomposition. Without
-    ``use_trivialization``, ``"matrix_exp"`` and ``"cayley"`` start from what they make of the weight, and cannot be
-    assigned to.
+    The initial weight is preserved if it is orthogonal, else replaced by the factor Q of its QR decomposition. Without
+    ``use_trivialization``, ``"matrix_exp"`` and ``"cayley"`` start from their image of the weight and do not support
+    assignment.
 
     Args:
-        module: the owner.
+        module: the module that owns the weight.
         name: the name of the weight, a matrix or a batch of matrices.
         orthogonal_map: how the weight is computed: ``"matrix_exp"`` or ``"cayley"`` of a skew-symmetric matrix, or
             ``"householder"``, a product of reflections of a real matrix. By default ``"matrix_exp"`` for square and
@@ -246,7 +246,7 @@ def orthogonal(
         use_trivialization: multiply by a constant orthogonal matrix, the buffer ``base`` of the parametrization.
 
     Raises:
-        ValueError: the weight is not there or no matrix, or the map is unknown or not defined for its dtype.
+        ValueError: the weight does not exist or is not a matrix; the map is unknown or does not support its dtype.
 
     Source: Lezcano-Casado, Trivializations for gradient-based optimization on manifolds, 2019.
 
@@ -256,11 +256,11 @@ def orthogonal(
     """
     weight = _tensor_of("orthogonal", module, name)
     if weight.ndim < 2:
-        raise ValueError(f"orthogonal: wanted a matrix or batch of matrices, got {describe(weight)}")
+        raise ValueError(f"orthogonal: expected a matrix or batch of matrices, got {describe(weight)}")
     if orthogonal_map is None:
         square = weight.shape[-2] == weight.shape[-1]
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in _ORTHOGONAL_MAPS:
-        raise ValueError(f"orthogonal: orthogonal_map has to be one of {_ORTHOGONAL_MAPS}, got {orthogonal_map!r}")
+        raise ValueError(f"orthogonal: orthogonal_map must be one of {_ORTHOGONAL_MAPS}, got {orthogonal_map!r}")
     parametrization = _Orthogonal(weight, orthogonal_map, use_trivialization)
     return register_parametrization(module, name, parametrization, unsafe=True)

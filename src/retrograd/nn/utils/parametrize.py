@@ -1,4 +1,4 @@
-"""Parametrizations: a parameter that is computed, at each use, from others that are trained in its place."""
+"""Parametrizations: a parameter that is computed, at each use, from trained parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _cache_depth = 0
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Inside, compute every parametrized Tensor at most once.
+    """Compute every parametrized Tensor at most once inside.
 
     >>> with rg.nn.utils.parametrize.cached():
     ...     pass
@@ -35,23 +35,23 @@ def cached() -> Iterator[None]:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one Tensor, applied one after the other, and the parameters they start from.
+    """The parametrizations of one Tensor, applied in order, and their original parameters.
 
-    The first may start from one Tensor, ``original``, or from several, ``original0``, ``original1`` and so on.
+    The first parametrization takes one Tensor, ``original``, or several, ``original0``, ``original1`` and so on.
 
     Args:
         modules: the parametrizations, in the order in which they are applied.
-        original: the Tensor before; what they start from is computed from it by their ``right_inverse``, where they
-            have one.
-        unsafe: do not check that shape and dtype stay the same.
+        original: the Tensor before parametrization; the originals are computed from it by ``right_inverse``, if the
+            parametrizations define it.
+        unsafe: do not check that shape and dtype are preserved.
 
     Raises:
-        ValueError: there is no parametrization, or (unless ``unsafe``) one changes shape or dtype.
+        ValueError: ``modules`` is empty, or (unless ``unsafe``) a parametrization changes shape or dtype.
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if not modules:
-            raise ValueError("ParametrizationList: wanted at least one parametrization")
+            raise ValueError("ParametrizationList: modules must contain at least one parametrization, got none")
         super().__init__(modules)
         self.unsafe = unsafe
         value: Any = original
@@ -62,7 +62,7 @@ class ParametrizationList(ModuleList):
         _check_originals(value, original)
         before = original.data
         if isinstance(value, Tensor):
-            # The Parameter stays the same object: optimizers may hold it already.
+            # The Parameter object must not change, because optimizers may reference it.
             kept = original if isinstance(original, Parameter) else value
             if kept is not value:
                 kept.data = value.detach()
@@ -93,7 +93,7 @@ class ParametrizationList(ModuleList):
         return [getattr(self, name) for name in self._original_names()]
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals so that the parametrized Tensor becomes ``value``."""
+        """Set the originals such that the parametrized Tensor equals ``value``."""
         result: Any = value
         with no_grad():
             for module in reversed(list(self)):
@@ -103,10 +103,10 @@ class ParametrizationList(ModuleList):
             given = [result] if isinstance(result, Tensor) else list(result)
             originals = self._originals()
             if len(given) != len(originals):
-                raise ValueError(f"right_inverse: wanted {len(originals)} Tensors, got {len(given)}")
+                raise ValueError(f"right_inverse: expected {len(originals)} Tensors, got {len(given)}")
             for original, new in zip(originals, given, strict=True):
                 if original.shape != new.shape or original.dtype != new.dtype:
-                    raise ValueError(f"right_inverse: wanted a Tensor like {describe(original)}, got {describe(new)}")
+                    raise ValueError(f"right_inverse: expected a Tensor like {describe(original)}, got {describe(new)}")
                 original.copy_(new)
 
     def forward(self) -> Tensor:
@@ -118,7 +118,7 @@ class ParametrizationList(ModuleList):
 
 
 def _inverse(module: Module, value: object) -> Any:
-    """What a parametrization starts from to give ``value``: the value itself where it has no ``right_inverse``."""
+    """Return the input from which a parametrization computes ``value``: ``value`` itself without ``right_inverse``."""
     if hasattr(module, "right_inverse"):
         try:
             return module.right_inverse(value)
@@ -128,12 +128,12 @@ def _inverse(module: Module, value: object) -> Any:
 
 
 def _check_originals(value: object, original: Tensor) -> None:
-    """Refuse what no first parametrization can start from."""
+    """Check that the first parametrization can start from a value."""
     if isinstance(value, Tensor):
         if value.dtype != original.dtype or value.device != original.device:
             raise ValueError(
-                "register_parametrization: where right_inverse outputs one tensor, it may not change the dtype or "
-                f"device of {describe(original)}, got {describe(value)}"
+                "register_parametrization: if right_inverse outputs one tensor, it may not change the dtype or device "
+                f"of {describe(original)}, got {describe(value)}"
             )
         return
     what = "register_parametrization: right_inverse must return a Tensor or a Sequence of tensors"
@@ -174,7 +174,7 @@ def _computed(name: str) -> property:
 
 
 def _become(module: Module, plain: type[Module], names: tuple[str, ...]) -> None:
-    """Give the module a class of its own whose attributes ``names`` are computed; without names its plain class."""
+    """Give the module a class of its own with computed attributes ``names``, or its plain class without names."""
     if not names:
         module.__class__ = plain
         return
@@ -196,21 +196,21 @@ def _restore(plain: type[Module], names: tuple[str, ...]) -> Module:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Compute ``module.<tensor_name>`` from now on as ``parametrization(original)``.
+    """Compute ``module.<tensor_name>`` as ``parametrization(original)`` at each access.
 
-    The original becomes ``module.parametrizations.<tensor_name>.original``. A parametrization may have a method
-    ``right_inverse(value)`` that gives the original, or a tuple of originals, for a value: that of the first
-    parametrization sets the originals, so that the value stays; all are used when the attribute is assigned. Several
-    parametrizations are applied in the order of registration; a further one changes the value.
+    The original becomes ``module.parametrizations.<tensor_name>.original``. A parametrization may define
+    ``right_inverse(value)``, which returns the original, or a tuple of originals, of a value. The first parametrization
+    uses it to preserve the value; all of them use it when the attribute is assigned. Several parametrizations are
+    applied in the order of registration; further ones change the value.
 
     Args:
-        module: the owner of the Tensor.
+        module: the module that owns the Tensor.
         tensor_name: the name of a parameter or buffer.
-        parametrization: computes the Tensor.
+        parametrization: the module that computes the Tensor.
         unsafe: allow another shape or dtype than the original's.
 
     Raises:
-        ValueError: there is no such Tensor, or shape or dtype would change.
+        ValueError: the Tensor does not exist, or its shape or dtype would change.
 
     >>> class Symmetric(rg.nn.Module):
     ...     def forward(self, x):
@@ -242,7 +242,7 @@ def register_parametrization(
 
 
 def _extend(entry: ParametrizationList, value: Tensor, parametrization: Module, unsafe: bool) -> None:
-    """Apply one more parametrization after those there are; the originals stay as they are."""
+    """Append a parametrization; the originals are unchanged."""
     if not unsafe:
         with no_grad():
             result: Any = parametrization(value)
@@ -260,7 +260,7 @@ def _extend(entry: ParametrizationList, value: Tensor, parametrization: Module, 
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a Tensor of the module, or any of them, is parametrized.
+    """Whether a Tensor of the module, or any Tensor, is parametrized.
 
     Args:
         module: any module.
@@ -277,7 +277,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def type_before_parametrizations(module: Module) -> type[Module]:
-    """The class of the module before anything was parametrized.
+    """Return the class of the module before parametrization.
 
     Args:
         module: any module.
@@ -292,21 +292,21 @@ def type_before_parametrizations(module: Module) -> type[Module]:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Parametrize the Tensors of one module as those of another, from the same originals.
+    """Apply the parametrizations of one module's Tensors to another module.
 
-    Both modules share the parametrizations and the originals afterwards. A Tensor that ``to_module`` does not have is
-    entered.
+    Both modules share the parametrizations and the originals afterwards. A Tensor that ``to_module`` lacks is
+    registered.
 
     Args:
-        from_module: where the parametrizations are; without any, nothing is done.
-        to_module: where they are registered.
-        tensor_name: the name of one Tensor; None for all that are parametrized.
+        from_module: the source; without parametrizations nothing is done.
+        to_module: the module to parametrize.
+        tensor_name: the name of one Tensor; None for all parametrized Tensors.
 
     Returns:
         ``to_module``.
 
     Raises:
-        ValueError: ``from_module`` has parametrizations, but none of ``tensor_name``.
+        ValueError: ``from_module`` has parametrizations, but not of ``tensor_name``.
 
     >>> layer = rg.nn.utils.parametrizations.weight_norm(rg.nn.Linear(2, 2))
     >>> other = rg.nn.utils.parametrize.transfer_parametrizations_and_params(layer, rg.nn.Linear(2, 2))
@@ -337,15 +337,15 @@ def transfer_parametrizations_and_params(
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make a parametrized Tensor an ordinary parameter (or buffer) again.
+    """Turn a parametrized Tensor into an ordinary parameter (or buffer).
 
     Args:
-        module: its owner.
-        tensor_name: its name.
-        leave_parametrized: keep its present value; else the original's.
+        module: the module that owns the Tensor.
+        tensor_name: the name of the Tensor.
+        leave_parametrized: keep the parametrized value; else the original's.
 
     Raises:
-        ValueError: it is not parametrized, or has several originals and ``leave_parametrized`` is False.
+        ValueError: the Tensor is not parametrized, or has several originals and ``leave_parametrized`` is False.
 
     >>> layer = rg.nn.utils.parametrizations.weight_norm(rg.nn.Linear(2, 2))
     >>> _ = rg.nn.utils.parametrize.remove_parametrizations(layer, "weight")

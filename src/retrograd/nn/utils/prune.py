@@ -1,4 +1,4 @@
-"""Pruning: elements of a parameter are set to zero by a mask, in each forward, while training goes on.
+"""Pruning: set elements of a parameter to zero by a mask, applied in each forward during training.
 
 A pruned parameter ``weight`` becomes ``weight_orig``, the mask a buffer ``weight_mask``, and ``weight`` their product,
 computed before each forward. ``remove`` makes the product the parameter again.
@@ -24,33 +24,33 @@ Norm = float | Literal["fro", "nuc"]
 
 
 class BasePruningMethod(ABC):
-    """The base of pruning methods: subclasses write ``compute_mask``.
+    """The base class of pruning methods; subclasses define ``compute_mask``.
 
     Attributes:
-        PRUNING_TYPE: ``"unstructured"``, ``"structured"`` (whole slices along ``dim``) or ``"global"``: which part of a
-            parameter that was pruned before the method is given.
+        PRUNING_TYPE: ``"unstructured"``, ``"structured"`` (whole slices along ``dim``) or ``"global"``: the elements of
+            an already pruned parameter that the method receives.
     """
 
     PRUNING_TYPE: ClassVar[str]
     _tensor_name: str
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        """Before a forward: multiply the parameter by its mask."""
+        """Multiply the parameter by its mask, before a forward."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask of importance scores ``t``, on top of an earlier mask."""
+        """Return the mask for importance scores ``t``, combined with an earlier mask."""
 
     def apply_mask(self, module: Module) -> Tensor:
-        """The parameter times its mask."""
+        """Return the parameter times its mask."""
         original, mask = getattr(module, self._tensor_name + "_orig"), getattr(module, self._tensor_name + "_mask")
         pruned: Tensor = mask.to(dtype=original.dtype) * original
         return pruned
 
     @classmethod
     def apply(cls, module: Module, name: str, *args: Any, importance_scores: Scores = None, **kwargs: Any) -> Any:
-        """Prune a parameter of a module, on top of earlier prunings, and give the method that does it from now on."""
+        """Prune a parameter of a module, in addition to earlier prunings, and return the registered method."""
         method: Any = cls(*args, **kwargs)
         method._tensor_name = name
         original = getattr(module, name)
@@ -75,12 +75,12 @@ class BasePruningMethod(ABC):
         return method
 
     def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Scores = None) -> Tensor:
-        """A Tensor times the mask that the method computes for it; no module is changed."""
+        """Return a Tensor times the mask computed for it, without changing a module."""
         scores = _scores(importance_scores, t, "tensor t")
         return t * self.compute_mask(scores, default_mask=ones_like(t) if default_mask is None else default_mask)
 
     def remove(self, module: Module) -> None:
-        """Make the pruned values the parameter again. The method stays among the module's hooks."""
+        """Replace the parameter by its pruned values. The method remains registered as a hook."""
         name = self._tensor_name
         pruned = self.apply_mask(module)
         if hasattr(module, name):
@@ -116,7 +116,7 @@ def _forget_hook(module: Module, name: str) -> None:
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods on one parameter; each sees what the earlier ones have left.
+    """Several methods on one parameter; each receives the elements that the previous ones left.
 
     Args:
         args: the methods.
@@ -130,7 +130,7 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: Any) -> None:
-        """Add one more method on the same parameter."""
+        """Append a method for the same parameter."""
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method._tensor_name != self._tensor_name:
@@ -150,7 +150,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask after the last method, which is given what the earlier mask has left."""
+        """Return the mask after applying the last method to the unpruned elements."""
         method = self._pruning_methods[-1]
         left: Any = tuple([slice(None)] * t.ndim)
         if method.PRUNING_TYPE == "unstructured":
@@ -172,12 +172,12 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, with the mask and all that goes with it."""
+    """A method that prunes nothing, but registers a mask of ones."""
 
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The earlier mask."""
+        """Return the earlier mask."""
         return default_mask
 
 
@@ -188,7 +188,7 @@ class _Unstructured(BasePruningMethod):
         self.amount = _amount(amount)
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The earlier mask with zeros at the ``amount`` elements of least importance."""
+        """Return the earlier mask with zeros at the ``amount`` least important elements."""
         count = _count(self.amount, t.numel())
         mask = default_mask.clone()
         if count:
@@ -197,14 +197,14 @@ class _Unstructured(BasePruningMethod):
 
     @abstractmethod
     def importance(self, t: Tensor) -> Tensor:
-        """How much each element matters."""
+        """The importance of each element."""
 
 
 class RandomUnstructured(_Unstructured):
-    """Prunes elements at random.
+    """Prune random elements.
 
     Args:
-        amount: how many, or as a float which part of them.
+        amount: the number of elements, or a fraction as a float.
     """
 
     def importance(self, t: Tensor) -> Tensor:
@@ -213,10 +213,10 @@ class RandomUnstructured(_Unstructured):
 
 
 class L1Unstructured(_Unstructured):
-    """Prunes the elements of the smallest absolute values.
+    """Prune the elements with the smallest absolute values.
 
     Args:
-        amount: how many, or as a float which part of them.
+        amount: the number of elements, or a fraction as a float.
     """
 
     def importance(self, t: Tensor) -> Tensor:
@@ -232,7 +232,7 @@ class _Structured(BasePruningMethod):
         self.dim = dim
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The earlier mask with zeros in the ``amount`` slices of least importance."""
+        """Return the earlier mask with zeros in the ``amount`` least important slices."""
         if t.ndim <= 1:
             raise ValueError(
                 "Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "
@@ -250,14 +250,14 @@ class _Structured(BasePruningMethod):
 
     @abstractmethod
     def importance(self, t: Tensor, dim: int) -> Tensor:
-        """How much each slice along a dimension matters."""
+        """The importance of each slice along a dimension."""
 
 
 class RandomStructured(_Structured):
-    """Prunes slices along a dimension at random.
+    """Prune random slices along a dimension.
 
     Args:
-        amount: how many, or as a float which part of them.
+        amount: the number of slices, or a fraction as a float.
         dim: the dimension.
     """
 
@@ -267,10 +267,10 @@ class RandomStructured(_Structured):
 
 
 class LnStructured(_Structured):
-    """Prunes the slices along a dimension with the smallest norms.
+    """Prune the slices along a dimension with the smallest norms.
 
     Args:
-        amount: how many, or as a float which part of them.
+        amount: the number of slices, or a fraction as a float.
         n: the order of the norm.
         dim: the dimension.
     """
@@ -287,10 +287,10 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes by a mask.
+    """Prune by a given mask.
 
     Args:
-        mask: ones where elements stay, zeros where they go.
+        mask: zeros where elements are pruned, ones elsewhere.
     """
 
     PRUNING_TYPE = "global"
@@ -299,7 +299,7 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The earlier mask times the given one."""
+        """Return the earlier mask times the given one."""
         if default_mask.shape != self.mask.shape:
             raise AssertionError(
                 f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}"
@@ -308,19 +308,19 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
-    """Give a parameter the form of a pruned one, and prune nothing."""
+    """Convert a parameter to the form of a pruned one, without pruning."""
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Module, name: str, amount: Amount) -> Module:
-    """Prune elements of a parameter at random: so many, or as a float that part of what is left."""
+    """Prune random elements of a parameter: ``amount`` is their number, or a fraction as a float."""
     RandomUnstructured.apply(module, name, amount=amount)
     return module
 
 
 def l1_unstructured(module: Module, name: str, amount: Amount, importance_scores: Scores = None) -> Module:
-    """Prune the elements of a parameter, or of the scores, with the smallest absolute values.
+    """Prune the elements with the smallest absolute values (or absolute ``importance_scores``).
 
     >>> layer = rg.nn.Linear(2, 1, bias=False)
     >>> with rg.no_grad():
@@ -334,7 +334,7 @@ def l1_unstructured(module: Module, name: str, amount: Amount, importance_scores
 
 
 def random_structured(module: Module, name: str, amount: Amount, dim: int) -> Module:
-    """Prune slices of a parameter along a dimension at random."""
+    """Prune random slices of a parameter along a dimension."""
     RandomStructured.apply(module, name, amount=amount, dim=dim)
     return module
 
@@ -342,13 +342,13 @@ def random_structured(module: Module, name: str, amount: Amount, dim: int) -> Mo
 def ln_structured(
     module: Module, name: str, amount: Amount, n: Norm, dim: int, importance_scores: Scores = None
 ) -> Module:
-    """Prune the slices of a parameter, or of the scores, along a dimension with the smallest norms of order ``n``."""
+    """Prune the slices along a dimension with the smallest norms of order ``n`` (or of ``importance_scores``)."""
     LnStructured.apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
     return module
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prune a parameter by a mask."""
+    """Prune a parameter by a given mask."""
     CustomFromMask.apply(module, name, mask=mask)
     return module
 
@@ -359,13 +359,13 @@ def global_unstructured(
     importance_scores: Mapping[tuple[Module, str], Tensor] | None = None,
     **kwargs: object,
 ) -> None:
-    """Prune several parameters at once, with one count of elements for all.
+    """Prune several parameters together: ``amount`` counts elements of all of them.
 
     Args:
-        parameters: pairs of a module and the name of its parameter.
+        parameters: pairs of a module and a parameter's name.
         pruning_method: an unstructured method.
-        importance_scores: by such pairs, what the method looks at instead of the parameter.
-        kwargs: the method's arguments.
+        importance_scores: a mapping from such pairs to scores that replace the parameter's values.
+        kwargs: arguments of the method.
     """
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
@@ -390,10 +390,10 @@ def global_unstructured(
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make a pruned parameter an ordinary one, with zeros where it was pruned.
+    """Make a pruned parameter an ordinary one, with zeros at the pruned elements.
 
     Raises:
-        ValueError: it was not pruned.
+        ValueError: the parameter is not pruned.
     """
     method = _method_of(module, name)
     if method is None:

@@ -1,4 +1,4 @@
-"""Sequences of different lengths: packed for recurrent layers, padded for everything else."""
+"""Sequences of different lengths: packed for recurrent layers, or padded."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class _Fields(NamedTuple):
 
 
 class PackedSequence(_Fields):
-    """Sequences of different lengths without padding: step after step, the longest first.
+    """Sequences of different lengths without padding, ordered by time step, then by decreasing length.
 
     Attributes:
-        data: the elements, ``(total, *)``, as many as all lengths together.
-        batch_sizes: per step how many sequences reach it.
-        sorted_indices: the sequences' places before they were sorted by length; None if they were sorted.
+        data: the elements, ``(total, *)``, where ``total`` is the sum of the lengths.
+        batch_sizes: per time step, the number of sequences that reach it.
+        sorted_indices: the permutation that sorted the sequences by length; None if they were sorted.
         unsorted_indices: the inverse of ``sorted_indices``.
 
     >>> import retrograd as rg
@@ -45,53 +45,53 @@ class PackedSequence(_Fields):
         unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
         if batch_sizes is None:
-            raise TypeError("PackedSequence: wanted batch_sizes")
+            raise TypeError("PackedSequence: batch_sizes must be given")
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The sequences in another dtype or on another device."""
+        """Return the sequences in another dtype or on another device."""
         return self._with(self.data.to(*args, **kwargs))
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The sequences on a GPU."""
+        """Return the sequences on a GPU."""
         return self._with(self.data.cuda(*args, **kwargs))
 
     def cpu(self, *args: object, **kwargs: object) -> PackedSequence:
-        """The sequences in the CPU's memory."""
+        """Return the sequences on the CPU."""
         return self.to("cpu", *args, **kwargs)
 
     def double(self) -> PackedSequence:
-        """The sequences in float64."""
+        """Return the sequences in float64."""
         return self._with(self.data.double())
 
     def float(self) -> PackedSequence:
-        """The sequences in float32."""
+        """Return the sequences in float32."""
         return self._with(self.data.float())
 
     def half(self) -> PackedSequence:
-        """The sequences in float16."""
+        """Return the sequences in float16."""
         return self._with(self.data.half())
 
     def long(self) -> PackedSequence:
-        """The sequences in int64."""
+        """Return the sequences in int64."""
         return self._with(self.data.long())
 
     def int(self) -> PackedSequence:
-        """The sequences in int32."""
+        """Return the sequences in int32."""
         return self._with(self.data.int())
 
     def short(self) -> PackedSequence:
-        """The sequences in int16."""
+        """Return the sequences in int16."""
         return self._with(self.data.short())
 
     def char(self) -> PackedSequence:
-        """The sequences in int8."""
+        """Return the sequences in int8."""
         return self._with(self.data.char())
 
     def byte(self) -> PackedSequence:
-        """The sequences in uint8."""
+        """Return the sequences in uint8."""
         return self._with(self.data.byte())
 
     def _with(self, data: Tensor) -> PackedSequence:
@@ -103,12 +103,12 @@ class PackedSequence(_Fields):
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:
-        """Whether the elements are in pinned memory: they are not."""
+        """Whether the elements are in pinned memory: always False."""
         return False
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes another.
+    """Return the inverse of a permutation.
 
     >>> import retrograd as rg
     >>> rg.nn.utils.rnn.invert_permutation(rg.tensor([2, 0, 1]))
@@ -123,7 +123,7 @@ def lengths_of(lengths: Any) -> np.ndarray:
 
 
 def _places(batch_sizes: np.ndarray, batch: int) -> np.ndarray:
-    """Where the packed elements lie in a padded ``(T * B, *)``, in their order."""
+    """Return the positions of the packed elements in a padded ``(T * B, *)``, in packed order."""
     places: np.ndarray = np.concatenate(
         [step * batch + np.arange(size, dtype=np.int64) for step, size in enumerate(batch_sizes)]
     )
@@ -133,17 +133,17 @@ def _places(batch_sizes: np.ndarray, batch: int) -> np.ndarray:
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """The sequences without their padding.
+    """Remove the padding of a batch of sequences.
 
     Args:
         input: ``(T, B, *)``, or ``(B, T, *)`` with ``batch_first``.
         lengths: of the sequences, a Tensor or a list.
         batch_first: see ``input``.
-        enforce_sorted: the lengths descend already; else they are sorted here.
+        enforce_sorted: require decreasing lengths; if False, the sequences are sorted.
 
     Raises:
-        ValueError: a length is not positive, or they are not as many as the sequences.
-        RuntimeError: the lengths do not descend.
+        ValueError: a length is not positive, or the number of lengths is not the number of sequences.
+        RuntimeError: the lengths are not decreasing although ``enforce_sorted`` is set.
     """
     counts = lengths_of(lengths)
     if batch_first:
@@ -154,7 +154,7 @@ def pack_padded_sequence(
             f"pack_padded_sequence: cannot pack empty tensors, got {describe(input)} and {counts.size} lengths"
         )
     if counts.ndim != 1 or counts.size != batch:
-        raise ValueError(f"pack_padded_sequence: wanted {batch} lengths, got {counts.tolist()}")
+        raise ValueError(f"pack_padded_sequence: lengths must have {batch} elements, got {counts.tolist()}")
     if counts.min() <= 0:
         raise RuntimeError("Length of all samples has to be greater than 0, but found an element that is <= 0")
     if counts.max() > steps:
@@ -177,16 +177,16 @@ def pack_padded_sequence(
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The sequences, padded at their ends, and their lengths: the inverse of ``pack_padded_sequence``.
+    """Pad packed sequences and return them with their lengths; the inverse of ``pack_padded_sequence``.
 
     Args:
-        sequence: what was packed.
-        batch_first: the result is ``(B, T, *)`` instead of ``(T, B, *)``.
-        padding_value: of the padding.
-        total_length: pad to this length, for example that before packing.
+        sequence: the packed sequences.
+        batch_first: return ``(B, T, *)`` instead of ``(T, B, *)``.
+        padding_value: the value of padding elements.
+        total_length: the length to pad to; the longest sequence's by default.
 
     Raises:
-        ValueError: ``total_length`` is below the longest sequence.
+        ValueError: ``total_length`` is less than the length of the longest sequence.
 
     >>> import retrograd as rg
     >>> from retrograd.nn.utils.rnn import pack_sequence, pad_packed_sequence
@@ -216,12 +216,12 @@ def pad_packed_sequence(
 def pad_sequence(
     sequences: Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
-    """Sequences ``(T_i, *)`` as one Tensor ``(T, B, *)``, the shorter ones padded.
+    """Pad sequences ``(T_i, *)`` to one Tensor ``(T, B, *)``.
 
     Args:
-        sequences: Tensors that differ in their first dimension alone.
-        batch_first: ``(B, T, *)`` instead.
-        padding_value: of the padding.
+        sequences: Tensors whose shapes differ only in the first dimension.
+        batch_first: return ``(B, T, *)`` instead.
+        padding_value: the value of padding elements.
         padding_side: ``"right"`` or ``"left"``.
 
     >>> import retrograd as rg
@@ -237,13 +237,14 @@ def pad_sequence(
     if not listed:
         raise RuntimeError("pad_sequence: received an empty list of sequences")
     if padding_side not in ("left", "right"):
-        raise RuntimeError(f"pad_sequence: wanted padding_side left or right, got {padding_side!r}")
+        raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', got {padding_side!r}")
     steps = max(x.shape[0] for x in listed)
     rows = []
     for x in listed:
         if x.shape[1:] != listed[0].shape[1:]:
             raise RuntimeError(
-                f"pad_sequence: {tuple(x.shape)} and {tuple(listed[0].shape)} differ beyond their length"
+                f"pad_sequence: shapes may differ only in the first dimension, got {tuple(x.shape)} and "
+                f"{tuple(listed[0].shape)}"
             )
         if x.shape[0] < steps:
             shape = (steps - x.shape[0], *x.shape[1:])
@@ -254,17 +255,17 @@ def pad_sequence(
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Sequences ``(T_i, *)``, packed; arguments as ``pack_padded_sequence``."""
+    """Pack sequences ``(T_i, *)``; see ``pack_padded_sequence``."""
     lengths = [x.shape[0] for x in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """The sequences of a padded Tensor without their padding."""
+    """Return the sequences of a padded Tensor without their padding."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     return [row[:length] for row, length in zip(rows, lengths_of(lengths).tolist(), strict=True)]
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences of a packed one."""
+    """Return the individual sequences of a packed sequence."""
     return unpad_sequence(*pad_packed_sequence(packed_sequences, batch_first=True), batch_first=True)

@@ -1,4 +1,4 @@
-"""``functional_call`` under PyTorch's older name."""
+"""PyTorch's older name of ``functional_call``."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other parameters and buffers, by name; those that are not named are the module's own.
+    """Call a module with other parameters and buffers, given by name; the others are the module's own.
 
     Args:
-        module: the module, which stays as it is.
+        module: the module; it is unchanged afterwards.
         parameters_and_buffers: Tensors by dotted names.
-        args: what the module is called with: a tuple, or one argument.
-        kwargs: what it is called with by name.
-        tie_weights: give what is named for one of several tied parameters to all of them.
-        strict: refuse names that are missing or that the module has not.
+        args: the positional arguments: a tuple, or one argument.
+        kwargs: the keyword arguments.
+        tie_weights: replace all of several tied parameters if one of them is named.
+        strict: raise an error for missing and unknown names.
 
     Raises:
-        RuntimeError: with ``strict``, names do not fit.
+        RuntimeError: with ``strict``, names do not match.
     """
     warnings.warn(
         "This API is deprecated as of PyTorch 2.0 and will be removed in a future version of PyTorch. Please use "

@@ -1,7 +1,7 @@
-"""Weight and spectral normalization in their older form: the weight is computed by a hook before each forward.
+"""Weight and spectral normalization in PyTorch's older form: a hook computes the weight before each forward.
 
-``parametrizations`` has the present form. State dicts differ: here they name ``weight_g``, ``weight_v`` and
-``weight_orig``, ``weight_u``, ``weight_v``, as most published models do.
+``parametrizations`` has the current form. The names in state dicts differ: here they are ``weight_g``, ``weight_v`` and
+``weight_orig``, ``weight_u``, ``weight_v``, as in most published models.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..parameter import Parameter
 
 
 class _WeightHook:
-    """A forward pre-hook that computes a weight from the parameters that stand in its place."""
+    """A forward pre-hook that computes a weight from the parameters that replace it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -31,8 +31,8 @@ class _WeightHook:
         object.__setattr__(module, self.name, self.compute(module, module.training))
 
 
-def _taken_out(kind: str, module: Module, name: str) -> Parameter:
-    """The parameter, which is none of the module's any more."""
+def _remove_parameter(kind: str, module: Module, name: str) -> Parameter:
+    """Remove a parameter from the module and return it."""
     if any(isinstance(hook, _WeightHook) and hook.name == name for hook in _hooks(module)):
         raise RuntimeError(f"Cannot register two {kind} hooks on the same parameter {name}")
     weight = module._parameters.get(name)
@@ -53,7 +53,7 @@ def _enter(module: Module, hook: _WeightHook) -> Module:
     return module
 
 
-def _removed(kind: type[_WeightHook], module: Module, name: str, parts: tuple[str, ...]) -> Module:
+def _remove_hook(kind: type[_WeightHook], module: Module, name: str, parts: tuple[str, ...]) -> Module:
     for key, (hook, _) in module._forward_pre_hooks.items():
         if isinstance(hook, kind) and hook.name == name:
             with no_grad():
@@ -72,7 +72,7 @@ class _WeightNorm(_WeightHook):
         self.dim = -1 if dim is None else dim
 
     def norm(self, v: Tensor) -> Tensor:
-        """The norm over all dimensions but one, which stays; -1 means over all."""
+        """Return the norm over all dimensions but ``dim``; over all dimensions for -1."""
         if self.dim == -1:
             return (v * v).sum().sqrt()
         kept = self.dim % v.ndim
@@ -85,18 +85,18 @@ class _WeightNorm(_WeightHook):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Train the length and the direction of a weight apart: ``w = g * v / |v|`` (Salimans and Kingma, 2016).
+    """Reparametrize a weight by length and direction: ``w = g * v / |v|`` (Salimans and Kingma, 2016).
 
     Args:
-        module: the owner; it gets the parameters ``<name>_g`` and ``<name>_v``.
+        module: the module that owns the weight; it gets the parameters ``<name>_g`` and ``<name>_v``.
         name: the name of the weight.
-        dim: lengths are taken over all other dimensions; None for one length of the whole.
+        dim: the dimension that keeps separate lengths; None for one length of the whole weight.
 
     >>> import retrograd as rg
     >>> list(rg.nn.utils.weight_norm(rg.nn.Linear(3, 2)).state_dict())
     ['bias', 'weight_g', 'weight_v']
     """
-    weight = _taken_out("weight_norm", module, name)
+    weight = _remove_parameter("weight_norm", module, name)
     hook = _WeightNorm(name, dim)
     with no_grad():
         module.register_parameter(name + "_g", Parameter(hook.norm(weight).detach()))
@@ -105,12 +105,12 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight an ordinary parameter again, with its present value.
+    """Make the weight an ordinary parameter again, with its current value.
 
     Raises:
-        ValueError: it has no weight normalization.
+        ValueError: the weight has no weight normalization.
     """
-    return _removed(_WeightNorm, module, name, ("g", "v"))
+    return _remove_hook(_WeightNorm, module, name, ("g", "v"))
 
 
 class _SpectralNorm(_WeightHook):
@@ -131,7 +131,7 @@ class _SpectralNorm(_WeightHook):
                 for _ in range(self.n_power_iterations):
                     v.copy_(F.normalize(matrix.T @ u, dim=0, eps=self.eps))
                     u.copy_(F.normalize(matrix @ v, dim=0, eps=self.eps))
-                u, v = u.clone(), v.clone()  # they change at the next forward; this one keeps its own
+                u, v = u.clone(), v.clone()  # the next forward changes them in place; this graph needs copies
         normalized: Tensor = weight / (u * (matrix @ v)).sum()
         return normalized
 
@@ -139,14 +139,15 @@ class _SpectralNorm(_WeightHook):
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """Divide a weight by its largest singular value, found by power iteration (Miyato et al., 2018).
+    """Divide a weight by its largest singular value, estimated by power iteration (Miyato et al., 2018).
 
     Args:
-        module: the owner; it gets the parameter ``<name>_orig`` and the buffers ``<name>_u`` and ``<name>_v``.
+        module: the module that owns the weight; it gets the parameter ``<name>_orig`` and the buffers ``<name>_u`` and
+            ``<name>_v``.
         name: the name of the weight.
-        n_power_iterations: steps before each forward in training.
-        eps: keeps norms from zero.
-        dim: the dimension of the outputs: 0, but 1 for transposed convolutions.
+        n_power_iterations: iterations before each forward in training.
+        eps: lower bound of norms in divisions.
+        dim: the dimension of the outputs: 0, or 1 for transposed convolutions.
 
     >>> import retrograd as rg
     >>> list(rg.nn.utils.spectral_norm(rg.nn.Linear(3, 2)).state_dict())
@@ -155,22 +156,22 @@ def spectral_norm(
     if dim is None:
         dim = 1 if isinstance(module, _ConvTransposeNd) else 0
     hook = _SpectralNorm(name, n_power_iterations, dim, eps)
-    weight = _taken_out("spectral_norm", module, name)
+    weight = _remove_parameter("spectral_norm", module, name)
     module.register_parameter(name + "_orig", weight)
     with no_grad():
         rows, columns = hook.matrix(weight).shape
         module.register_buffer(name + "_u", F.normalize(init.normal_(weight.new_empty(rows)), dim=0, eps=eps))
         module.register_buffer(name + "_v", F.normalize(init.normal_(weight.new_empty(columns)), dim=0, eps=eps))
-    # As in PyTorch, the weight is the raw one until the first forward.
+    # As in PyTorch, the weight is not normalized before the first forward.
     object.__setattr__(module, name, weight.detach())
     module.register_forward_pre_hook(hook)
     return module
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight an ordinary parameter again, with its present value.
+    """Make the weight an ordinary parameter again, with its current value.
 
     Raises:
-        ValueError: it has no spectral normalization.
+        ValueError: the weight has no spectral normalization.
     """
-    return _removed(_SpectralNorm, module, name, ("u", "v", "orig"))
+    return _remove_hook(_SpectralNorm, module, name, ("u", "v", "orig"))

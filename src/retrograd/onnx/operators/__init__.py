@@ -1,4 +1,4 @@
-"""The operators, by family; importing them enters them in the table."""
+"""ONNX operators by family; importing this package registers them in the table."""
 
 from . import (
     attention,

@@ -1,4 +1,4 @@
-"""Attention and rotary positions, operators since opset 23."""
+"""Attention and rotary embeddings (operators since opset 23)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _heads(x: Tensor, count: int | None) -> Tensor:
     if x.ndim == 4:
         return x
     if count is None:
-        raise ValueError("Attention: three axes need the number of heads")
+        raise ValueError("Attention: inputs with three axes need the attributes q_num_heads and kv_num_heads")
     return x.reshape(x.shape[0], x.shape[1], count, -1).transpose(1, 2)
 
 

@@ -1,4 +1,4 @@
-"""Convolutions and what is transposed to them, in one to three dimensions."""
+"""Convolutions and transposed convolutions in one to three dimensions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _TRANSPOSED: dict[int, Any] = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: 
 
 def _function(at: Attributes, table: dict[int, Any], rank: int) -> Any:
     if rank not in table:
-        raise ValueError(f"{at.type}: {rank} spatial dimensions are not supported")
+        raise ValueError(f"{at.type}: 1 to 3 spatial dimensions are supported, got {rank}")
     return table[rank]
 
 
@@ -90,7 +90,7 @@ def conv_transpose(at: Attributes, x: Tensor, weight: Tensor, bias: Tensor | Non
         pads = [(c // 2, c - c // 2) if lower else (c - c // 2, c // 2) for c in cut]
     else:
         pads, missing = pads_of(at, sizes, kernel, strides, dilations), [0] * rank
-    # The extra output is at the end, and may be wider than a stride: what no element of x reaches holds the bias.
+    # The output padding is at the end, and may exceed the stride; elements that no input reaches equal the bias.
     y = function(x, weight, None, strides, 0, 0, at("group", 1), dilations)
     y = padded(y, [(0, e + m) for e, m in zip(extra, missing, strict=True)])
     index = tuple(slice(before, y.shape[2 + i] - after) for i, (before, after) in enumerate(pads))
@@ -118,7 +118,7 @@ def col2im(at: Attributes, x: Tensor, image: Tensor, block: Tensor) -> Tensor:
     sizes, kernel = ints(image), ints(block)
     rank = len(sizes)
     if rank != 2:
-        raise ValueError(f"Col2Im: {rank} spatial dimensions are not supported")
+        raise ValueError(f"Col2Im: only 2 spatial dimensions are supported, got {rank}")
     pads = at("pads", [0] * (2 * rank))
     if pads[:rank] == pads[rank:]:
         sides: Any = pads[:rank]

@@ -1,4 +1,4 @@
-"""Functions of each element, comparisons, logic and casts."""
+"""Elementwise functions, comparisons, logic and casts."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ OPERATORS.update({name: plain(function) for name, function in _SAME.items()})
 
 
 def _promoted(function: Any) -> Any:
-    # ONNX asks for operands of one dtype, so that none changes here; 0-d ones keep it.
-    def run(at: Attributes, x: Tensor, y: Tensor) -> Tensor:
+    # ONNX requires operands of one dtype, so promotion never changes it; 0-d operands keep it.
+    def apply_promoted(at: Attributes, x: Tensor, y: Tensor) -> Tensor:
         return function(x, y).to(x.dtype)
 
-    return run
+    return apply_promoted
 
 
 OPERATORS.update({"Add": _promoted(rg.add), "Sub": _promoted(rg.sub), "Mul": _promoted(rg.mul)})
@@ -212,5 +212,5 @@ def constant_node(at: Attributes) -> Any:
         return constant(at("value_ints"), np.int64)
     value = at("value")
     if value is None:
-        raise TypeError("Constant: wanted a tensor of numbers")
+        raise TypeError("Constant: the value must be a tensor of numbers")
     return new_tensor(value.astype(at.actual(value.dtype)))

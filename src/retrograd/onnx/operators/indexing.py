@@ -1,4 +1,4 @@
-"""Elements by their places: gathered, scattered, sorted and searched."""
+"""Gather, scatter, sort and search."""
 
 from __future__ import annotations
 
@@ -116,9 +116,9 @@ def compress(at: Attributes, x: Tensor, condition: Tensor) -> Tensor:
 def top_k(at: Attributes, x: Tensor, k: Tensor) -> Any:
     axis, count = at("axis", -1) % x.ndim, int(k.item())
     if not 0 <= count <= x.shape[axis]:
-        raise ValueError(f"TopK: wanted {count} of {x.shape[axis]} elements")
+        raise ValueError(f"TopK: k must be at most {x.shape[axis]}, got {count}")
     array = x.array
-    # Of equal elements the first comes first, whichever way is up.
+    # Equal elements are ordered by index, for both largest and smallest.
     keys = array if not at("largest", 1) else -array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
     order = np.argsort(keys, axis=axis, kind="stable").take(range(count), axis)
     places = constant(order, np.int64, x)

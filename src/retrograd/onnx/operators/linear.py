@@ -1,4 +1,4 @@
-"""Products of matrices, and what is made of them."""
+"""Matrix products and quantization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalizations."""
+"""Normalization and losses."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rms_norm(at: Attributes, x: Tensor, scale: Tensor) -> Tensor:
 @operator("GroupNormalization")
 def group_norm(at: Attributes, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     groups, eps = at("num_groups"), at("epsilon", 1e-5)
-    if at.version >= 21:  # scale and bias of each channel; before, of each group
+    if at.version >= 21:  # scale and bias are per channel; before opset 21, per group
         return F.group_norm(x, groups, scale, bias, eps)
     y = F.group_norm(x, groups, eps=eps).reshape(x.shape[0], groups, -1)
     return (y * scale.reshape(1, -1, 1) + bias.reshape(1, -1, 1)).reshape(x.shape)

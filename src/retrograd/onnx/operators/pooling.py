@@ -1,4 +1,4 @@
-"""Pooling: of windows and of everything."""
+"""Pooling over windows and global pooling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _windows(at: Attributes, x: Tensor) -> tuple[Any, Any, Any, list[tuple[int, 
     kernel = at("kernel_shape")
     rank = len(kernel)
     if rank not in _MAXIMA:
-        raise ValueError(f"{at.type}: {rank} spatial dimensions are not supported")
+        raise ValueError(f"{at.type}: 1 to 3 spatial dimensions are supported, got {rank}")
     strides, dilations = at("strides", [1] * rank), at("dilations", [1] * rank)
     return kernel, strides, dilations, pads_of(at, x.shape[2:], kernel, strides, dilations)
 
@@ -49,7 +49,7 @@ def max_pool(at: Attributes, x: Tensor) -> Any:
 
 
 def _sums(x: Tensor, kernel: Any, strides: Any, dilations: Any) -> Tensor:
-    """The sums of windows: a convolution with ones, plane by plane."""
+    """Return the sums of windows, by a convolution of each plane with ones."""
     ones = rg.ones(1, 1, *kernel, dtype=x.dtype, device=x.device)
     y = _CONVOLUTIONS[len(kernel)](x.reshape(-1, 1, *x.shape[2:]), ones, None, strides, 0, dilations)
     return y.reshape(*x.shape[:2], *y.shape[2:])

@@ -1,4 +1,4 @@
-"""Random numbers, from the generator that everything here draws from."""
+"""Random operators, which draw from the global generator."""
 
 from __future__ import annotations
 

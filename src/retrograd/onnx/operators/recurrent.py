@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN: step by step, or by the layers of this package where these compute the same."""
+"""LSTM, GRU and RNN: step by step, or by ``nn.functional``'s layers where they compute the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BETAS = {"hardsigmoid": 0.5, "affine": 0.0, "scaledtanh": 1.0}
 
 
 def _functions(at: Attributes, default: list[str], direction: int) -> list[Callable[[Tensor], Tensor]]:
-    """The activations of one direction."""
+    """Return the activation functions of one direction."""
     names = [name.lower() for name in at("activations", default * 2)]
     alphas, betas = iter(at("activation_alpha", [])), iter(at("activation_beta", []))
     limit = at("clip")
@@ -47,7 +47,7 @@ def _functions(at: Attributes, default: list[str], direction: int) -> list[Calla
 
 
 def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each sequence back to front, what is behind its end left where it is."""
+    """Reverse each sequence up to its length; elements after its end are unchanged."""
     if lengths is None:
         return rg.flip(x, [0])
     steps, known = np.arange(x.shape[0])[:, None], lengths.numpy()[None]
@@ -73,9 +73,15 @@ def _run(
 
 
 def _layer(
-    at: Attributes, x: Tensor, states: list[Tensor | None], lengths: Tensor | None, weights: Any, make: Any, fast: Any
+    at: Attributes,
+    x: Tensor,
+    states: list[Tensor | None],
+    lengths: Tensor | None,
+    weights: Any,
+    make_step: Any,
+    run_layer: Any,
 ) -> Any:
-    """What all three have in common: directions, layouts, initial states; ``make`` gives the step of a direction."""
+    """Handle directions, layouts and initial states; ``make_step`` returns a direction's step function."""
     w, r, b = weights
     directions, hidden = r.shape[0], r.shape[2]
     backwards = at("direction", "forward")
@@ -93,9 +99,9 @@ def _layer(
         inputs = _reversed(x, lengths) if turn else x
         start = tuple(state[direction] for state in first)
         bias = None if b is None else b[direction]
-        quick = fast(inputs, start, w[direction], r[direction], bias) if lengths is None else None
+        quick = run_layer(inputs, start, w[direction], r[direction], bias) if lengths is None else None
         if quick is None:
-            quick = _run(make(direction, w[direction], r[direction], bias), inputs, start, lengths)
+            quick = _run(make_step(direction, w[direction], r[direction], bias), inputs, start, lengths)
         y, last = quick
         outputs.append(_reversed(y, lengths) if turn else y)
         lasts.append(last)
@@ -123,7 +129,7 @@ def lstm(
     default = ["sigmoid", "tanh", "tanh"]
     hidden = r.shape[2]
 
-    def make(direction: int, wx: Tensor, wh: Tensor, bias: Tensor | None) -> Step:
+    def make_step(direction: int, wx: Tensor, wh: Tensor, bias: Tensor | None) -> Step:
         f, g, h = _functions(at, default, direction)
         constant_ = 0 if bias is None else bias[: 4 * hidden] + bias[4 * hidden :]
         p = None if peepholes is None else peepholes[direction].reshape(3, hidden)
@@ -139,10 +145,10 @@ def lstm(
 
         return step
 
-    def fast(inputs: Tensor, start: tuple[Tensor, ...], wx: Tensor, wh: Tensor, bias: Tensor | None) -> Any:
+    def run_layer(inputs: Tensor, start: tuple[Tensor, ...], wx: Tensor, wh: Tensor, bias: Tensor | None) -> Any:
         if peepholes is not None or at("input_forget", 0) or not _plain(at, default):
             return None
-        order = [0, 2, 3, 1]  # of input, output, forget and cell gate, as the layer of this package has them
+        order = [0, 2, 3, 1]  # from input, output, forget, cell to the gate order of this package's layer
         parts = [_rows(wx, order, hidden), _rows(wh, order, hidden)]
         if bias is not None:
             parts += [_rows(bias[: 4 * hidden], order, hidden), _rows(bias[4 * hidden :], order, hidden)]
@@ -150,7 +156,7 @@ def lstm(
         y, last, cell = rg.lstm(inputs, states, parts, bias is not None, 1, 0.0, False, False, False)
         return y, (last[0], cell[0])
 
-    return _layer(at, x, [h0, c0], lengths, (w, r, b), make, fast)
+    return _layer(at, x, [h0, c0], lengths, (w, r, b), make_step, run_layer)
 
 
 @operator("GRU")
@@ -161,7 +167,7 @@ def gru(
     default = ["sigmoid", "tanh"]
     hidden = r.shape[2]
 
-    def make(direction: int, wx: Tensor, wh: Tensor, bias: Tensor | None) -> Step:
+    def make_step(direction: int, wx: Tensor, wh: Tensor, bias: Tensor | None) -> Step:
         f, g = _functions(at, default, direction)
         zero = rg.zeros(3 * hidden, dtype=x.dtype, device=x.device)
         bx, bh = (zero, zero) if bias is None else (bias[: 3 * hidden], bias[3 * hidden :])
@@ -177,7 +183,7 @@ def gru(
 
         return step
 
-    def fast(inputs: Tensor, start: tuple[Tensor, ...], wx: Tensor, wh: Tensor, bias: Tensor | None) -> Any:
+    def run_layer(inputs: Tensor, start: tuple[Tensor, ...], wx: Tensor, wh: Tensor, bias: Tensor | None) -> Any:
         if not at("linear_before_reset", 0) or not _plain(at, default):
             return None
         order = [1, 0, 2]
@@ -187,7 +193,7 @@ def gru(
         y, last = rg.gru(inputs, start[0].unsqueeze(0), parts, bias is not None, 1, 0.0, False, False, False)
         return y, (last[0],)
 
-    return _layer(at, x, [h0], lengths, (w, r, b), make, fast)
+    return _layer(at, x, [h0], lengths, (w, r, b), make_step, run_layer)
 
 
 @operator("RNN")
@@ -197,12 +203,12 @@ def rnn(
 ) -> Any:  # fmt: skip
     hidden = r.shape[2]
 
-    def make(direction: int, wx: Tensor, wh: Tensor, bias: Tensor | None) -> Step:
+    def make_step(direction: int, wx: Tensor, wh: Tensor, bias: Tensor | None) -> Step:
         (f,) = _functions(at, ["tanh"], direction)
         constant_ = 0 if bias is None else bias[:hidden] + bias[hidden:]
         return lambda row, states: (f(row @ wx.T + states[0] @ wh.T + constant_),)
 
-    def fast(*args: object) -> Any:
+    def run_layer(*args: object) -> Any:
         return None
 
-    return _layer(at, x, [h0], lengths, (w, r, b), make, fast)
+    return _layer(at, x, [h0], lengths, (w, r, b), make_step, run_layer)

@@ -1,4 +1,4 @@
-"""Sums and their kind over axes, and softmax."""
+"""Reductions over axes, and softmax."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ rg = _generated.toplevel
 
 
 def _extreme(function: Any, sign: int) -> Callable[[Tensor, list[int], bool], Tensor]:
-    def run(x: Tensor, axes: list[int], keep: bool) -> Tensor:
+    def reduce_extreme(x: Tensor, axes: list[int], keep: bool) -> Tensor:
         if x.numel():
             if x.dtype.kind == "b":
                 return function(x.to(np.uint8), axes, keepdim=keep).to(bool)
@@ -27,7 +27,7 @@ def _extreme(function: Any, sign: int) -> Callable[[Tensor, list[int], bool], Te
         shape = [1 if axis in axes else length for axis, length in enumerate(x.shape) if keep or axis not in axes]
         return rg.full(shape, value, dtype=x.dtype, device=x.device)
 
-    return run
+    return reduce_extreme
 
 
 _REDUCTIONS: dict[str, Callable[[Tensor, list[int], bool], Tensor]] = {
@@ -59,7 +59,7 @@ def _product(x: Tensor, axes: list[int], keep: bool) -> Tensor:
 
 
 def _reduction(function: Callable[[Tensor, list[int], bool], Tensor]) -> Any:
-    def run(at: Attributes, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    def reduce_axes(at: Attributes, x: Tensor, axes: Tensor | None = None) -> Tensor:
         which = at("axes") if axes is None else ints(axes)
         if not which:
             if at("noop_with_empty_axes", 0):
@@ -68,27 +68,27 @@ def _reduction(function: Callable[[Tensor, list[int], bool], Tensor]) -> Any:
                 which = None
             else:
                 which = list(range(x.ndim))
-        if which is None:  # of each element alone
+        if which is None:  # elementwise
             return function(x.unsqueeze(-1), [x.ndim], False)
         if not x.ndim:
             return function(x.reshape(1), [0], False)
         return function(x, [axis % x.ndim for axis in which], bool(at("keepdims", 1)))
 
-    return run
+    return reduce_axes
 
 
 OPERATORS.update({name: _reduction(function) for name, function in _REDUCTIONS.items()})
 
 
 def _along(function: Callable[[Tensor, int], Tensor]) -> Any:
-    def run(at: Attributes, x: Tensor) -> Tensor:
+    def apply_along_axis(at: Attributes, x: Tensor) -> Tensor:
         if at.version >= 13:
             return function(x, at("axis", -1))
-        axis = at("axis", 1) % max(x.ndim, 1)  # before, all axes from this one on are one
+        axis = at("axis", 1) % max(x.ndim, 1)  # before opset 13, all axes from this one on are flattened
         rows = x.reshape(int(np.prod(x.shape[:axis], dtype=int)), -1)
         return function(rows, 1).reshape(x.shape)
 
-    return run
+    return apply_along_axis
 
 
 def _hardmax(x: Tensor, axis: int) -> Tensor:

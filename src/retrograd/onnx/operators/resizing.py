@@ -1,4 +1,4 @@
-"""Resize: each axis by a matrix of weights, whatever the mode; and sampling at places."""
+"""Resize, by a matrix of interpolation weights per axis; and sampling at coordinates."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def resize(
 
 
 def _places(at: Attributes, length: int, size: int, scale: float, region: Any) -> np.ndarray:
-    """Where each new element lies among the old ones."""
+    """Return the coordinate in the input of each element of the output."""
     mode, i = at("coordinate_transformation_mode", "half_pixel"), np.arange(size, dtype=np.float64)
     if mode == "asymmetric":
         return i / scale
     if mode == "align_corners":
-        whole = length * scale  # which need not be a whole number
+        whole = length * scale  # may be fractional
         return i * (length - 1) / (whole - 1) if whole > 1 else np.zeros(size)
     if mode == "tf_crop_and_resize":
         start, end = region
@@ -66,7 +66,7 @@ def _places(at: Attributes, length: int, size: int, scale: float, region: Any) -
         exact = length * scale
         return length / 2 * (1 - size / exact) + found
     if mode not in ("half_pixel", "pytorch_half_pixel"):
-        raise ValueError(f"Resize: the mode {mode!r} of coordinates is not supported")
+        raise ValueError(f"Resize: coordinate_transformation_mode {mode!r} is not supported")
     return found
 
 
@@ -97,8 +97,8 @@ def _along(at: Attributes, x: Tensor, axis: int, places: np.ndarray, scale: floa
 
 
 def _weights(at: Attributes, mode: str, places: Any, length: int, scale: float) -> np.ndarray:
-    """The matrix ``(new, old)`` of linear or cubic interpolation."""
-    wide = min(scale, 1.0) if at("antialias", 0) else 1.0  # shrinking, the kernel covers what becomes one element
+    """Return the matrix ``(new, old)`` of linear or cubic interpolation."""
+    wide = min(scale, 1.0) if at("antialias", 0) else 1.0  # downsampling widens the kernel
     reach = (1 if mode == "linear" else 2) / wide
     first = np.floor(places - reach).astype(int) + 1
     taps = first[:, None] + np.arange(math.ceil(2 * reach))

@@ -1,4 +1,4 @@
-"""Lists of Tensors, and what may be absent."""
+"""Sequences of Tensors, and optional values."""
 
 from __future__ import annotations
 

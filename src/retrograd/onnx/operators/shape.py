@@ -1,4 +1,4 @@
-"""What moves elements: shapes, axes, pieces and padding."""
+"""Operators on shapes and axes, slices and padding."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def squeeze(at: Attributes, x: Tensor, axes: Tensor | None = None) -> Tensor:
     gone = {axis % x.ndim for axis in which}
     wrong = [axis for axis in gone if x.shape[axis] != 1]
     if wrong:
-        raise ValueError(f"Squeeze: axis {wrong[0]} has length {x.shape[wrong[0]]}")
+        raise ValueError(f"Squeeze: axis {wrong[0]} must have length 1, got length {x.shape[wrong[0]]}")
     return x.reshape([length for axis, length in enumerate(x.shape) if axis not in gone])
 
 
@@ -104,7 +104,7 @@ def slice_(
     for start, end, axis, step in zip(first, last, which, stride, strict=True):
         length = x.shape[axis]
         low, high, by = slice(start, end, step).indices(length)
-        if step < 0:  # -1 as an end counts from the end for ONNX, and Tensors are cut forwards
+        if step < 0:  # flip first: Tensors do not support negative steps, and ONNX counts an end of -1 from the end
             end = max(end + length, -1) if end < 0 else end
             start = min(start + length if start < 0 else start, length - 1)
             places = range(start, end, step)

@@ -1,4 +1,4 @@
-"""How each operator of this package is written in operators of ONNX, by family."""
+"""Rules that write operators as ONNX nodes, by family."""
 
 from . import elementwise, layers, reductions, shape
 from .rules import PRIMITIVES, WHOLE

@@ -1,4 +1,4 @@
-"""Functions of each element."""
+"""ONNX rules of elementwise functions."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ _LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 
 def _unary(kind: str) -> Any:
-    def rule(b: Builder, call: Call) -> str:
+    def write_unary(b: Builder, call: Call) -> str:
         return b.node(kind, [b.input(0, call.outputs[0].dtype if call.outputs[0].dtype.kind == "f" else None)])
 
-    return rule
+    return write_unary
 
 
 PRIMITIVES.update({name: _unary(kind) for name, kind in _UNARY.items()})
 
 
 def _binary(kind: str) -> Any:
-    def rule(b: Builder, call: Call) -> str:
+    def write_binary(b: Builder, call: Call) -> str:
         dtype = call.outputs[0].dtype
         if dtype.kind == "b":
             kinds = {"Add": "Or", "Mul": "And", "Max": "Or", "Min": "And"}
             if kind not in kinds:
-                raise b.fail("of booleans")
+                raise b.fail("booleans are not supported")
             return b.node(kinds[kind], [b.input(0, dtype), b.input(1, dtype)])
         return b.node(kind, [b.input(0, dtype), b.input(1, dtype)])
 
-    return rule
+    return write_binary
 
 
 PRIMITIVES.update({name: _binary(kind) for name, kind in _BINARY.items()})
 
 
 def common(call: Call) -> Any:
-    """The dtype in which two operands meet."""
+    """Return the promoted dtype of two operands."""
     x, y = call.inputs[:2]
     return result_type(x, y)
 
 
 def _comparison(kind: str) -> Any:
-    def rule(b: Builder, call: Call) -> str:
+    def write_comparison(b: Builder, call: Call) -> str:
         dtype = common(call)
         return b.node(kind, [b.input(0, dtype), b.input(1, dtype)])
 
-    return rule
+    return write_comparison
 
 
 PRIMITIVES.update({name: _comparison(kind) for name, kind in _COMPARISONS.items()})
@@ -88,7 +88,7 @@ def bitwise(b: Builder, call: Call) -> str:
     dtype = call.outputs[0].dtype
     short = call.name.removeprefix("bitwise_").capitalize()
     if dtype.kind != "b" and b.opset < 18:
-        raise b.fail("opset 18 has it first")
+        raise b.fail("it needs opset 18")
     return b.node(short if dtype.kind == "b" else f"Bitwise{short}", [b.input(0, dtype), b.input(1, dtype)])
 
 
@@ -225,7 +225,7 @@ def composed(b: Builder, call: Call) -> str:
     return cut if call.name == "trunc" else b.node("Sub", [x, cut])
 
 
-# Activations whose primitives keep their numbers in forms of their own: written from the public call.
+# Activation functions whose primitives store derived parameters are written from the public call.
 
 
 def _bounds(b: Builder, x: Tensor, low: Any, high: Any) -> str:

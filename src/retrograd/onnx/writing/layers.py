@@ -1,4 +1,4 @@
-"""Layers: products, convolutions, pooling, normalization, attention and recurrence."""
+"""ONNX rules of layers: products, convolutions, pooling, normalization, attention and recurrence."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def einsum(b: Builder, equation: str, *operands: object) -> str:
 
 
 def _window(b: Builder, call: Call) -> tuple[Any, list[int], bool]:
-    """A window, the padding before and after, and whether a last window is cut short."""
+    """Return the window, the padding before and after, and whether the last window is truncated."""
     window = call.params["window"]
     others = b.others_of(lambda twin: twin.params["window"])
     for name in ("kernel", "stride", "padding", "dilation"):
@@ -54,7 +54,7 @@ def _window(b: Builder, call: Call) -> tuple[Any, list[int], bool]:
             ways.add(p if out == whole_ else max((out - 1) * s + d * (k - 1) + 1 - size - p, 0))
             short = short or out > whole_
         if len(ways) > 1 and not short:
-            raise b.fail("its padding depends on the length of a dynamic axis")
+            raise b.fail("the padding depends on the length of a dynamic axis")
         ends.append(p if short else max(ways))
     return window, [*window.padding, *ends], short
 
@@ -78,7 +78,7 @@ def convolution(b: Builder, call: Call) -> str:
 
 @primitive("convolution_transpose")
 def convolution_transpose(b: Builder, call: Call) -> str:
-    window = call.params["window"]  # of the convolution that this one is transposed to: its size is ours
+    window = call.params["window"]  # that of the convolution whose transpose this is
     others = b.others_of(lambda twin: twin.params["window"])
     for name in ("kernel", "stride", "padding", "dilation"):
         b.fixed(getattr(window, name), *[getattr(other, name) for other in others])
@@ -138,7 +138,7 @@ def adaptive_average(b: Builder, input: Tensor, output_size: Any) -> str:
 @whole("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", accepts=_to_one)
 def adaptive_maximum(b: Builder, input: Tensor, output_size: Any, return_indices: bool = False) -> str:
     if return_indices:
-        raise b.fail("indices")
+        raise b.fail("return_indices=True is not supported")
     return reduced(b, "ReduceMax", b.argument(input), [*range(-_spatial(b), 0)], True)
 
 
@@ -152,7 +152,7 @@ def batch_norm(
 
 
 def _per_channel(b: Builder, input: Tensor, weight: Tensor | None, bias: Tensor | None) -> list[str]:
-    """The input, and a factor and an offset for each of its channels."""
+    """Return the names of the input, and of a scale and an offset per channel."""
     count, dtype = input.shape[1], input.dtype
     scale = b.constant(np.ones(count, dtype)) if weight is None else b.argument(weight)
     shift = b.constant(np.zeros(count, dtype)) if bias is None else b.argument(bias)
@@ -217,7 +217,7 @@ def instance_norm(
     if not use_input_stats:
         return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
     if input.ndim < 3:
-        raise b.fail("samples without a batch")
+        raise b.fail("an input without a batch dimension is not supported")
     return b.node("InstanceNormalization", _per_channel(b, input, weight, bias), epsilon=float(eps))
 
 
@@ -227,7 +227,7 @@ def distance(
 ) -> str:
     assert b._call is not None
     if args or kwargs:
-        raise b.fail("weights and older arguments")
+        raise b.fail("weights and legacy arguments are not supported")
     y = b.node("Sub", [b.argument(input), b.argument(target)])
     y = b.node("Abs", [y]) if b._call.name == "l1_loss" else b.node("Mul", [y, y])
     if reduction == "none":
@@ -241,7 +241,7 @@ def cross_entropy(
     reduction: str = "mean", label_smoothing: float = 0.0, **kwargs: Any,
 ) -> str:  # fmt: skip
     if args or kwargs or label_smoothing or target.dtype.kind == "f" or input.ndim < 2:
-        raise b.fail("probabilities as targets, smoothing and older arguments")
+        raise b.fail("class probabilities, label smoothing and legacy arguments are not supported")
     inputs = [b.argument(input), b.argument(target, np.int64)] + ([] if weight is None else [b.argument(weight)])
     return b.node("SoftmaxCrossEntropyLoss", inputs, reduction=reduction, ignore_index=ignore_index)
 
@@ -254,7 +254,7 @@ def interpolate(
     assert b._call is not None
     kinds = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
     if mode not in kinds or antialias:
-        raise b.fail(f"mode {mode!r}{' with antialias' if antialias else ''}")
+        raise b.fail(f"mode {mode!r}{' with antialias' if antialias else ''} is not supported")
     kind = kinds[mode]
     places = "align_corners" if align_corners else "pytorch_half_pixel"
     options: dict[str, Any] = {
@@ -277,7 +277,7 @@ def attention(b: Builder, call: Call) -> str:
     q, k = call.inputs[:2]
     dtype = q.dtype
     if call.params.get("dropout_p"):
-        raise b.fail("dropout")
+        raise b.fail("dropout is not supported")
     scale = b.constant(np.asarray(b.param("scale"), dtype))
     order = [*range(k.ndim - 2), k.ndim - 1, k.ndim - 2]
     scores = b.node("MatMul", [b.node("Mul", [b.input(0), scale]), b.node("Transpose", [b.input(1)], perm=order)])
@@ -295,13 +295,13 @@ def attention(b: Builder, call: Call) -> str:
         else:
             scores = b.node("Add", [scores, b.input(3, dtype)])
     weights = b.node("Softmax", [scores], axis=-1)
-    if mask is not None and mask.dtype.kind == "b":  # a row that is masked out entirely gives zeros
+    if mask is not None and mask.dtype.kind == "b":  # an entirely masked row is zero
         weights = b.node("Where", [b.node("IsNaN", [weights]), b.constant(np.asarray(0, dtype)), weights])
     return b.node("MatMul", [weights, b.input(2)])
 
 
 def _weights(b: Builder, place: int, order: list[int], hidden: int, axes: list[int]) -> str:
-    """The rows of a weight in ONNX's order of gates, with an axis of one direction before them."""
+    """Return the rows of a weight in ONNX's gate order, with a leading axis for the direction."""
     x = b.input(place)
     if len(order) > 1:
         parts = b.node("Split", [x, b.ints(*[hidden] * len(order))], outputs=len(order), axis=0)

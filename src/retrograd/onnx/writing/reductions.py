@@ -1,4 +1,4 @@
-"""Sums and their kind, softmax, and what is found by comparing."""
+"""ONNX rules of reductions, softmax and searches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceMean", "amax": "ReduceMax", "a
 
 
 def reduced(b: Builder, kind: str, x: str, axes: Any, keep: bool) -> str:
-    """A reduction's node, whose axes are an attribute or an input, by the opset."""
+    """Add a reduction, whose axes are an attribute or an input, depending on the opset."""
     axes = None if axes is None else [int(axis) for axis in (axes if isinstance(axes, (tuple, list)) else (axes,))]
     if kind == "ReduceSum" or b.opset >= 18:
         return b.node(kind, [x] if axes is None else [x, b.ints(*axes)], keepdims=int(keep))
@@ -24,7 +24,7 @@ def reduced(b: Builder, kind: str, x: str, axes: Any, keep: bool) -> str:
 
 
 def _reduction(kind: str) -> Any:
-    def rule(b: Builder, call: Call) -> str:
+    def write_reduction(b: Builder, call: Call) -> str:
         dtype = call.outputs[0].dtype
         x = b.input(0, np.dtype(np.int64) if dtype.kind == "b" else dtype)
         if not call.inputs[0].ndim:
@@ -32,7 +32,7 @@ def _reduction(kind: str) -> Any:
         axes = call.params.get("dim")
         return reduced(b, kind, x, None if axes == () else axes, bool(call.params.get("keepdim", False)))
 
-    return rule
+    return write_reduction
 
 
 PRIMITIVES.update({name: _reduction(kind) for name, kind in _REDUCTIONS.items()})
@@ -60,7 +60,7 @@ def variance(b: Builder, call: Call) -> str:
 def norm(b: Builder, call: Call) -> str:
     order = call.params.get("p", call.params.get("ord", 2))
     if order not in (1, 2):
-        raise b.fail(f"the order {order}")
+        raise b.fail(f"a norm of order {order} is not supported")
     axes, keep = call.params.get("dim"), bool(call.params.get("keepdim", False))
     return reduced(b, f"ReduceL{int(order)}", b.input(0), axes, keep)
 

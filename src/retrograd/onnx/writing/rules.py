@@ -1,4 +1,4 @@
-"""The tables: rules of primitives, and of public operators that are written as a whole."""
+"""Tables of the rules that write primitives and whole public operators."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ WHOLE: dict[str, tuple[Accepts, Callable[..., Any]]] = {}
 
 
 def primitive(*names: str) -> Callable[[Rule], Rule]:
-    """Enter ``rule(builder, call)``, which gives the names of the outputs, for primitives."""
+    """Register ``rule(builder, call)``, which returns the names of the outputs, for primitives."""
 
-    def enter(rule: Rule) -> Rule:
+    def register(rule: Rule) -> Rule:
         PRIMITIVES.update(dict.fromkeys(names, rule))
         return rule
 
-    return enter
+    return register
 
 
 def always(*args: object, **kwargs: object) -> bool:
-    """Any call is written as a whole."""
     return True
 
 
 def whole(*names: str, accepts: Accepts = always) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter ``rule(builder, *args, **kwargs)`` for public operators that are not taken apart where it accepts them."""
+    """Register ``rule(builder, *args, **kwargs)`` for public operators that are written as one call if ``accepts``."""
 
-    def enter(rule: Callable[..., Any]) -> Callable[..., Any]:
+    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
         WHOLE.update(dict.fromkeys(names, (accepts, rule)))
         return rule
 
-    return enter
+    return register

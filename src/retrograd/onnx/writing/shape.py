@@ -1,4 +1,4 @@
-"""What moves elements."""
+"""ONNX rules of operators that move elements."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _has_arrays(index: Any) -> bool:
 def getitem(b: Builder, call: Call) -> str:
     index, theirs = call.params["index"], b.others_of(lambda twin: twin.params["index"])
     if not isinstance(index, tuple):
-        raise b.fail("an index of this kind")
+        raise b.fail("this kind of index is not supported")
     rank = call.inputs[0].ndim
     known = sum(1 for part in index if part is not None and part is not Ellipsis)
     starts: list[tuple[int, list[int]]] = []
@@ -166,7 +166,7 @@ def getitem(b: Builder, call: Call) -> str:
                 axes.append(axis)
                 steps.append(step)
         else:
-            raise b.fail("an index of this kind")
+            raise b.fail("this kind of index is not supported")
         axis += 1
     x = b.input(0)
     if axes:
@@ -186,19 +186,19 @@ def _bound(value: Any, theirs: list[Any], default: int) -> tuple[int, list[int]]
 def getitem_by_tensors(b: Builder, x: Tensor, index: Any) -> str:
     parts = list(index) if isinstance(index, tuple) else [index]
     if Ellipsis in [part for part in parts if not isinstance(part, (Tensor, np.ndarray, list))]:
-        raise b.fail("an ellipsis beside Tensors")
+        raise b.fail("an ellipsis together with Tensor indices is not supported")
     places = [place for place, part in enumerate(parts) if isinstance(part, (Tensor, np.ndarray, list))]
     others = [part for place, part in enumerate(parts) if place not in places]
     if any(part != slice(None) for part in others):
-        raise b.fail("slices or numbers beside Tensors")
+        raise b.fail("slices or numbers together with Tensor indices are not supported")
     arrays = [parts[place] if isinstance(parts[place], Tensor) else np.asarray(parts[place]) for place in places]
     if any(part.dtype.kind == "b" for part in arrays):
-        raise b.fail("a mask as an index")
+        raise b.fail("boolean masks are not supported")
     names = [b.argument(part, np.int64) for part in arrays]
     if len(places) == 1:
         return b.node("Gather", [b.argument(x), names[0]], axis=places[0])
     if places != list(range(len(places))) or any(part.shape != arrays[0].shape for part in arrays):
-        raise b.fail("several Tensors that are not the first axes, or not of one shape")
+        raise b.fail("several Tensor indices must index the first axes and have one shape")
     stacked = [b.node("Unsqueeze", [name, b.ints(-1)]) for name in names]
     return b.node("GatherND", [b.argument(x), b.node("Concat", stacked, axis=-1)])
 
@@ -212,7 +212,7 @@ def index_select(b: Builder, input: Tensor, dim: int, index: Tensor) -> str:
 def gather(b: Builder, input: Tensor, dim: int, index: Tensor, **kwargs: object) -> str:
     pairs = enumerate(zip(index.shape, input.shape, strict=True))
     if any(i != n for axis, (i, n) in pairs if axis != dim % input.ndim):
-        raise b.fail("an index of another shape than the input")
+        raise b.fail("the index must have the shape of the input except along dim")
     return b.node("GatherElements", [b.argument(input), b.argument(index, np.int64)], axis=dim)
 
 
@@ -224,7 +224,7 @@ def embedding(b: Builder, input: Tensor, weight: Tensor, *args: object, **kwargs
 @whole("one_hot")
 def one_hot(b: Builder, input: Tensor, num_classes: int = -1) -> str:
     if num_classes < 0:
-        raise b.fail("num_classes must be told")
+        raise b.fail("num_classes must be given")
     depth = b.constant(np.asarray(num_classes, np.int64))
     return b.node("OneHot", [b.argument(input, np.int64), depth, b.ints(0, 1)], axis=-1)
 
@@ -239,7 +239,7 @@ def pad(b: Builder, input: Tensor, pad: Any, mode: str = "constant", value: floa
     modes = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
     kind = modes[mode]
     if kind == "wrap" and b.opset < 19:
-        raise b.fail("opset 19 has circular padding first")
+        raise b.fail("circular padding needs opset 19")
     inputs = [b.argument(input), b.ints(*before, *after)]
     if kind == "constant" and value:
         inputs.append(b.constant(np.asarray(value, input.dtype)))
@@ -249,5 +249,5 @@ def pad(b: Builder, input: Tensor, pad: Any, mode: str = "constant", value: floa
 @whole("pixel_shuffle")
 def pixel_shuffle(b: Builder, input: Tensor, upscale_factor: int) -> str:
     if input.ndim != 4:
-        raise b.fail("images without a batch")
+        raise b.fail("an input without a batch dimension is not supported")
     return b.node("DepthToSpace", [b.argument(input)], blocksize=upscale_factor, mode="CRD")

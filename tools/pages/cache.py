@@ -1,6 +1,6 @@
-"""What the programs of a page printed and drew, kept in build/pages: who tests the pages has run them for the site.
+"""Cache the results of pages in build/pages, so that pages that the tests have run need not run for the site.
 
-A file is of use while nothing has changed on which the output may depend: page, library, tools, versions, environment.
+A cached result is valid while its inputs are unchanged: page, library, tools, versions, environment.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from pathlib import Path
 from .running import Result
 
 ROOT = Path(__file__).resolve().parents[2]
-KEPT = ROOT / "build" / "pages"
+FOLDER = ROOT / "build" / "pages"
 
 
-def keep(path: Path, results: list[Result]) -> None:
-    """Keep the results of a page that was run to its end."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    new = KEPT / f"{path.stem}.{os.getpid()}"
+def store(path: Path, results: list[Result]) -> None:
+    """Store the results of a completely run page."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    new = FOLDER / f"{path.stem}.{os.getpid()}"
     new.write_bytes(pickle.dumps((digest(path), results)))
-    new.replace(KEPT / f"{path.stem}.results")
+    new.replace(FOLDER / f"{path.stem}.results")
 
 
-def kept(path: Path) -> list[Result] | None:
-    """The results of a page as it stands, or None if it has to be run."""
-    file = KEPT / f"{path.stem}.results"
+def load(path: Path) -> list[Result] | None:
+    """Return the stored results of an unchanged page, or None."""
+    file = FOLDER / f"{path.stem}.results"
     if not file.exists():
         return None
     found, results = pickle.loads(file.read_bytes())
@@ -47,7 +47,7 @@ def digest(path: Path) -> str:
 
 @cache
 def surroundings() -> bytes:
-    """A digest of the library, the tools, versions, and our environment variables."""
+    """Return a digest of the library, the tools, versions, and Retrograd's environment variables."""
     content = hashlib.sha256(sys.version.encode())
     for file in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tools" / "pages").glob("*.py")]):
         content.update(file.read_bytes())
@@ -57,7 +57,7 @@ def surroundings() -> bytes:
 
 
 def versions() -> Iterator[str]:
-    """NumPy and the library's extras, as far as they are installed; tools that build or check are none of them."""
+    """Yield the versions of NumPy and the installed extras, except build and test tools."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [wanted for extra, wanted in project["optional-dependencies"].items() if extra not in ("dev", "docs")]
     for requirement in sorted({*project["dependencies"], *chain.from_iterable(extras)}):
