@@ -1,7 +1,7 @@
-"""``vmap``: a function of one example as a function of many, which runs once.
+"""``vmap``: map a function of one example over many examples, in one call.
 
-Its arguments become Tensors that stand for all examples (see core.batched); every operator that it calls then works on
-all of them, by its batching rule (see core.batching).
+The arguments become Tensors that hold all examples (``core/mapping/batched.py``). Every operator that the function
+calls applies its batching rule to them (``core/mapping/batching.py``).
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """``vmap(f)(x)[i] = f(x[i])`` for all i, computed together: a function of one example mapped over many.
+    """Return a function that maps ``func`` over a dimension of its arguments: ``vmap(f)(x)[i] = f(x[i])`` for all i.
 
-    Inside, a Tensor has the shape of one example. The transforms nest in any order: ``vmap(grad(f))`` gives a gradient
-    per example, ``vmap(vmap(f))`` maps over two axes.
+    All examples are computed in one call. Inside ``func``, a Tensor has the shape of one example. Transforms nest in
+    any order: ``vmap(grad(f))`` returns one gradient per example, ``vmap(vmap(f))`` maps over two dimensions.
 
     Args:
-        func: a function of nests of Tensors that returns one.
-        in_dims: which dimension of each argument is mapped: an integer for all, or a tuple with, for each argument, an
-            integer, None for one that is the same for all examples, or a nest of them like the argument.
+        func: a function whose arguments and result are nests of Tensors.
+        in_dims: the mapped dimension: an integer for all arguments, or a tuple with one entry per argument: an integer,
+            None for an argument that is the same for all examples, or a nest of these like the argument.
         out_dims: where the mapped dimension of each output is put: an integer for all, or a nest like the outputs. None
             is for outputs that are the same for all examples, which are otherwise repeated.
-        randomness: ``"error"`` refuses random operators, ``"different"`` draws anew for each example, ``"same"`` once
-            for all.
-        chunk_size: map over so many examples at a time, to use less memory; by default all at once.
+        randomness: ``"error"`` refuses random operators, ``"different"`` draws new numbers for each example,
+            ``"same"`` draws the same numbers for all.
+        chunk_size: the number of examples per call, to use less memory; by default all.
 
     Returns:
         A function of the same arguments with the mapped dimensions; keyword arguments are not mapped.
 
     Raises:
-        ValueError: ``in_dims`` does not fit the arguments, the mapped dimensions differ in length, nothing is mapped,
-            or the function returned something that is no Tensor.
-        RuntimeError: in the mapped function, for Python that depends on the values of a Tensor.
+        ValueError: ``in_dims`` does not match the arguments, the mapped dimensions differ in length, nothing is mapped,
+            or the function returned something that is not a Tensor.
+        RuntimeError: Python code in ``func`` depends on the values of a Tensor.
 
     Source: ``torch.func.vmap``, ``jax.vmap``.
 
@@ -90,7 +90,7 @@ def vmap(
 
 
 def batch_size(func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]) -> int:
-    """The number of examples that ``vmap(func, in_dims)`` finds in arguments."""
+    """Return the number of examples that ``vmap(func, in_dims)`` maps over."""
     name = _name(func)
     return _size(name, *_inputs(name, in_dims, args))
 
@@ -106,7 +106,7 @@ def _run(
     randomness: str,
     kwargs: dict[str, Any],
 ) -> tuple[Structure, list[Any], list[int | None]]:
-    """Call the function on a level: the structure of what it returns, the leaves, and where each is mapped."""
+    """Call ``func`` on a level; return the structure and leaves of its result, and the mapped dimension of each."""
     level = Level(size, randomness)
     inputs = [
         x if dim is None else new_tensor(Batched(level, _to_front(x, dim), True))
@@ -132,7 +132,7 @@ def _to_front(x: Any, dim: int) -> Tensor:
 
 
 def _unmapped(name: str, x: Any, place: int | None, level: Level, path: str) -> Any:
-    """An output as a Tensor of the layer below, its examples along dimension ``place``."""
+    """Return an output as a Tensor of the layer below, with its examples along dimension ``place``."""
     if place is None and not isinstance(x, Tensor):
         return x
     if not isinstance(x, Tensor):
@@ -178,7 +178,7 @@ def _in_chunks(
     randomness: str,
     kwargs: dict[str, Any],
 ) -> Any:
-    """The results for parts of the examples, joined."""
+    """Map over ``chunk_size`` examples at a time and concatenate the results."""
     state = default_generator.get_state() if randomness == "same" else None
     columns: list[list[Any]] = []
     for start in range(0, size, chunk_size):
@@ -205,7 +205,7 @@ def _name(func: Callable[..., Any]) -> str:
 
 
 def _inputs(name: str, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any], Structure, list[int | None]]:
-    """The leaves of the arguments, their structure, and the dimension of each."""
+    """Return the leaves of the arguments, their structure, and the mapped dimension of each leaf."""
     start = f"vmap({name}, in_dims={in_dims}, ...)"
     if isinstance(in_dims, bool) or not isinstance(in_dims, (int, tuple)):
         raise ValueError(
@@ -243,10 +243,10 @@ def _inputs(name: str, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any],
 
 
 def _spread(start: str, dims: Dims, structure: Structure, path: str, what: str = "in_dim") -> list[int | None]:
-    """The dimension of each leaf of a structure, from a nest that may end above the leaves.
+    """Return the mapped dimension of each leaf. An entry of ``dims`` applies to all leaves below it.
 
     Raises:
-        ValueError: it is no such nest.
+        ValueError: ``dims`` is not a prefix of the structure.
     """
     if dims is None or isinstance(dims, int) and not isinstance(dims, bool):
         return [dims] * structure.size
@@ -257,7 +257,7 @@ def _spread(start: str, dims: Dims, structure: Structure, path: str, what: str =
         )
     given = dict(kind.parts(dims)[0])
     alike = type(dims) is structure.type
-    if what == "out_dim":  # a tuple serves for a list
+    if what == "out_dim":  # out_dims may give a tuple where the output has a list
         alike = alike or isinstance(dims, (tuple, list)) and structure.type in (tuple, list)
     if not alike or set(given) != set(structure.steps):
         nest = "inputs" if what == "in_dim" else "outputs"
