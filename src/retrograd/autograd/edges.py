@@ -1,4 +1,4 @@
-"""Places in the recorded graph, which stand for Tensors where gradients are asked for."""
+"""Edges of the computational graph, which ``grad`` and ``backward`` accept instead of Tensors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..core.tensor.tensor import Tensor, new_tensor
 
 
 class GradientEdge(NamedTuple):
-    """Where the gradient of a Tensor is computed: ``autograd.grad`` and ``backward`` take it for the Tensor.
+    """The position of a Tensor in the graph; ``autograd.grad`` and ``backward`` accept it instead of the Tensor.
 
     Attributes:
-        node: the node that made the Tensor, or what stands for it among nodes where it is a leaf.
-        output_nr: which of the outputs of its operator the Tensor is.
-        ownership_token: taken for compatibility: the node holds what lies below it.
+        node: the node that computed the Tensor, or the AccumulateGrad of a leaf.
+        output_nr: the index of the Tensor among the outputs of its operator.
+        ownership_token: accepted for compatibility; the node itself keeps the graph below it alive.
     """
 
     node: Any
@@ -24,7 +24,7 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The place of a Tensor in the graph, which outlives the Tensor and holds no values of it.
+    """Return the position of a Tensor in the graph, which does not keep the Tensor or its values alive.
 
     Raises:
         RuntimeError: the Tensor does not require grad.
@@ -38,20 +38,20 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     if not tensor._requires:
         raise RuntimeError(
             "get_gradient_edge: it is not possible to get the gradient edge for a Tensor that does not require "
-            "gradients"
+            "gradients; call requires_grad_() first"
         )
     edge = edge_of(tensor)
     return GradientEdge(shown(edge), output_number(edge))
 
 
 def tensor_at(edge: GradientEdge) -> Tensor:
-    """A Tensor at the place in the graph, with the shape and dtype of the one that was there; its values are zeros."""
+    """Return a Tensor of zeros at the position in the graph, with the shape and dtype of the original Tensor."""
     node = edge.node
     if isinstance(node, AccumulateGrad):
         leaf: Tensor = node.variable
         return leaf
     if not isinstance(node, Node):
-        raise TypeError(f"GradientEdge: wanted a node, got {type(node).__name__}")
+        raise TypeError(f"GradientEdge: node must be a graph node, got {type(node).__name__}; use get_gradient_edge")
     if node.plan.several:
         raise RuntimeError(f"GradientEdge: {node!r} has several outputs; take the edge with get_gradient_edge")
     xp = backend_for("cpu").xp

@@ -42,11 +42,11 @@ def backward(
     create_graph: bool = False,
     inputs: Tensors | None = None,
 ) -> None:
-    """Add to the ``.grad`` of leaves the gradient of the sum of ``<grad_tensors[i], tensors[i]>``.
+    """Add the gradient of the sum of ``<grad_tensors[i], tensors[i]>`` to the ``.grad`` of the leaves.
 
     Args:
-        tensors: what is differentiated.
-        grad_tensors: a cotangent per tensor; None for a single element stands for 1.
+        tensors: the Tensors to differentiate.
+        grad_tensors: a cotangent per tensor; None means 1 for a tensor with one element.
         retain_graph, create_graph, inputs: as for ``Tensor.backward``.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
@@ -99,22 +99,24 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """The gradient of the sum of ``<grad_outputs[i], outputs[i]>`` with respect to each input; ``.grad`` is untouched.
+    """Return the gradient of the sum of ``<grad_outputs[i], outputs[i]>`` with respect to each input.
+
+    The ``.grad`` of leaves does not change.
 
     Args:
-        outputs: what is differentiated.
+        outputs: the Tensors to differentiate.
         inputs: leaves or intermediate Tensors.
-        grad_outputs: a cotangent per output; None for a single element stands for 1.
-        retain_graph: keep what the graph saved; by default only with ``create_graph``.
-        create_graph: make the gradients differentiable themselves.
-        only_inputs: has to be True: ``.grad`` is never touched.
-        allow_unused: give None, instead of an error, for an input that no output depends on.
-        is_grads_batched: the cotangents have a leading axis; one walk takes all of its slices, by ``vmap``.
-        materialize_grads: give zeros for an input that no output depends on; with ``create_graph`` zeros whose own
+        grad_outputs: a cotangent per output; None means 1 for an output with one element.
+        retain_graph: keep the saved values of the graph; by default only with ``create_graph``.
+        create_graph: record the backward pass, so that the gradients are differentiable.
+        only_inputs: must be True.
+        allow_unused: return None, instead of raising an error, for an input that no output depends on.
+        is_grads_batched: the cotangents have a leading dimension; ``vmap`` maps one backward pass over it.
+        materialize_grads: return zeros for an input that no output depends on; with ``create_graph``, zeros whose
             derivative with respect to that input is zero.
 
     Raises:
-        RuntimeError: an input needs no gradient, or is unused and ``allow_unused`` is not set.
+        RuntimeError: an input does not require grad, or is unused and ``allow_unused`` is not set.
 
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (first,) = rg.autograd.grad(x**3, x, create_graph=True)
@@ -163,10 +165,12 @@ def _batched(
 ) -> tuple[Tensor | None, ...]:
     lengths = {len(g) for g in gradients if g is not None}
     if len(lengths) != 1:
-        raise RuntimeError("grad: is_grads_batched wants grad_outputs with one common leading length")
-    from ..func.batching import vmap  # loaded when first wanted
+        raise RuntimeError(
+            f"grad: with is_grads_batched=True, grad_outputs must have the same leading length, got {sorted(lengths)}"
+        )
+    from ..func.batching import vmap  # loaded at first use
 
-    def walked(*mapped: Tensor) -> list[Tensor | None]:
+    def one_backward_pass(*mapped: Tensor) -> list[Tensor | None]:
         given = iter(mapped)
         cotangents = [None if g is None else next(given) for g in gradients]
         return list(
@@ -181,4 +185,4 @@ def _batched(
             )
         )
 
-    return tuple(vmap(walked)(*[g for g in gradients if g is not None]))
+    return tuple(vmap(one_backward_pass)(*[g for g in gradients if g is not None]))
