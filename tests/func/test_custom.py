@@ -202,7 +202,7 @@ def _captures(kind, requires):
         (_returns(lambda x: x * 2), TypeError, r"fwd of <lambda> must return a pair"),
         (_returns(lambda x: (x * 2, x), lambda kept, g: g), TypeError, "bwd of <lambda> must return a tuple"),
         (_returns(lambda x: (x * 2, x), lambda kept, g: (g, g)), TypeError, "must return 1 cotangents, got 2"),
-        (_returns(lambda x: (x * 2, x), lambda kept, g: ("g",)), TypeError, "returned str for argument 1"),
+        (_returns(lambda x: (x * 2, x), lambda kept, g: ("g",)), TypeError, "for argument 1, got str"),
         (_returns(lambda x: (x * 2, x), lambda kept, g: (g[:1, None, None],)), RuntimeError, "gradient of float64"),
         (_jvp_returns(lambda p, t: t[0]), TypeError, "the rule of <lambda> must return a pair"),
         (_jvp_returns(lambda p, t: (p[0] * 2, [t[0]])), TypeError, "the tangent is "),

@@ -48,7 +48,7 @@ class detect_anomaly(Mode):
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
         """Return the thread's observers, with one that checks for anomalies."""
-        return {"observers": (*_others(), _Anomaly(self.check_nan))}
+        return {"observers": (*_other_observers(), _Anomaly(self.check_nan))}
 
     def _clone(self) -> Mode:
         return detect_anomaly(self.check_nan)
@@ -67,7 +67,7 @@ class set_detect_anomaly(Switch):
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.check_nan = check_nan
-        self.changes = {"observers": (*_others(), _Anomaly(check_nan)) if mode else _others()}
+        self.changes = {"observers": (*_other_observers(), _Anomaly(check_nan)) if mode else _other_observers()}
         Switch.__init__(self)
 
 
@@ -76,7 +76,7 @@ def is_anomaly_enabled() -> bool:
     return any(isinstance(observer, _Anomaly) for observer in modes.observers)
 
 
-def _others() -> tuple[Observer, ...]:
+def _other_observers() -> tuple[Observer, ...]:
     return tuple([observer for observer in modes.observers if not isinstance(observer, _Anomaly)])
 
 
@@ -123,12 +123,12 @@ class _Anomaly(Observer):
         raise RuntimeError(
             f"{node.operator}: its gradient for input {index} is not finite ({infinite} infinite, {nans} NaN of "
             f"{array.size} elements{', over all examples of vmap' if received is not array else ''})\n"
-            f"{_rule(node, index, array, self.incoming) if received is array else ''}"
+            f"{_arithmetic_rule(node, index, array, self.incoming) if received is array else ''}"
             f"it saved {describe([value for value in node.saved or () if is_array(value)])}{where}"
         )
 
 
-def _rule(node: Node, number: int, g: Any, incoming: Any) -> str:
+def _arithmetic_rule(node: Node, number: int, g: Any, incoming: Any) -> str:
     """Describe the arithmetic rule that produced the first non-finite element."""
     from .arithmetic import rule_backward, shown
     from .influence import element, first_index, saved_values

@@ -118,7 +118,7 @@ _EXPONENTIALS = {
     "exp": (1.0, 1.0), "expm1": (1.0, 1.0), "sinh": (1.0, 0.5), "cosh": (1.0, 0.5), "exp2": (np.log(2), 1.0)
 }  # fmt: skip
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
-_SPREADS = {"std", "var"}
+_STD_AND_VAR = {"std", "var"}
 _NORMALIZATIONS = {"layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"}
 _ROWS = {"softmax", "log_softmax", "logsumexp", "scaled_dot_product_attention", "cross_entropy"}
 
@@ -155,14 +155,14 @@ def _forward(
         if name == "exp":
             advice = f"subtract the maximum first, as softmax and logsumexp do, or {advice}"
         return Finding(text, known[0][0], 0, lambda x: np.abs(x) >= limit, advice)
-    if not known or name in _SPREADS | {"mean", "cross_entropy", "nll_loss"} and not any(x.size for x in pairs):
+    if not known or name in _STD_AND_VAR | {"mean", "cross_entropy", "nll_loss"} and not any(x.size for x in pairs):
         if name in ("cross_entropy", "nll_loss"):
             return Finding("the mean over no target (all are ignored) is 0 / 0", advice="skip batches without targets")
         return Finding(f"the {name} of no elements is 0 / 0", advice="skip empty selections: check numel() first")
-    if name in _SPREADS:
-        spread = _spread(name, known, params)
-        if spread is not None:
-            return spread
+    if name in _STD_AND_VAR:
+        finding = _std_or_var(name, known, params)
+        if finding is not None:
+            return finding
     if finite:
         return _of_finite(name, known, out, dtype, expression)
     return _of_infinite(name, known, expression)
@@ -211,7 +211,7 @@ def _overflow(text: str, culprit: int, place: int, dtype: Any) -> Finding:
     return Finding(f"{text}, whose largest number is {largest(dtype)}", culprit, place, grown(dtype), advice)
 
 
-def _spread(name: str, known: list[tuple[int, Array]], params: dict[str, Any]) -> Finding | None:
+def _std_or_var(name: str, known: list[tuple[int, Array]], params: dict[str, Any]) -> Finding | None:
     number, x = known[0]
     correction = params.get("correction", 1)
     if x.size - correction > 0:

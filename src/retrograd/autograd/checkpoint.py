@@ -121,7 +121,6 @@ class _Numbering(Observer):
         self.numbers: dict[int, int] = {}
 
     def recorded(self, node: Node) -> None:
-        """Assign the next number to the node."""
         self.numbers[node.sequence] = len(self.numbers)
 
 
@@ -140,7 +139,6 @@ class _Stop(Observer):
         self.nodes: list[Node] = []
 
     def recorded(self, node: Node) -> None:
-        """Append the node."""
         self.nodes.append(node)
 
     def answering(
@@ -171,7 +169,6 @@ class _Stop(Observer):
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
-        """End the run after the last node is recorded."""
         if len(self.nodes) >= self.count:
             raise _Complete
 
@@ -190,7 +187,7 @@ class Part:
     ) -> None:
         self.function = function
         leaves, self.structure = flatten((args, kwargs))
-        # Hold arrays and edges, not Tensors, which may be written before the second run. The Storage triggers a copy.
+        # Hold arrays and edges, not Tensors, which may be written before the second run; Storages protect the arrays.
         self.leaves = [
             (x.array, edge_of(x), storage_of(x)) if isinstance(x, Tensor) else (x,) for x in leaves
         ]  # fmt: skip
@@ -227,7 +224,7 @@ class Part:
             observer.released(nodes)
 
     def arrays(self) -> list[Any]:
-        """Return the arrays held for the second run."""
+        """Return the arrays that are held for the second run."""
         return [leaf[0] for leaf in self.leaves if len(leaf) > 1]
 
     @staticmethod
@@ -248,7 +245,7 @@ class Part:
                     f"checkpoint: {describe(x)}, a leaf that {_name(self.function)} reads, was changed in place after "
                     "the first run, so the second run would give wrong gradients; change the leaf after backward"
                 )
-        nodes = self._again()
+        nodes = self._run_again()
         facts = _facts(nodes)
         if len(facts) != len(self.facts):
             raise RuntimeError(
@@ -270,7 +267,7 @@ class Part:
         ]
         counterparts = {new: node for node, new in pairs}
         for node, new in pairs:
-            self._hand_over(node, new, counterparts)
+            self._take_saved_values(node, new, counterparts)
 
     def _hint(self) -> str:
         if self.numbers is None:
@@ -278,7 +275,7 @@ class Part:
         return "; if the result does not depend on the difference, pass early_stop=False"
 
     @staticmethod
-    def _hand_over(node: Node, new: Node, counterparts: dict[Node, Node]) -> None:
+    def _take_saved_values(node: Node, new: Node, counterparts: dict[Node, Node]) -> None:
         if not isinstance(new.saved, Part):
             saved_by(new)  # a memory budget may have freed some of the values again
         node.saved = new.saved
@@ -291,7 +288,7 @@ class Part:
                 if isinstance(value, Context):
                     value.move(node, counterparts)
 
-    def _again(self) -> list[Node]:
+    def _run_again(self) -> list[Node]:
         leaves = [leaf[0] if len(leaf) == 1 else attach(*leaf) for leaf in self.leaves]
         args, kwargs = self.structure.unflatten(leaves)
         began = next_sequence()

@@ -16,8 +16,7 @@ class Context:
 
     Attributes:
         needs_input_grad: a bool per argument of ``forward``.
-        saved_tensors: the arguments of ``save_for_backward``; in ``jvp``, those of ``save_for_forward`` if it was
-            called.
+        saved_tensors: the arguments of ``save_for_backward``; in ``jvp``, those of ``save_for_forward``, if any.
     """
 
     needs_input_grad: tuple[bool, ...] = ()

@@ -63,7 +63,7 @@ class _Level(Observer):
 
 
 def _tangent_shown(x: Tensor) -> str | None:
-    here = _here.level
+    here = _thread_state.level
     if here is None or x._node not in here.moving or x._storage in here.lost:
         return None
     return f"tangent={unpack_dual(x).tangent}"
@@ -72,16 +72,16 @@ def _tangent_shown(x: Tensor) -> str | None:
 details.append(_tangent_shown)
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     level: _Level | None = None
 
 
-_here = _Here()
+_thread_state = _ThreadState()
 
 
 def __getattr__(name: str) -> int:
     if name == "_current_level":  # PyTorch's level number, by which programs test whether a level is active
-        return -1 if _here.level is None else 0
+        return -1 if _thread_state.level is None else 0
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -98,10 +98,10 @@ def enter_dual_level() -> int:
     Raises:
         RuntimeError: this thread is already inside a level.
     """
-    if _here.level is not None:
+    if _thread_state.level is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _here.level = _Level()
-    attach(_here.level)
+    _thread_state.level = _Level()
+    attach(_thread_state.level)
     return 0
 
 
@@ -114,11 +114,11 @@ def exit_dual_level(*, level: int | None = None) -> None:
     Raises:
         RuntimeError: the thread is not inside a level.
     """
-    if _here.level is None or level not in (None, 0):
+    if _thread_state.level is None or level not in (None, 0):
         raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created.")
-    detach(_here.level)
-    _here.level.tangents.clear()
-    _here.level = None
+    detach(_thread_state.level)
+    _thread_state.level.tangents.clear()
+    _thread_state.level = None
 
 
 class dual_level:
@@ -151,7 +151,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         ValueError: ``tensor`` or ``tangent`` is neither floating nor complex.
         TypeError: one of them is not a Tensor.
     """
-    if _here.level is None or level not in (None, 0):
+    if _thread_state.level is None or level not in (None, 0):
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
@@ -174,8 +174,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     edge = edge_of(tensor)
     node = new_node(IDENTITY.plan(int(edge is not None)), (edge,), NOTHING, tensor.array.shape, tensor.array.dtype)
     dual._requires, dual._node = True, node
-    _here.level.tangents[node] = tangent
-    _here.level.moving.add(node)
+    _thread_state.level.tangents[node] = tangent
+    _thread_state.level.moving.add(node)
     return dual
 
 
@@ -190,7 +190,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         RuntimeError: the Tensor was computed from dual Tensors without a record: under ``no_grad``, or by a backward
             pass without ``create_graph=True``.
     """
-    here = _here.level
+    here = _thread_state.level
     if here is None or level not in (None, 0):
         return UnpackedDualTensor(tensor, None)
     if tensor._storage in here.lost:

@@ -30,9 +30,8 @@ class Function:
 
     Subclass it, write ``forward(ctx, *args)`` and ``backward(ctx, *grad_outputs)`` as static methods, and call
     ``YourFunction.apply(*args)``. ``backward`` returns a gradient (or None) per argument of ``forward``. With
-    ``create_graph=True`` the call of ``backward`` is recorded, which gives second derivatives, unless it is
-    ``once_differentiable``. As in PyTorch, ``forward(*args)`` with a separate ``setup_context(ctx, inputs, output)``
-    works, too.
+    ``create_graph=True`` the call of ``backward`` is recorded, for second derivatives, unless it is
+    ``once_differentiable``. ``forward(*args)`` with a separate ``setup_context(ctx, inputs, output)`` works, too.
 
     Forward mode calls the static method ``jvp(ctx, *tangents)`` if there is one, and otherwise transposes
     ``backward``, which must be linear in ``grad_outputs``. With ``generate_vmap_rule = True``, ``vmap`` (see ``func``)
@@ -107,9 +106,7 @@ class Function:
         Returns:
             A pair ``(outputs, out_dims)``, where ``out_dims`` are the mapped dimensions in the same structure.
         """
-        raise NotImplementedError(
-            "You must implement the vmap function for custom autograd.Function to use it in vmap."
-        )
+        raise NotImplementedError("You must implement the static method vmap to use autograd.Function inside vmap.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise RuntimeError: PyTorch's legacy Functions, whose instances are called, are not supported."""
@@ -123,9 +120,9 @@ class Function:
         """Run ``forward`` and record the call. Keyword arguments are converted to positional ones."""
         with_context = cls.setup_context is Function.setup_context
         if kwargs:
-            args = _in_order(cls, (None, *args) if with_context else args, kwargs)[with_context:]
+            args = _positional_arguments(cls, (None, *args) if with_context else args, kwargs)[with_context:]
         elif not with_context and len(args) < _arity(cls):
-            args = _in_order(cls, args, {})  # setup_context receives default values, too
+            args = _positional_arguments(cls, args, {})  # setup_context receives default values, too
         ctx = Context()
         ctx.needs_input_grad = tuple(isinstance(value, Tensor) and value._requires for value in args)
         record = modes.grad_enabled and any(ctx.needs_input_grad)
@@ -135,7 +132,7 @@ class Function:
         level = highest_level(args) if watchers and modes.level is not None else None
         try:
             if level is not None:
-                ctx, output = _of_examples(cls, level, args, ctx.needs_input_grad)
+                ctx, output = _forward_under_vmap(cls, level, args, ctx.needs_input_grad)
             else:
                 output = _forward(cls, ctx, args)
         except BaseException as error:
@@ -159,7 +156,7 @@ class Function:
                     raise RuntimeError(
                         f"{cls.__name__}: forward passed {describe(value)} to mark_dirty and must return it"
                     )
-            _own_memory(tensors, args, ctx)
+            _copy_aliased_outputs(tensors, args, ctx)
             node = cls._record(ctx, args, tensors)
         if observers:
             shown = tuple([x for x in tensors if isinstance(x, Tensor)])
@@ -205,7 +202,7 @@ def _forward(cls: type[Function], ctx: Context, args: Sequence[Any]) -> Any:
     return output
 
 
-def _in_order(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def _positional_arguments(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Return the arguments of a call of ``forward`` in positional order."""
     bound = signature(cls.forward).bind(*args, **kwargs)
     if bound.kwargs:
@@ -237,7 +234,7 @@ def _is_numeric(value: Any) -> bool:
     return is_array(value) or isinstance(value, np.inexact)
 
 
-def _own_memory(outputs: list[Any], args: tuple[Any, ...], ctx: Context) -> None:
+def _copy_aliased_outputs(outputs: list[Any], args: tuple[Any, ...], ctx: Context) -> None:
     """Copy outputs that share memory with an input, since a write to one would not update the history of the other."""
     storages = [value._storage for value in args if isinstance(value, Tensor) and value._storage is not None]
     for x in outputs:
@@ -396,7 +393,7 @@ def _lifted_nest(cls: type[Function], level: Any, output: Any, dims: Any) -> Any
     )
 
 
-def _in_full(level: Any, x: Tensor) -> Tensor:
+def _expanded(level: Any, x: Tensor) -> Tensor:
     value, mapped = _lowered(level, x)
     return value if mapped else value.expand((level.size, *value.array.shape))
 
@@ -414,7 +411,7 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-def _of_examples(
+def _forward_under_vmap(
     cls: type[Function], level: Any, args: tuple[Any, ...], needs: tuple[bool, ...]
 ) -> tuple[Context, Any]:
     """Call ``forward`` for all examples, recorded on the layer below; its derivative is ``backward`` for all."""
@@ -497,7 +494,7 @@ class _Examples(Function):
             _shapes_and_dtypes(call.inputs, None),
             _shapes_and_dtypes(call.outputs, ((), None)),
         )
-        results = [_in_full(level, y) if isinstance(y, Tensor) else y for y in call.outputs]
+        results = [_expanded(level, y) if isinstance(y, Tensor) else y for y in call.outputs]
         known = {id(x): y for x, y in zip((*call.inputs, *call.outputs), (*values, *results), strict=True)}
         saved = [None if x is None else known.get(id(x), _lowered(level, x)[0]) for x in inner._to_save]
         whole = {id(y) for y in call.outputs}
@@ -527,7 +524,7 @@ class _Examples(Function):
             returned if isinstance(returned, (tuple, list)) else (returned,), call.flags, strict=False
         ):
             if isinstance(g, Tensor):
-                g = _in_full(level, g)
+                g = _expanded(level, g)
                 g = g if mapped else g.sum(0)
             gradients.append(g)
         return (None, *gradients)

@@ -38,7 +38,7 @@ def _points(caller: str, inputs: Any, create_graph: bool) -> tuple[Tensor, ...]:
     return tuple(x.detach().requires_grad_() for x in points)
 
 
-def _run(caller: str, func: Callable[..., Any], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
+def _call(caller: str, func: Callable[..., Any], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
     try:
         with differentiating(caller):
             outputs = func(*points)
@@ -135,7 +135,7 @@ def vjp(
     """
     with enable_grad():
         points = _points("vjp", inputs, create_graph)
-        outputs, listed = _run("vjp", func, points)
+        outputs, listed = _call("vjp", func, points)
         _checked("vjp", listed, strict)
         vectors = _vectors("vjp", v, listed, "the user-provided function returns")
         product = _gradients("vjp", listed, points, vectors, create_graph, strict)
@@ -151,8 +151,6 @@ def jvp(
 ) -> tuple[Tensors, Tensors]:
     """Return the value of ``func`` and the Jacobian-vector product of ``v``; arguments as for ``vjp``.
 
-    The product is computed by differentiating a vector-Jacobian product.
-
     >>> import retrograd as rg
     >>> rg.autograd.functional.jvp(lambda x: x**2, rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))[1]
     tensor([ 2., 40.])
@@ -160,7 +158,7 @@ def jvp(
     with enable_grad():
         points = _points("jvp", inputs, create_graph)
         vectors = _vectors("jvp", v, points, "the input to the user-provided function is")
-        outputs, listed = _run("jvp", func, points)
+        outputs, listed = _call("jvp", func, points)
         _checked("jvp", listed, strict)
         dummies = tuple(zeros_like(y).requires_grad_() for y in listed)
         products = _gradients("jvp", listed, points, dummies, True, strict)
@@ -176,9 +174,7 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """Return the Jacobian of ``func``, of shape ``(*output.shape, *input.shape)``.
-
-    Tuples of outputs and of inputs give nested tuples.
+    """Return the Jacobian, ``(*output.shape, *input.shape)``; nested tuples for tuples of outputs and inputs.
 
     Args:
         func: takes Tensors, returns a Tensor or a tuple of Tensors.
@@ -203,7 +199,7 @@ def jacobian(
         return _vectorized(func, inputs, create_graph, jacrev if strategy == "reverse-mode" else jacfwd)
     with enable_grad():
         points = _points("jacobian", inputs, create_graph)
-        outputs, listed = _run("jacobian", func, points)
+        outputs, listed = _call("jacobian", func, points)
         _checked("jacobian", listed, strict)
         blocks = []
         for y in listed:
@@ -238,7 +234,7 @@ def _vectorized(func: Callable[..., Any], inputs: Any, create_graph: bool, trans
         several = []
 
         def function(*points: Tensor) -> tuple[Tensor, ...]:
-            outputs, listed = _run("jacobian", func, points)
+            outputs, listed = _call("jacobian", func, points)
             several.append(outputs)
             return listed
 

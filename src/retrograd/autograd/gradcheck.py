@@ -387,7 +387,7 @@ class _Check:
                 all_ = np.zeros(real_size(x)) if b is None else as_real(b.array)
                 if not np.allclose(one, all_, rtol=self.rtol, atol=self.atol, equal_nan=True):
                     raise GradcheckError(
-                        f"gradcheck: the gradient of input {position} differs between output {index} only and all "
+                        f"gradcheck: the gradient of output {index} for input {position} differs from that of all "
                         "outputs with zero cotangents for the others"
                     )
 

@@ -99,9 +99,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradient of the sum of ``<grad_outputs[i], outputs[i]>`` with respect to each input.
-
-    The ``.grad`` of leaves does not change.
+    """Return the gradients of the sum of ``<grad_outputs[i], outputs[i]>``; ``.grad`` does not change.
 
     Args:
         outputs: the Tensors to differentiate.
@@ -166,7 +164,7 @@ def _batched(
     lengths = {len(g) for g in gradients if g is not None}
     if len(lengths) != 1:
         raise RuntimeError(
-            f"grad: with is_grads_batched=True, grad_outputs must have the same leading length, got {sorted(lengths)}"
+            f"grad: with is_grads_batched=True, lengths of grad_outputs must agree, got {sorted(lengths)}"
         )
     from ..func.batching import vmap  # loaded at first use
 

@@ -33,7 +33,7 @@ class saved_tensors_hooks(observing):
     """A context manager that packs the Tensors saved for the backward pass with ``pack_hook``.
 
     ``pack_hook(tensor)`` is called for each saved Tensor when an operator is recorded, and its result is saved instead
-    of the Tensor. ``unpack_hook(packed)`` returns the Tensor when a derivative needs it. Nested contexts: only the
+    of the Tensor. ``unpack_hook(packed)`` returns the Tensor when a derivative needs it. Of nested contexts, only the
     innermost applies. The hooks are not recorded. In a retained graph, each value is unpacked only once.
 
     Args:

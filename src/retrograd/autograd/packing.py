@@ -34,7 +34,6 @@ class Packing(Observer):
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
-        """Pack the saved values of the operator's node."""
         if node is None or type(node.saved) is not tuple or not node.saved or modes.level is not None:
             return
         innermost = [observer for observer in modes.observers if isinstance(observer, Packing)][-1]

@@ -82,9 +82,11 @@ def vmap(
         leaves, structure, dims = _inputs(name, in_dims, args)
         size = _size(name, leaves, structure, dims)
         if chunk_size is None or size <= chunk_size:
-            outputs, results, places = _run(func, name, size, leaves, dims, structure, out_dims, randomness, kwargs)
+            outputs, results, places = _call_on_level(
+                func, name, size, leaves, dims, structure, out_dims, randomness, kwargs
+            )
             return outputs.unflatten(results)
-        return _in_chunks(func, name, size, chunk_size, leaves, dims, structure, out_dims, randomness, kwargs)
+        return _map_in_chunks(func, name, size, chunk_size, leaves, dims, structure, out_dims, randomness, kwargs)
 
     return mapped
 
@@ -95,7 +97,7 @@ def batch_size(func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]) -
     return _size(name, *_inputs(name, in_dims, args))
 
 
-def _run(
+def _call_on_level(
     func: Callable[..., Any],
     name: str,
     size: int,
@@ -166,7 +168,7 @@ def _unmapped(name: str, x: Any, place: int | None, level: Level, path: str) -> 
     return value if place == 0 else movedim(value, 0, place)
 
 
-def _in_chunks(
+def _map_in_chunks(
     func: Callable[..., Any],
     name: str,
     size: int,
@@ -188,7 +190,9 @@ def _in_chunks(
         part = [
             x if dim is None else operand(x).narrow(dim, start, length) for x, dim in zip(leaves, dims, strict=True)
         ]  # fmt: skip
-        outputs, results, places = _run(func, name, length, part, dims, structure, out_dims, randomness, kwargs)
+        outputs, results, places = _call_on_level(
+            func, name, length, part, dims, structure, out_dims, randomness, kwargs
+        )
         columns.append(results)
     joined = [
         column[0] if place is None else cat(column, place)
@@ -223,7 +227,7 @@ def _inputs(name: str, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any],
     dims: list[int | None] = []
     names = [f"argument {index}" for index in range(len(args))]
     for index, child in enumerate(structure.children):
-        dims += _spread(start, in_dims[index] if isinstance(in_dims, tuple) else in_dims, child, names[index])
+        dims += _dims_of_leaves(start, in_dims[index] if isinstance(in_dims, tuple) else in_dims, child, names[index])
     for index, (x, dim, path) in enumerate(zip(leaves, dims, structure.paths("inputs"), strict=True)):
         if dim is None:
             continue
@@ -242,7 +246,7 @@ def _inputs(name: str, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any],
     return leaves, structure, dims
 
 
-def _spread(start: str, dims: Dims, structure: Structure, path: str, what: str = "in_dim") -> list[int | None]:
+def _dims_of_leaves(start: str, dims: Dims, structure: Structure, path: str, what: str = "in_dim") -> list[int | None]:
     """Return the mapped dimension of each leaf. An entry of ``dims`` applies to all leaves below it.
 
     Raises:
@@ -268,18 +272,18 @@ def _spread(start: str, dims: Dims, structure: Structure, path: str, what: str =
     return [
         dim
         for step, child in zip(structure.steps, structure.children, strict=True)
-        for dim in _spread(start, given[step], child, path + step, what)
+        for dim in _dims_of_leaves(start, given[step], child, path + step, what)
     ]
 
 
 def _out_dims(name: str, out_dims: Dims, outputs: Structure) -> list[int | None]:
     if isinstance(out_dims, (tuple, list)) and outputs.type is None and len(out_dims) == 1:
         (out_dims,) = out_dims
-    return _spread(f"vmap({name}, ..., out_dims={out_dims})", out_dims, outputs, "the output", "out_dim")
+    return _dims_of_leaves(f"vmap({name}, ..., out_dims={out_dims})", out_dims, outputs, "the output", "out_dim")
 
 
 def _size(name: str, leaves: Sequence[Any], structure: Structure, dims: Sequence[int | None]) -> int:
-    """The number of examples."""
+    """Return the number of examples, which must be the same for all mapped arguments."""
     paths = structure.paths("inputs")
     mapped = [(path, x, x.shape[dim]) for x, dim, path in zip(leaves, dims, paths, strict=True) if dim is not None]
     if not mapped:

@@ -117,7 +117,7 @@ class _Call:
         return tuple(x.detach() if isinstance(x, Tensor) else x for x in leaves)
 
 
-class _ByVjp(Function):
+class _VjpFunction(Function):
     generate_vmap_rule = True
 
     @staticmethod
@@ -202,7 +202,7 @@ class custom_vjp(_Custom):
     tensor([0.5, 1. ])
     """
 
-    kind = _ByVjp
+    kind = _VjpFunction
     fwd: Callable[..., Any] | None = None
     bwd: Callable[..., Any] | None = None
 
@@ -212,10 +212,10 @@ class custom_vjp(_Custom):
 
     def _check_rules(self) -> None:
         if self.fwd is None:
-            raise AttributeError(f"custom_vjp: {self.name} has no derivative; call {self.name}.defvjp(fwd, bwd) first")
+            raise AttributeError(f"custom_vjp: {self.name} has no derivative; set it with defvjp(fwd, bwd)")
 
 
-class _ByJvp(Function):
+class _JvpFunction(Function):
     generate_vmap_rule = True
 
     @staticmethod
@@ -308,7 +308,7 @@ class custom_jvp(_Custom):
     tensor(1.)
     """
 
-    kind = _ByJvp
+    kind = _JvpFunction
     jvp: Callable[..., Any] | None = None
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
@@ -337,4 +337,4 @@ class custom_jvp(_Custom):
 
     def _check_rules(self) -> None:
         if self.jvp is None:
-            raise AttributeError(f"custom_jvp: {self.name} has no derivative; call {self.name}.defjvp(rule) first")
+            raise AttributeError(f"custom_jvp: {self.name} has no derivative; set it with defjvp(rule)")

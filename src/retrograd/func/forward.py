@@ -68,7 +68,7 @@ def jvp(
     directions = directions_of("jvp", tuple(tangents), "tangents", points, structure, "primals")
     recorded = record("jvp", func, points, structure, has_aux)
     if strict:
-        moving = _moving(recorded)
+        moving = _dependent_nodes(recorded)
         for y, path in zip(recorded.outputs, recorded.structure.paths("output"), strict=True):
             if edge_of(y) not in moving:
                 raise RuntimeError(
@@ -109,7 +109,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     return recorded.value(), jvp_fn
 
 
-def _moving(recorded: Recorded) -> set[Any]:
+def _dependent_nodes(recorded: Recorded) -> set[Any]:
     """Return the nodes of a recorded function that depend on its points."""
     starts = set(recorded.starts)
     edges = (edge_of(y) for y in recorded.outputs)
@@ -254,7 +254,7 @@ def _transposed(node: Node, tangents: dict[int, Any], differentiable: bool) -> A
         if not differentiable:
             saved = without_history(saved)
         roots = [
-            (edge_of(value), _fit(tangents[index], value))
+            (edge_of(value), _as_cotangent_of(tangents[index], value))
             for index, value in _rules(node, us if several else us[0], saved, tangents)
             if isinstance(value, Tensor) and value._requires
         ]
@@ -270,7 +270,7 @@ def _transposed(node: Node, tangents: dict[int, Any], differentiable: bool) -> A
     return tuple(results) if several else results[0]
 
 
-def _fit(t: Any, value: Tensor) -> Any:
+def _as_cotangent_of(t: Any, value: Tensor) -> Any:
     """Return a tangent cast and broadcast to the rule's value, so that it can serve as its cotangent."""
     if t.dtype != value.dtype:
         t = (t.real if t.dtype.kind == "c" and value.dtype.kind != "c" else t).astype(value.dtype)

@@ -24,8 +24,7 @@ def jacrev(
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of ``func``, ``J[i, j] = df_i / dx_j``, in reverse mode.
 
-    Use it for functions with fewer outputs than inputs: the function runs once, and each row of the Jacobian costs one
-    backward pass.
+    Use it for functions with fewer outputs than inputs: each row costs one backward pass. ``func`` runs once.
 
     Args:
         func: a function whose arguments and result are nests of Tensors; with ``has_aux`` it returns a pair
@@ -41,8 +40,7 @@ def jacrev(
 
     Raises:
         RuntimeError: ``argnums`` is out of range; an argument or an output is not real floating.
-        ValueError: ``chunk_size`` is not positive; an argument contains something that is not a Tensor, array or
-            number.
+        ValueError: ``chunk_size`` is not positive; an argument contains an object that is not a Tensor or number.
 
     >>> from retrograd.func import jacrev
     >>> jacrev(lambda x: {"square": x**2, "sum": x.sum()})(rg.tensor([1.0, 2.0]))

@@ -75,14 +75,14 @@ def functional_call(
     for name, value in state.items():
         if not isinstance(value, Tensor):
             raise TypeError(f"functional_call: {name!r} must be a Tensor, not {type(value).__name__}")
-    substitutes = _by_places(module, state, tie_weights, strict)
+    substitutes = _substitutes_by_name(module, state, tie_weights, strict)
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with substituted(((module, substitutes),)):
         result = module(*args, **(kwargs or {}))
         for each in dicts:
             for name in each if isinstance(each, dict) else ():
                 if name in substitutes:
-                    table, key = _place(module, name)
+                    table, key = _table_and_key(module, name)
                     each[name] = table.get(key, each[name])
     return result
 
@@ -94,7 +94,7 @@ def _members(module: Any) -> dict[str, Tensor]:
     }
 
 
-def _by_places(module: Any, state: dict[str, Tensor], tie_weights: bool, strict: bool) -> dict[str, Tensor]:
+def _substitutes_by_name(module: Any, state: dict[str, Tensor], tie_weights: bool, strict: bool) -> dict[str, Tensor]:
     """Return the given Tensors by every name that they replace, tied names included."""
     members = _members(module)
     names_of: dict[int, list[str]] = {}
@@ -118,7 +118,7 @@ def _by_places(module: Any, state: dict[str, Tensor], tie_weights: bool, strict:
     return substitutes
 
 
-def _place(module: Any, name: str) -> tuple[dict[str, Tensor], str]:
+def _table_and_key(module: Any, name: str) -> tuple[dict[str, Tensor], str]:
     """Return the dict of the submodule that contains a parameter or buffer, and its key there."""
     path, _, key = name.rpartition(".")
     owner = module.get_submodule(path)
@@ -138,7 +138,7 @@ def substituted(substitutions: tuple[tuple[Any, dict[str, Tensor]], ...]) -> Ite
     try:
         for module, state in substitutions:
             for name, value in state.items():
-                table, key = _place(module, name)
+                table, key = _table_and_key(module, name)
                 undo.append((table, key, table[key]))
                 table[key] = value
         _local.active = before + substitutions

@@ -78,5 +78,4 @@ class Case:
     random: bool = False
 
     def wrapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function to test."""
         return function if self.wrap is None else self.wrap(function)

@@ -43,10 +43,7 @@ Function = Callable[..., list[Tensor]]
 
 
 def check_vmap(operator: Operator, case: Case, *, long: bool = False) -> float:
-    """Compare ``vmap`` with a loop and return the largest relative error.
-
-    ``long`` checks more combinations of arguments and axes.
-    """
+    """Compare ``vmap`` with a loop; return the largest relative error. ``long`` checks more arguments and axes."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "vmap: .* has no batching rule")  # the fallback, a loop, is checked as well
         chosen = list(programs(operator, case))

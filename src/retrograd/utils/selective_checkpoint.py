@@ -87,7 +87,6 @@ class _ResultSaver(Observer):
             self.calls.append(_Call(what, inputs))
 
     def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
-        """Call the policy for a public operator."""
         if isinstance(what, str) and self.calls:
             self._ask(self.calls.pop(), result)
 
@@ -135,7 +134,6 @@ class _ResultSaver(Observer):
     def failed(
         self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any], error: BaseException
     ) -> None:
-        """Drop the call."""
         self.last = None
         if self.calls and self.calls[-1].name == "":
             self.calls.pop()
