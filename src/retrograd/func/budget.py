@@ -101,7 +101,7 @@ class memory_budget(Mode):
         return memory_budget(self.limit)
 
     def __repr__(self) -> str:
-        return f"memory_budget({_said(self.limit)!r})"
+        return f"memory_budget({_size_text(self.limit)!r})"
 
 
 def _parsed(limit: Any) -> int:
@@ -122,7 +122,7 @@ def _parsed(limit: Any) -> int:
     return int(size)
 
 
-def _said(size: int) -> str:
+def _size_text(size: int) -> str:
     """Return the size with its unit, rounded up to three digits."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
@@ -182,7 +182,7 @@ class _Keeper(Observer):
                 self._keep_context(node)
             elif known is inputs and isinstance(primitive, Primitive) and not _mapped(inputs, outputs):
                 seconds = pool.timed(primitive, node.shape, now - began)
-                self._take_down(primitive, inputs, values, params, outputs, node, seconds)
+                self._record_call(primitive, inputs, values, params, outputs, node, seconds)
             pool.called()
 
     def _keep_context(self, node: Node) -> None:
@@ -193,7 +193,7 @@ class _Keeper(Observer):
                     edge = entry[3]
                     self.pool.fix(entry[0], edge if isinstance(edge, Tensor) else None)
 
-    def _take_down(
+    def _record_call(
         self,
         primitive: Primitive,
         inputs: tuple[Any, ...],
@@ -296,14 +296,14 @@ class _Keeper(Observer):
 
     def ended(self) -> None:
         pool = self.pool
-        pool.let_pass()
+        pool.forget_last_visited()
         wanted, limit = pool.reserve.least, pool.budget
         if wanted > limit or not pool.entries:
             pool.reserve = Reserve()
         if wanted > limit and sys.exc_info()[1] is self.error:
             raise RuntimeError(
-                f"memory_budget: {_said(limit)} is too small; "
-                f"the smallest budget for this step is {wanted:.0f} bytes, {_said(int(wanted))!r}"
+                f"memory_budget: {_size_text(limit)} is too small; "
+                f"the smallest budget for this step is {wanted:.0f} bytes, {_size_text(int(wanted))!r}"
             )
 
 

@@ -38,13 +38,13 @@ class Pool:
         self.budgets: tuple[memory_budget, ...] = ()
         self.memories: dict[int, Memory] = {}  # by the identity of the array that owns it
         self.movable: set[Memory] = set()  # memory that can be freed
-        self.walked: Record | None = None  # the record of the node whose rules are running
+        self.visited: Record | None = None  # the record of the node whose rules are running
         self.in_use: set[Memory] = set()  # the memory of that record
         self.passed: Node | None = None  # the last node whose rules have run
         self.entries: WeakKeyDictionary[Node, tuple[tuple[Value, ...], Record | None]] = WeakKeyDictionary()
         self.reserve = Reserve()  # the part of the movable memory that must stay
         self.bytes = 0
-        self.loose = 0  # the bytes of movable memory
+        self.movable_bytes = 0  # the bytes of movable memory
         self.clock = 0
         self.quickest: dict[Any, float] = {}
 
@@ -61,7 +61,7 @@ class Pool:
     @property
     def fixed(self) -> int:
         """Return the number of bytes that cannot be freed."""
-        return self.bytes - self.loose
+        return self.bytes - self.movable_bytes
 
     @property
     def scarce(self) -> bool:
@@ -95,7 +95,7 @@ class Pool:
         movable = bool(memory.values) and not memory.fixed
         if movable is not memory.movable:
             memory.movable = movable
-            self.loose += memory.bytes if movable else -memory.bytes
+            self.movable_bytes += memory.bytes if movable else -memory.bytes
             (self.movable.add if movable else self.movable.remove)(memory)
 
     def fix(self, array: Any, tensor: Tensor | None = None) -> None:
@@ -153,22 +153,22 @@ class Pool:
         if self.bytes > self.limit < self.reserve.limit:
             self._begin()
         if self.scarce:
-            self.reserve.hold(self.limit, self.fixed, set() if self.walked is None else self.walked.memories)
+            self.reserve.hold(self.limit, self.fixed, set() if self.visited is None else self.visited.memories)
             self.need_room()
         self.observe()
 
     def entered(self, node: Node) -> None:
         """Note that the backward pass calls the rules of a node, whose saved values are in use."""
-        self.let_pass()
-        record = self.walked = self.entries.get(node, ((), None))[1]
+        self.forget_last_visited()
+        record = self.visited = self.entries.get(node, ((), None))[1]
         if record is not None:
             self.in_use = {value.memory for _, _, value in record.places if value.memory is not None}
             if self.scarce:
                 self.reserve.enter(record, self.limit, self.fixed)
 
-    def let_pass(self) -> None:
+    def forget_last_visited(self) -> None:
         """Forget the node visited last; unless the graph is retained, its saved values are freed by now."""
-        node, self.passed, self.walked, self.in_use = self.passed, None, None, set()
+        node, self.passed, self.visited, self.in_use = self.passed, None, None, set()
         if node is not None:
             self.forget(node)
 
@@ -195,7 +195,7 @@ class Pool:
             if heap and score > heap[0][0]:
                 heappush(heap, (score, index, memory))
             else:
-                self.let_go(memory)
+                self.free(memory)
         return self.bytes + more <= limit
 
     def need_room(self, more: int = 0) -> None:
@@ -227,7 +227,7 @@ class Pool:
             seconds += group.seconds
         return seconds / (max(memory.bytes, 1) * (self.clock - memory.used + 1))
 
-    def let_go(self, memory: Memory) -> None:
+    def free(self, memory: Memory) -> None:
         values, memory.values = memory.values, []
         for reference in values:
             value = reference()
@@ -241,14 +241,14 @@ class Pool:
 
     def restore(self, record: Record) -> None:
         """Recompute the values that a node saved, and restore them in every record that misses them."""
-        self.let_pass()
+        self.forget_last_visited()
         if self.scarce:
             self.reserve.enter(record, self.limit, self.fixed)
         wanted = [value for _, _, value in record.places]
         if not self._restored(wanted, False):
             # The available values take too much room. Recomputing from the reserve only is guaranteed to fit.
             for memory in self.movable - self.reserve.staying(self.budget):
-                self.let_go(memory)
+                self.free(memory)
             self._restored(wanted, True)
 
     def _restored(self, wanted: list[Value], at_any_size: bool) -> bool:
@@ -261,14 +261,14 @@ class Pool:
         uses: Counter[Value] = Counter(wanted)
         pending = list(wanted)
 
-        def keep(value: Value, array: Any) -> None:
+        def hold_result(value: Value, array: Any) -> None:
             memory = self.memory_of(array)
             memory.locks += 1
             memory.used = self.clock
             held[value] = array, memory
             self.recount(memory)
 
-        def drop(value: Value) -> None:
+        def release_result(value: Value) -> None:
             memory = held.pop(value)[1]
             memory.locks -= 1
             self.recount(memory)
@@ -280,7 +280,7 @@ class Pool:
                     continue
                 array = value.get() if value.memory is not None or not at_any_size else None
                 if array is not None:
-                    keep(value, array)
+                    hold_result(value, array)
                     self._fill(value, array)
                     continue
                 calls[value.call] = None
@@ -307,13 +307,13 @@ class Pool:
                         array = results[made.index]
                         self._fill(made, array)
                         if uses[made]:
-                            keep(made, array)
+                            hold_result(made, array)
                 del results
                 array = None
                 for x in call.reads:
                     uses[x] -= 1
                     if not uses[x]:
-                        drop(x)
+                        release_result(x)
                 if at_any_size:
                     self.need_room()
                 elif not self.make_room():
@@ -325,7 +325,7 @@ class Pool:
             return True
         finally:
             for value in list(held):
-                drop(value)
+                release_result(value)
 
     def _fill(self, value: Value, array: Any) -> None:
         """Restore a value in every record that misses it."""

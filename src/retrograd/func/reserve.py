@@ -144,13 +144,13 @@ class _Front:
         self.homes: dict[Value, int] = {}  # the number of needed values in each piece of memory
         self.bytes = 0
 
-    def there(self, value: Value) -> bool:
+    def is_available(self, value: Value) -> bool:
         memory = value.memory
         return value.first in self.staying or memory is not None and memory.fixed
 
     def need(self, value: Value) -> None:
         call = value.call
-        if self.there(value):
+        if self.is_available(value):
             return
         outputs = self.calls.get(call)
         if outputs is None:
@@ -160,7 +160,7 @@ class _Front:
             return
         outputs[value.index] = value
         home = value.home
-        if home.bytes and not self.there(home):
+        if home.bytes and not self.is_available(home):
             count = self.homes[home] = self.homes.get(home, 0) + 1
             if count == 1:
                 self.bytes += home.bytes
