@@ -175,10 +175,12 @@ MODULES = (
     "ops.table.batching",
     "ops.table.blocks",
     "ops.table.composites",
+    "ops.table.documentation",
     "ops.table.elementwise",
     "ops.table.errors",
     "ops.table.masks",
     "ops.table.python_operators",
     "ops.table.registry",
     "ops.table.types",
+    "ops.table.wording",
 )

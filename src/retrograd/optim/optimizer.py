@@ -143,7 +143,7 @@ class Optimizer:
         defaults: the options of groups that do not say otherwise.
 
     Raises:
-        TypeError: something is no Tensor, or a set, whose order changes from run to run.
+        TypeError: something is not a Tensor, or a set, whose order changes from run to run.
         ValueError: no parameters, one that is not a leaf, one in two groups, or names for some only.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)

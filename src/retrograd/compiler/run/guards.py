@@ -26,16 +26,7 @@ from ...core.arrays.devices import is_array
 from ...core.tensor.tensor import Tensor
 from ...nn.base import global_hooks
 from ..program import Value
-from ..trace.code_names import (
-    asks_exactly,
-    functions_in,
-    globals_of,
-    imports_of,
-    is_stdlib,
-    mentioned_in,
-    reached,
-    texts_in,
-)
+from ..trace import code_names
 from ..trace.effects import hooks_of
 from ..trace.untrace import same_number
 
@@ -172,7 +163,7 @@ class Surroundings:
                 self._code_of_class(self._classes.pop())
             for x in self._objects:  # attributes by the names that any of the codes mentions
                 self._attributes(x)
-        if self._optimizers and not _OPTIONS.isdisjoint(reached(self._of_methods, {"forward"})):
+        if self._optimizers and not _OPTIONS.isdisjoint(code_names.reached(self._of_methods, {"forward"})):
             for group in [group for x in self._optimizers for group in x.param_groups]:
                 self.options += [(group, name, value) for name, value in group.items() if name != "params"]
         for x in self._objects:
@@ -252,7 +243,7 @@ class Surroundings:
         code = function.__code__
         for cell in function.__closure__ or ():
             self._place(Place(cell), depth)
-        pythons = is_stdlib(code.co_filename)
+        pythons = code_names.is_stdlib(code.co_filename)
         if str(function.__module__).startswith(_PACKAGE) or pythons and "." not in function.__qualname__:
             return
         if not pythons:
@@ -265,20 +256,20 @@ class Surroundings:
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._visit(default, depth + 1)
         called = {code.co_name, self._member} if self._of_class else {"forward"}
-        self._of_methods += [(name, mentioned_in(code)) for name in called]
+        self._of_methods += [(name, code_names.mentioned_in(code)) for name in called]
         self._code(code, function.__globals__, depth)
 
     def _code(self, code: types.CodeType, names: dict[str, Any], depth: int) -> None:
         if code in self._codes:
             return
         self._codes.add(code)
-        self.exact |= asks_exactly(code)
-        texts = list(texts_in(code.co_consts))
+        self.exact |= code_names.asks_exactly(code)
+        texts = list(code_names.texts_in(code.co_consts))
         self._names.update(code.co_names, texts)  # getattr(x, "name")
-        for name in (*globals_of(code), *(texts if "globals" in code.co_names else ())):
+        for name in (*code_names.globals_of(code), *(texts if "globals" in code.co_names else ())):
             if name in names:
                 self._place(Place(names, name), depth)
-        for name in imports_of(code):
+        for name in code_names.imports_of(code):
             if name in sys.modules:
                 self._visit(sys.modules[name], depth + 1)
         for constant in code.co_consts:
@@ -307,7 +298,7 @@ class Surroundings:
                 for self._member, member in vars(base).items():
                     if self._member == "__init__":
                         continue
-                    for found in functions_in(member):
+                    for found in code_names.functions_in(member):
                         self._visit(found, depth + 1)
 
     def _code_of_class(self, kind: type) -> None:
@@ -320,8 +311,8 @@ class Surroundings:
                 continue
             self._names.update(vars(base).get("__match_args__", ()))
             for self._member, member in list(vars(base).items()):
-                for found in functions_in(member):
-                    if not is_stdlib(found.__code__.co_filename):
+                for found in code_names.functions_in(member):
+                    if not code_names.is_stdlib(found.__code__.co_filename):
                         self._visit(found, 3)
         self._of_class -= 1
 

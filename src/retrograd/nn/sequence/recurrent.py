@@ -204,7 +204,6 @@ class RNN(RNNBase):
         hidden_size: H, the length of the hidden state.
         num_layers: layers on top of each other, each taking the outputs of the one below.
         nonlinearity: "tanh" or "relu".
-        bias: whether there are offsets.
         batch_first: inputs and outputs are ``(N, T, *)`` instead of ``(T, N, *)``; states are not affected.
         dropout: the probability with which an output of all but the last layer is dropped in training.
         bidirectional: also run from the end, and join the outputs of both.

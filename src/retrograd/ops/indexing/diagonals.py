@@ -22,6 +22,7 @@ def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tens
     Args:
         fill_value: the number.
         wrap: let the diagonal of a tall matrix begin anew after each square block and a row between.
+
     Raises:
         RuntimeError: there are fewer than two dimensions, or more of several lengths.
 

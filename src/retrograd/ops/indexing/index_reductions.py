@@ -31,11 +31,11 @@ def index_reduce(
     Dtype: input and source one; index integers.
 
     Args:
-        dim: the dimension.
         index: which position each slice of the source goes to; one may occur several times.
         source: the slices.
         reduce: how values for one position are put together.
         include_self: whether the input's values take part where something is written.
+
     Raises:
         IndexError: a position is out of range.
         RuntimeError: the source does not fit, the dtypes differ, or the reduction is unknown.

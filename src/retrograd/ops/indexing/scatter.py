@@ -93,8 +93,6 @@ def scatter(
     Dtype: any, kept; src has the input's.
 
     Args:
-        input: a Tensor.
-        dim: the dimension.
         index: integers from 0 on.
         src: a Tensor, or a number.
         value: a number, instead of ``src``.
@@ -102,7 +100,6 @@ def scatter(
 
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.scatter(rg.zeros(2, 3), 1, rg.tensor([[0], [2]]), 1.0)
     tensor([[1., 0., 0.],
@@ -116,24 +113,15 @@ def _scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Write:
     return Write(SCATTER_ADD, x, _source(x, src, index), {"index": place})
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=scatter)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``out[i, index[i, j, k], k] += src[i, j, k]`` for dimension 1 of three, from a copy of the input.
 
     Derivative: input: ``g``. src: ``g`` at the positions.
-    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-    input in none but ``dim``. The result has the input's.
-    Dtype: any, kept; src has the input's.
 
     Args:
-        input: a Tensor.
-        dim: the dimension.
         index: integers from 0 on; what is added at a repeated position adds up.
         src: what is added.
-
-    Raises:
-        RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
     tensor([2., 0., 1.])
@@ -148,7 +136,7 @@ in_place("scatter_add", _scatter_add)
 # Reductions of all that is written to one place
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=scatter)
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -156,21 +144,14 @@ def scatter_reduce(
 
     Derivative: that of the reduction, for the input and src; ``"amax"`` and ``"amin"`` divide ``g`` equally among all
     that equal the extreme value. input: 0 where something was written unless ``include_self``.
-    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-    input in none but ``dim``. The result has the input's.
-    Dtype: any, kept; src has the input's.
 
     Args:
-        input: a Tensor.
-        dim: the dimension.
-        index: integers from 0 on.
         src: the values.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
         include_self: whether the input's element takes part where something is written.
 
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
     tensor([6., 4.])

@@ -31,12 +31,10 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
     Derivative: input: ``g``, 0 in the slice. src: the slice of ``g``.
     Shape: the input's, kept; src has it without ``dim``.
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least one dimension.
         src: the slice.
-        dim: the dimension.
         index: which slice; negative ones count from the end.
 
     Raises:
@@ -63,19 +61,16 @@ def slice_scatter(
 
     Derivative: input: ``g``, 0 in the slices. src: the slices of ``g``.
     Shape: the input's, kept; src has that of the slices.
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least one dimension.
         src: the slices.
-        dim: the dimension.
         start: the first slice; None for 0.
         end: the slice to stop before; None for all.
         step: how far from one to the next.
 
     Raises:
         RuntimeError: src has not the slices' shape, or step is not positive.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.slice_scatter(rg.zeros(4), rg.ones(2), start=1, end=3)
     tensor([0., 1., 1., 0.])
@@ -87,24 +82,18 @@ def slice_scatter(
     return _replaced(SLICE_SCATTER, x, src, (*(slice(None),) * place, slice(start, end, step), Ellipsis))
 
 
-@operator()
+@operator(like=diagonal)
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """``diagonal(out, offset, dim1, dim2) = src``, in a copy of the input.
 
     Derivative: input: ``g``, 0 on the diagonal. src: the diagonal of ``g``.
     Shape: the input's, kept; src has that of ``diagonal(input, offset, dim1, dim2)``.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor of at least two dimensions.
         src: the diagonal.
-        offset: which diagonal: > 0 above the main one, < 0 below.
-        dim1: the dimension of the rows.
-        dim2: the dimension of the columns.
 
     Raises:
         RuntimeError: src has not the diagonal's shape, or the two dimensions are the same.
-        IndexError: a dimension is out of range.
 
     >>> rg.diagonal_scatter(rg.zeros(2, 2), rg.ones(2))
     tensor([[1., 0.],

@@ -37,11 +37,7 @@ def real(input: Tensor) -> Tensor:
     """``Re(input)``, elementwise, on the same memory; a real Tensor itself.
 
     Derivative: ``g``, as a complex number.
-    Shape: any; the result has the input's.
     Dtype: any; the result is real.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.real(rg.tensor([1 + 2j]))
     tensor([1.])
@@ -55,7 +51,6 @@ def imag(input: Tensor) -> Tensor:
     """``Im(input)``, elementwise, on the same memory.
 
     Derivative: ``i * g``.
-    Shape: any; the result has the input's.
     Dtype: complex only; the result is real.
 
     Raises:
@@ -104,11 +99,6 @@ def conj(input: Tensor) -> Tensor:
     ``np.conj`` gives a copy.
 
     Derivative: ``conj(g)``.
-    Shape: any; the result has the input's.
-    Dtype: any; the result has the input's.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.conj(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
@@ -122,11 +112,6 @@ def conj_physical(input: Tensor) -> Tensor:
     """``Re(input) - i Im(input)``, elementwise: the complex conjugate, always in memory of its own.
 
     Derivative: ``conj(g)``.
-    Shape: any; the result has the input's.
-    Dtype: any; the result has the input's.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.conj_physical(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
@@ -153,11 +138,7 @@ def angle(input: Tensor) -> Tensor:
     """``arg(input)``, elementwise: the angle in the complex plane, in radians; 0 or pi for a real number.
 
     Derivative: ``g * i / conj(input)`` for complex numbers, 0 at 0; zero for real ones.
-    Shape: any; the result has the input's.
     Dtype: floating and complex; the result is real; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.angle(rg.tensor([1j, -1, 1]))
     tensor([1.5708, 3.1416, 0.    ])
@@ -184,16 +165,13 @@ VIEW_AS_COMPLEX: Primitive = Primitive(
 )
 
 
-@operator(method=False)
+@operator(method=False, like=imag)
 def view_as_real(input: Tensor) -> Tensor:
     """``(Re(input), Im(input))`` along a new last dimension, on the same memory.
 
     Derivative: ``view_as_complex(g)``.
     Shape: (*) to (*, 2).
     Dtype: complex only; the result is of its parts'.
-
-    Raises:
-        RuntimeError: the Tensor is not complex.
 
     >>> rg.view_as_real(rg.tensor([1 + 2j]))
     tensor([[1., 2.]])

@@ -25,17 +25,17 @@ def _pair(x: Tensor, y: Tensor) -> None:
         raise RuntimeError(f"expected inputs of one dtype, got {describe(x)} and {describe(y)}")
 
 
-@operator(name="complex", method=False)
+@operator(name="complex", method=False, shape="broadcast")
 def complex_(real: Tensor, imag: Tensor) -> Tensor:
     """``real + i imag``, elementwise.
 
     Derivative: real: ``Re(g)``; imag: ``Im(g)``.
-    Shape: both broadcast against each other.
     Dtype: both float32 or both float64; complex64 or complex128.
 
     Args:
         real: the real part.
         imag: the imaginary part.
+
     Raises:
         RuntimeError: the parts are not floating, or of two dtypes.
 
@@ -47,12 +47,11 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     return apply2(COMPLEX, x, y)
 
 
-@operator(method=False)
+@operator(method=False, shape="broadcast")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """``abs (cos(angle) + i sin(angle))``, elementwise.
 
     Derivative: abs: ``Re(g conj(e^(i angle)))``; angle: ``Re(g conj(i result))``.
-    Shape: both broadcast against each other.
     Dtype: both float32 or both float64; complex64 or complex128.
 
     Args:
@@ -76,12 +75,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 def isreal(input: Tensor) -> Tensor:
     """``imag(input) == 0``, elementwise: everywhere, where numbers are not complex.
 
-    Derivative: none.
-    Shape: any; the result has the input's.
     Dtype: all; bool.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.isreal(rg.tensor([1 + 0j, 1j]))
     tensor([ True, False])

@@ -98,7 +98,7 @@ def _weight(weight: Any, shape: tuple[int, ...], x: Any) -> Any:
     return heavy
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, raises="integers")
 @called_per_example
 def histogram(
     input: Tensor,
@@ -112,9 +112,8 @@ def histogram(
 
     What lies outside of all counts nowhere.
 
-    Derivative: none.
     Shape: any; ``(bins,)`` and ``(bins + 1,)``.
-    Dtype: real floating; the results have the input's.
+    Dtype: real floating; the result has the input's dtype.
 
     Args:
         bins: the number of equal intervals, or their ascending edges.
@@ -122,9 +121,10 @@ def histogram(
             where they are equal.
         weight: what each element counts, in the input's shape and dtype; by default 1.
         density: whether to divide by the sum and by the widths, so that the integral is 1.
+
     Returns: (hist, bin_edges).
+
     Raises:
-        NotImplementedError: the input is not floating.
         RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
 
     >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
@@ -139,7 +139,7 @@ def histogram(
     )
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=histogram)
 def histogramdd(
     input: Tensor,
     bins: int | Sequence[int] | Sequence[Tensor],
@@ -150,18 +150,17 @@ def histogramdd(
 ) -> HistogramddResult:
     """How many points, or what weight, lie in each box of a grid: ``histogram`` in several dimensions.
 
-    Derivative: none.
     Shape: ``(..., d)`` for points of ``d`` coordinates; ``(bins_1, ..., bins_d)`` and ``d`` times ``(bins_i + 1,)``.
-    Dtype: real floating; the results have the input's.
 
     Args:
         bins: per dimension the number of equal intervals (one number for all), or their ascending edges.
         range: the first and the last edge of each dimension, one after the other; by default those of the points.
         weight: what each point counts, in the input's shape without the last dimension; by default 1.
         density: whether to divide by the sum and by the volumes of the boxes, so that the integral is 1.
+
     Returns: (hist, bin_edges), the second a tuple.
+
     Raises:
-        NotImplementedError: the input is not floating.
         RuntimeError: bins, range or weight do not fit.
 
     >>> rg.histogramdd(rg.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), [2, 2]).hist

@@ -14,25 +14,21 @@ from ..table.registry import operator
 from ..table.types import Operand
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, dtype="floating", raises="integers")
 @called_per_example
 def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: how many elements lie in each of ``bins`` equal intervals.
 
     Intervals are closed on the left, the last one on both sides. Elements outside are left out.
 
-    Derivative: none.
     Shape: any; the result is (bins).
-    Dtype: floating; kept.
 
     Args:
-        input: the elements.
         bins: the number of intervals.
         min: where the first begins.
         max: where the last ends; with ``min == max`` the range is that of the elements.
 
     Raises:
-        NotImplementedError: the input is not floating.
         RuntimeError: ``bins`` is not positive, ``max`` is below ``min`` or the range is not finite.
 
     >>> rg.histc(rg.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
@@ -63,7 +59,6 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Te
 def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0) -> Tensor:
     """``y_n = sum_i [x_i = n] weights_i``: how often each number 0, 1, 2, ... occurs, or the sum of its weights.
 
-    Derivative: none.
     Shape: input and ``weights`` (n); the result has the length ``max(minlength, max(input) + 1)``.
     Dtype: integers; gives int64, or with ``weights`` float64 (float32 for float32).
 

@@ -91,7 +91,7 @@ def _number_for_tensor(name: str, function: Callable[..., Any], args: tuple[Any,
         return ""
     kwargs = {getattr(function, "other_names", {}).get(argument, argument): value for argument, value in kwargs.items()}
     for place, (argument, value) in enumerate(signature(function).bind(*args, **kwargs).arguments.items()):
-        if place and short in _TAKE_NUMBERS_SECOND:
+        if place and (short in _TAKE_NUMBERS_SECOND or "polynomial" in short):
             break
         annotation = str(function.__annotations__.get(argument, "Any"))
         if isinstance(value, (int, float, complex)) and annotation.partition(" ")[0] in ("Operand", "Tensor"):

@@ -99,7 +99,7 @@ def sparse_csr_tensor(
         check_invariants: taken for PyTorch's sake; indices are always checked.
 
     Raises:
-        RuntimeError: indices are no integers, do not fit, or are out of range.
+        RuntimeError: indices are not integers, do not fit, or are out of range.
 
     >>> rg.sparse_csr_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0]).to_dense()
     tensor([[0., 2.],
@@ -132,10 +132,9 @@ def to_sparse_csr(self: Tensor) -> Any:
 
     Derivative: ``g`` at the places.
     Shape: (n, m), kept.
-    Dtype: all; kept.
 
     Raises:
-        RuntimeError: the Tensor is no matrix.
+        RuntimeError: the Tensor is not a matrix.
 
     >>> rg.tensor([[0.0, 2.0]]).to_sparse_csr().col_indices()
     tensor([1])

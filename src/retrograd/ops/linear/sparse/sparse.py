@@ -458,6 +458,7 @@ def sparse_coo_tensor(
         requires_grad: whether gradients with respect to values that are given as data are wanted.
         check_invariants: taken for PyTorch's sake; coordinates are always checked.
         is_coalesced: promises that every coordinate stands there once, in row-major order.
+
     Raises:
         RuntimeError: shapes do not fit, or a coordinate is out of range.
 
@@ -491,19 +492,16 @@ def sparse_coo_tensor(
     return SparseTensor(at, v, lengths, bool(is_coalesced))
 
 
-@operator(namespace="sparse", method=False)
+@operator(namespace="sparse", method=False, dtype="equal floating", raises="dtypes")
 def mm(mat1: Any, mat2: Any) -> Any:
     """``out_ik = sum_j A_ij x_jk``: the product of two matrices, dense or sparse; of two sparse ones it is sparse.
 
     Derivative: values: ``sum_k g_ik x_jk`` at their coordinates; dense: ``A^T g``.
     Shape: ``(n, m)`` and ``(m, k)`` or ``(m,)``; ``(n, k)`` or ``(n,)``.
-    Dtype: floating and complex, both one; the result has it.
 
     Args:
         mat1: a SparseTensor, or a dense matrix.
         mat2: a dense matrix, or a SparseTensor.
-    Raises:
-        RuntimeError: the shapes do not fit, or the dtypes differ.
 
     >>> a = rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2))
     >>> rg.sparse.mm(a, rg.ones(2, 1))
@@ -515,20 +513,18 @@ def mm(mat1: Any, mat2: Any) -> Any:
     return mat2.__rmatmul__(mat1) if isinstance(mat2, SparseTensor) else dense_mm(mat1, mat2)
 
 
-@operator(method=False)
+@operator(method=False, dtype="equal floating", raises="broadcast")
 def spmm(input: Any, mat2: Tensor) -> Tensor:
     """``out_ik = sum_j A_ij x_jk``: ``sparse.mm``; of two dense matrices their product.
 
     Derivative: ``sparse.mm``'s.
     Shape: ``(n, m)`` and ``(m, k)``; ``(n, k)``.
-    Dtype: floating and complex, both one; the result has it.
 
     Args:
         mat2: a dense matrix.
 
     Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
+        TypeError: ``input`` is not a Tensor, array or number.
 
     >>> rg.spmm(rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)), rg.ones(2, 1))
     tensor([[2.],
@@ -543,12 +539,12 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None) -> Any:
 
     Derivative: ``g`` at the coordinates.
     Shape: any with a dimension; kept.
-    Dtype: all; kept.
 
     Args:
         sparse_dim: the number of dimensions that coordinates have, by default all of them.
+
     Raises:
-        RuntimeError: the Tensor has no dimension, or ``sparse_dim`` is no number of its dimensions.
+        RuntimeError: the Tensor has no dimension, or ``sparse_dim`` is not a number of its dimensions.
 
     >>> rg.tensor([[0.0, 2.0]]).to_sparse().indices()
     tensor([[0],
