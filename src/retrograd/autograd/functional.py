@@ -177,10 +177,8 @@ def jacobian(
     """Return the Jacobian, ``(*output.shape, *input.shape)``; nested tuples for tuples of outputs and inputs.
 
     Args:
-        func: takes Tensors, returns a Tensor or a tuple of Tensors.
-        inputs: its arguments: a Tensor or a tuple of Tensors.
+        func, inputs, strict: as for ``vjp``.
         create_graph: make the Jacobian differentiable.
-        strict: raise an error for outputs that depend on no input, and for inputs that no output depends on.
         vectorize: compute all rows together, as ``func.jacrev`` does.
         strategy: ``"reverse-mode"``, or with ``vectorize`` ``"forward-mode"``, as ``func.jacfwd`` does.
 

@@ -124,10 +124,8 @@ def gradgradcheck(
     """Compare second derivatives with central differences, with respect to the inputs and ``grad_outputs``.
 
     Args:
-        func: as for ``gradcheck``.
-        inputs: as for ``gradcheck``.
-        grad_outputs: one cotangent per output that requires grad; random by default. Those that require grad are
-            checked.
+        func, inputs: as for ``gradcheck``.
+        grad_outputs: a cotangent per output that requires grad, random by default; checked if it requires grad.
         eps: the step; for the other arguments, see ``gradcheck``.
         check_fwd_over_rev: also differentiate the gradient in forward mode.
         check_rev_over_rev: differentiate the gradient in reverse mode.

@@ -40,7 +40,7 @@ def vmap(
     any order: ``vmap(grad(f))`` returns one gradient per example, ``vmap(vmap(f))`` maps over two dimensions.
 
     Args:
-        func: a function whose arguments and result are nests of Tensors.
+        func: takes and returns nests of Tensors.
         in_dims: the mapped dimension: an integer for all arguments, or a tuple with one entry per argument: an integer,
             None for an argument that is the same for all examples, or a nest of these like the argument.
         out_dims: where the mapped dimension of each output is put: an integer for all, or a nest like the outputs. None

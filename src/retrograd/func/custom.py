@@ -185,7 +185,7 @@ class custom_vjp(_Custom):
     ``bwd``. Complex cotangents follow PyTorch's convention for gradients, as in ``autograd.Function``.
 
     Args:
-        fun: a function whose arguments and result are nests of Tensors.
+        fun: takes and returns nests of Tensors.
         nondiff_argnums: the indices of arguments without a derivative; ``bwd`` receives them first.
 
     Raises:
@@ -288,7 +288,7 @@ class custom_jvp(_Custom):
     ``defjvps`` sets one rule ``rule(tangent, output, *primals)`` per argument; the output's tangent is their sum.
 
     Args:
-        fun: a function whose arguments and result are nests of Tensors.
+        fun: takes and returns nests of Tensors.
         nondiff_argnums: the indices of arguments without a derivative; the rule receives them first.
 
     Raises:

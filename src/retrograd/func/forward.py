@@ -39,11 +39,10 @@ def jvp(
     """Return the value of ``func`` and its directional derivative: ``f(x)`` and ``J(x) @ t``.
 
     This costs one pass over the graph of ``func``, for any number of outputs. The results can be differentiated with
-    respect to primals and tangents that require grad and to any other Tensor that ``func`` reads; ``jvp`` can be
-    nested.
+    respect to primals, tangents, and any other Tensor that ``func`` reads, so ``jvp`` can be nested.
 
     Args:
-        func: a function whose arguments and result are nests of Tensors.
+        func: takes and returns nests of Tensors.
         primals: its arguments, a tuple or list.
         tangents: the direction: a nest like the primals.
         strict: raise an error for outputs that do not depend on the primals, instead of returning zeros.
@@ -84,7 +83,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     ``func`` runs once; each call of the linear function is one pass over the recorded graph.
 
     Args:
-        func: a function whose arguments and result are nests of Tensors.
+        func: takes and returns nests of Tensors.
         primals: its arguments.
 
     Returns:

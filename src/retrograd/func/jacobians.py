@@ -27,16 +27,14 @@ def jacrev(
     Use it for functions with fewer outputs than inputs: each row costs one backward pass. ``func`` runs once.
 
     Args:
-        func: a function whose arguments and result are nests of Tensors; with ``has_aux`` it returns a pair
-            ``(output, aux)``.
+        func: takes and returns nests of Tensors; with ``has_aux`` it returns a pair ``(output, aux)``.
         argnums: the arguments to differentiate with respect to: an index, negative from the end, or a tuple of indices.
         has_aux: whether ``func`` returns a pair.
         chunk_size: the number of rows to compute together, all by default. Smaller chunks need less memory.
 
     Returns:
-        A function of the arguments of ``func``. For each Tensor of the output it returns a nest like the argument (a
-        tuple of nests if ``argnums`` is a tuple) of Tensors of shape ``(*output.shape, *input.shape)``; with
-        ``has_aux`` a pair ``(jacobian, aux)``.
+        A function that returns, per output Tensor, a nest like the argument (a tuple of nests if ``argnums`` is a
+        tuple) of Tensors of shape ``(*output.shape, *input.shape)``; with ``has_aux`` a pair ``(jacobian, aux)``.
 
     Raises:
         RuntimeError: ``argnums`` is out of range; an argument or an output is not real floating.
@@ -86,12 +84,12 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
     """Return a function that computes the second derivatives of ``func``: ``jacfwd(jacrev(func))``.
 
     Args:
-        func: a function whose arguments and result are nests of Tensors, usually with a scalar output.
+        func: takes and returns nests of Tensors, usually a 0-d Tensor.
         argnums: the arguments to differentiate with respect to, twice: an index or a tuple of indices.
 
     Returns:
-        A function of the arguments of ``func``. For each Tensor of the output and of the argument it returns a nest
-        like the argument of Tensors of shape ``(*output.shape, *input.shape, *input.shape)``.
+        A function that returns, for each Tensor of the output and of the argument, a nest like the argument of Tensors
+        of shape ``(*output.shape, *input.shape, *input.shape)``.
 
     Raises:
         RuntimeError, ValueError: as for ``jacrev``.

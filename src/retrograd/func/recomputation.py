@@ -16,7 +16,7 @@ def checkpoint(function: Callable[..., Any], *, preserve_rng_state: bool = True)
     ``utils.checkpoint.checkpoint(function, *args)`` does the same for a single call.
 
     Args:
-        function: a function whose arguments and result are nests of Tensors; it must compute the same in every run.
+        function: takes and returns nests of Tensors; it must compute the same in every run.
         preserve_rng_state: use the same random numbers in the recomputation.
 
     >>> from retrograd.func import checkpoint, grad

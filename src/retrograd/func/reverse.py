@@ -32,8 +32,8 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
         has_aux: whether ``func`` returns a pair.
 
     Returns:
-        A function of the arguments of ``func`` that returns a nest like the argument (a tuple of nests if ``argnums``
-        is a tuple); with ``has_aux`` a pair ``(gradient, aux)``.
+        A function that returns a nest like the argument, or a tuple of nests if ``argnums`` is a tuple; with
+        ``has_aux`` a pair ``(gradient, aux)``.
 
     Raises:
         RuntimeError: ``argnums`` is out of range, an argument is not floating or complex, or ``func`` did not return a
@@ -101,8 +101,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return the value of ``func`` and a function that computes vector-Jacobian products: ``v -> v @ J(x)``.
 
     Args:
-        func: a function whose arguments and result are nests of Tensors; with ``has_aux`` it returns a pair
-            ``(output, aux)``.
+        func: takes and returns nests of Tensors; with ``has_aux`` it returns a pair ``(output, aux)``.
         primals: its arguments.
         has_aux: whether ``func`` returns a pair.
 
@@ -168,15 +167,14 @@ def vhp(func: Callable[..., Any], primals: Sequence[Any], cotangents: Sequence[A
     """Return the value of ``func`` and a vector-Hessian product: ``f(x)`` and ``v @ H(x)``.
 
     Args:
-        func: a function of nests of Tensors that returns a real 0-d Tensor.
-        primals: its arguments, a tuple or list.
+        func, primals: as for ``hvp``.
         cotangents: a nest like the primals.
 
     Returns:
-        The value, and the product: a nest like the primals, or like the primal if there is only one.
+        As for ``hvp``.
 
     Raises:
-        RuntimeError: as for ``grad`` and ``vjp``.
+        RuntimeError: as for ``hvp``.
 
     >>> from retrograd.func import vhp
     >>> vhp(lambda x, y: (x * x * y).sum(), (rg.ones(2), rg.ones(2)), (rg.ones(2), rg.zeros(2)))
