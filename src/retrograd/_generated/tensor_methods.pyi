@@ -15,8 +15,8 @@ from retrograd.ops.linear.solving.systems import TriangularSolution as Triangula
 from retrograd.ops.make.generators import Generator as Generator
 from retrograd.ops.math.floating_numbers import FrexpResult as FrexpResult
 from retrograd.ops.numpy.flat import Flat as Flat
-from retrograd.ops.reduce.binning import HistogramResult as HistogramResult
 from retrograd.ops.reduce.extremes import MinMax as MinMax
+from retrograd.ops.reduce.histograms import HistogramResult as HistogramResult
 from retrograd.ops.reduce.order_statistics import Interpolation as Interpolation
 from retrograd.ops.reduce.sorting import ValuesIndices as ValuesIndices
 from retrograd.ops.table.types import DTypeLike as DTypeLike

@@ -12,9 +12,9 @@ from retrograd.ops.linear.solving.inverses import SlogdetResult as SlogdetResult
 from retrograd.ops.linear.solving.systems import TriangularSolution as TriangularSolution
 from retrograd.ops.make.generators import Generator as Generator
 from retrograd.ops.math.floating_numbers import FrexpResult as FrexpResult
-from retrograd.ops.reduce.binning import HistogramResult as HistogramResult
-from retrograd.ops.reduce.binning import HistogramddResult as HistogramddResult
 from retrograd.ops.reduce.extremes import MinMax as MinMax
+from retrograd.ops.reduce.histograms import HistogramResult as HistogramResult
+from retrograd.ops.reduce.histograms import HistogramddResult as HistogramddResult
 from retrograd.ops.reduce.order_statistics import Interpolation as Interpolation
 from retrograd.ops.reduce.sorting import ValuesIndices as ValuesIndices
 from retrograd.ops.reduce.variance import StdMean as StdMean

@@ -95,7 +95,7 @@ class Function:
         )
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: object) -> Any:
         """Compute ``forward`` for many examples in one call.
 
         Args:
@@ -225,12 +225,12 @@ def _arity(cls: type[Function]) -> int:
     return int(found)
 
 
-def _shapes_and_dtypes(values: Sequence[Any], other: Any) -> tuple[Any, ...]:
+def _shapes_and_dtypes(values: Sequence[Any], other: object) -> tuple[Any, ...]:
     """Return the shape and dtype of each Tensor, and ``other`` for values that are not Tensors."""
     return tuple((x.array.shape, x.array.dtype) if isinstance(x, Tensor) else other for x in values)
 
 
-def _is_numeric(value: Any) -> bool:
+def _is_numeric(value: object) -> bool:
     return is_array(value) or isinstance(value, np.inexact)
 
 

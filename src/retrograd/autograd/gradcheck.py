@@ -235,9 +235,7 @@ def gradients(
     return list(found)
 
 
-def analytic_jacobian(
-    output: Tensor, inputs: Sequence[Tensor], rows: Sequence[int] | None = None
-) -> list[np.ndarray[Any, Any]]:
+def analytic_jacobian(output: Tensor, inputs: Sequence[Tensor], rows: Sequence[int] | None = None) -> list[np.ndarray]:
     """Return the Jacobian of one output with respect to each input, in real coordinates, by one backward pass per row.
 
     ``rows`` selects real coordinates of the output, by default all.
@@ -283,7 +281,7 @@ class _Check:
             raise ValueError("gradcheck: no output of the function requires grad")
         return outputs
 
-    def differentiable(self, *_: Any) -> list[Tensor]:
+    def differentiable(self, *_: object) -> list[Tensor]:
         """Return the outputs that require grad; the signature is that of a function for ``numerical_jacobian``."""
         with enable_grad():
             return differentiable_outputs(self.func(*self.arguments))
@@ -328,7 +326,7 @@ class _Check:
                     f"direction: analytic {a:.10g}, numerical {n:.10g}; fast_mode=False names the elements"
                 )
 
-    def along(self, x: Tensor, direction: np.ndarray[Any, Any], cotangents: Sequence[Tensor]) -> float:
+    def along(self, x: Tensor, direction: np.ndarray, cotangents: Sequence[Tensor]) -> float:
         """Return the derivative of ``<cotangents, f>`` along a direction of one input, by a central difference."""
         before = x.array.copy()
         step = self.eps * from_real(direction, x.array.shape, x.array.dtype)
@@ -485,9 +483,9 @@ class _Check:
 
 
 def report(
-    analytic: np.ndarray[Any, Any],
-    numerical: np.ndarray[Any, Any],
-    wrong: np.ndarray[Any, Any],
+    analytic: np.ndarray,
+    numerical: np.ndarray,
+    wrong: np.ndarray,
     output: Tensor,
     x: Tensor,
     columns: Sequence[int] | None = None,

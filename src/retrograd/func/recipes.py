@@ -10,8 +10,9 @@ Values never change: every reference to an array comes with a reference to its S
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
 from ..core.arrays.devices import backend_of, is_array
@@ -20,9 +21,6 @@ from ..core.graph.backward import as_array
 from ..core.graph.nodes import Node
 from ..core.graph.primitive import Primitive
 from ..core.tensor.storage import Storage
-
-if TYPE_CHECKING:
-    from .rematerialization import Pool
 
 _number = count().__next__
 
@@ -236,6 +234,17 @@ class Memory:
         self.counted = False
 
 
+class Restorer(Protocol):
+    """The interface of ``Pool`` that a Record needs: restore saved values on demand."""
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Return the lock that is held during a recomputation."""
+
+    def restore(self, record: Record) -> None:
+        """Restore all values of the record."""
+
+
 class Record:
     """The values that one node saved. After some are freed, the record replaces ``node.saved`` and holds the rest."""
 
@@ -243,7 +252,7 @@ class Record:
         "__weakref__", "bare", "beside", "fixed", "memories", "need", "node", "number", "partial", "places", "pool",
     )  # fmt: skip
 
-    def __init__(self, node: Node, pool: Pool) -> None:
+    def __init__(self, node: Node, pool: Restorer) -> None:
         self.node = ref(node)
         self.pool = pool
         self.places: list[tuple[int, int | None, Value]] = []
@@ -295,7 +304,7 @@ class Record:
                 node.saved, self.partial = tuple(self.partial), []
 
 
-def append(items: list[Any], item: Any, lives: Callable[[Any], bool]) -> None:
+def append(items: list[Any], item: object, lives: Callable[[Any], bool]) -> None:
     """Append to a list, and drop the items that are no longer alive whenever its length has doubled."""
     if len(items) >= 16 and len(items) & (len(items) - 1) == 0:
         items[:] = filter(lives, items)

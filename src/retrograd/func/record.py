@@ -182,7 +182,7 @@ def zeros_at(x: Tensor) -> Tensor:
 
 def as_point(
     transform: str,
-    value: Any,
+    value: object,
     path: str,
     wrong_type: type[Exception] = ValueError,
     wrong_dtype: type[Exception] = RuntimeError,
@@ -204,7 +204,7 @@ def as_point(
 
 
 def directions_of(
-    transform: str, nest: Any, name: str, likes: list[Tensor], structure: Structure, what: str
+    transform: str, nest: object, name: str, likes: list[Tensor], structure: Structure, what: str
 ) -> list[Tensor]:
     """Return the leaves of tangents or cotangents, checked against ``likes``; ``name`` and ``what`` are for errors."""
     try:
@@ -217,7 +217,7 @@ def directions_of(
     ]
 
 
-def _direction(transform: str, value: Any, like: Tensor, path: str, what: str) -> Tensor:
+def _direction(transform: str, value: object, like: Tensor, path: str, what: str) -> Tensor:
     """Return a tangent or cotangent as a Tensor with the shape and dtype of ``like``."""
     if not isinstance(value, Tensor) and not is_array_or_number(value):
         raise RuntimeError(f"{transform}: {path} must be a Tensor, got {_kind(value)}")
@@ -231,7 +231,7 @@ def _direction(transform: str, value: Any, like: Tensor, path: str, what: str) -
     return t
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return f"{type(value).__name__}: {describe(value)}"
 
 

@@ -91,7 +91,7 @@ def _moments(x: Any) -> tuple[float, float]:
     return mean, math.sqrt(squares / x.size)
 
 
-def sample(array: Any) -> np.ndarray[Any, Any]:
+def sample(array: Any) -> np.ndarray:
     """Elements of the array, in order and evenly spread, as a NumPy array of their own; of a small array, all."""
     return backend_of(array).to_numpy(array.reshape(-1)[:: sample_step(array.size)]).copy()
 

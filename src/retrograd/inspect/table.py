@@ -5,13 +5,10 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from .record import Record
 from .statistics import Statistics
-
-if TYPE_CHECKING:
-    from .tracing import Records
 
 _HEADINGS = (
     "operator", "module", "output", "min", "mean", "max", "", "grad min", "grad mean", "grad max", "", "kept",
@@ -88,16 +85,33 @@ def _fit(widths: list[int], shown: Sequence[int], width: int, least: Sequence[tu
     return over
 
 
-class Groups(dict[str, "Records"]):
-    """Records by what they have in common. Its ``str`` is a table of what each group took and kept."""
+class Totals(Protocol):
+    """What a row of ``groups_table`` shows of a group of records."""
 
-    outside = 0.0  # seconds in which no operator ran, where the groups have no part of these
+    @property
+    def forward(self) -> float:
+        """Seconds in forward calls."""
 
-    def __str__(self) -> str:
-        return groups_table(self, outside=self.outside)
+    @property
+    def backward(self) -> float:
+        """Seconds in derivative rules."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds in both."""
+
+    @property
+    def other(self) -> float:
+        """Seconds outside of operators."""
+
+    @property
+    def kept(self) -> int:
+        """Bytes that the operators save."""
+
+    def __len__(self) -> int: ...
 
 
-def groups_table(groups: Mapping[str, Records], width: int | None = None, outside: float = 0.0) -> str:
+def groups_table(groups: Mapping[str, Totals], width: int | None = None, outside: float = 0.0) -> str:
     """One row a group, and one for the time outside of all, if there is any."""
     if not groups:
         return "no operator ran"

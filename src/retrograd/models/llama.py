@@ -17,7 +17,7 @@ from ..ops.shape.joining import cat
 from .cache import KeyValueCache, causal_attention, check_positions
 
 
-def rotary_frequencies(channels: int, base: float, scaling: Mapping[str, Any] | None = None) -> np.ndarray[Any, Any]:
+def rotary_frequencies(channels: int, base: float, scaling: Mapping[str, Any] | None = None) -> np.ndarray:
     """How fast each pair of channels turns from one position to the next: ``base ** (-2 i / channels)``.
 
     Args:

@@ -103,7 +103,7 @@ def with_hooks(step: Step) -> Step:
     """Run the step hooks around ``step``; once, where a step calls the one it overrides."""
 
     @functools.wraps(step)
-    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def hooked(self: Optimizer, *args: object, **kwargs: object) -> Any:
         if self._stepping:
             return step(self, *args, **kwargs)
         if watchers and modes.tracer is not None and modes.tracer.takes_over(self, hooked, args, kwargs):
@@ -168,7 +168,7 @@ class Optimizer:
     _stepping = False
     _stepped = False  # schedulers warn when they go first
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]

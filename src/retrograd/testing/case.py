@@ -19,7 +19,7 @@ class Call:
     Integer and bool arrays become Tensors without a gradient, ``Fixed(array)`` a floating Tensor without a gradient.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         self.args = args
         self.kwargs = kwargs
 

@@ -86,7 +86,7 @@ def scale_of(outputs: Sequence[Tensor]) -> float:
     return largest
 
 
-def assert_near(got: Any, wanted: Any, tolerance: float, what: str) -> None:
+def assert_near(got: object, wanted: Any, tolerance: float, what: str) -> None:
     """Assert that finite values differ by at most ``tolerance`` times the largest one (at least 1)."""
     a, n = as_real(to_numpy(got)), as_real(to_numpy(wanted))
     assert a.shape == n.shape, f"{what}: got {describe(got)}, expected {describe(wanted)}"

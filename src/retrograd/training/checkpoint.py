@@ -221,7 +221,7 @@ class _Snapshot:
         set_grad_enabled(self._grad_enabled)  # loading switches it off, and an interrupt can come before its `with`
 
 
-def _plain(part: Any) -> Any:
+def _plain(part: object) -> Any:
     """The module within one that several processes train: the file knows nothing of them."""
     from ..nn.parallel.distributed import DistributedDataParallel
 
@@ -233,12 +233,12 @@ def _held(part: Any) -> Any:
     return part.optim if hasattr(part, "consolidate_state_dict") else part
 
 
-def _attributes(part: Any) -> dict[str, Any]:
+def _attributes(part: object) -> dict[str, Any]:
     attributes: dict[str, Any] = getattr(part, "__dict__", {})
     return attributes
 
 
-def _restore_attributes(part: Any, attributes: dict[str, Any]) -> None:
+def _restore_attributes(part: object, attributes: dict[str, Any]) -> None:
     own = _attributes(part)
     own.update(attributes)
     for name in own.keys() - attributes.keys():

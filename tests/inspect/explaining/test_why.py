@@ -14,7 +14,7 @@ from retrograd import nn
 from retrograd.inspect import explain, trace
 from retrograd.nn import functional as F
 
-HERE = r"test_explain_why\.py:\d+"
+HERE = r"test_why\.py:\d+"
 ASKED = []
 
 
@@ -381,7 +381,7 @@ def test_a_trace_without_a_name_tells_what_left_the_graph():
     with trace():
         p = (rg.randn(5, 3) @ w.T).argmax(1).float()
         loss = (p.requires_grad_() * 2).sum()
-    assert "argmax at test_explain_why.py:" in str(explain(loss, w)) and "int64" in str(explain(loss, w))
+    assert "argmax at test_why.py:" in str(explain(loss, w)) and "int64" in str(explain(loss, w))
 
 
 def test_after_backward_under_a_trace_it_tells_what_the_trace_saw():
@@ -393,11 +393,11 @@ def test_after_backward_under_a_trace_it_tells_what_the_trace_saw():
         loss.backward()
     dead = str(explain(loss, model[0].weight))
     assert "for 0.weight, float32(4, 3): norm 0" in dead and dead.startswith(".grad after backward()")
-    assert "relu at test_explain_why.py" in dead and "but zeros towards it; it gave 20 numbers" in dead
+    assert "relu at test_why.py" in dead and "but zeros towards it; it gave 20 numbers" in dead
     alive = explain(loss, model[2].bias)
     np.testing.assert_array_equal(alive.total, [5.0])
     assert "zero:" not in str(alive) and "freed" in str(alive) and alive.paths == []
-    assert "linear at test_explain_why.py" in str(explain(loss, h)) and "retain_grad()" in str(explain(loss, h))
+    assert "linear at test_why.py" in str(explain(loss, h)) and "retain_grad()" in str(explain(loss, h))
     assert "no operator that the trace saw leads" in str(explain(loss, other.weight))
     with pytest.raises(RuntimeError, match=r"parts of the gradient are gone: backward\(\) has freed"):
         alive.by("use")

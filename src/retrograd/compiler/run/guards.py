@@ -468,7 +468,7 @@ class Surroundings:
         """
         lines: list[str] = []
 
-        def named(value: Any) -> str:
+        def named(value: object) -> str:
             name = f"g{len(constants)}"
             constants[name] = value
             return name
@@ -536,7 +536,7 @@ def _same_state(x: Any, y: Any) -> bool:
     return all(map(_same_state, x, y)) if isinstance(x, tuple) else bool(x == y)
 
 
-def _alike(now: Any, before: Any) -> bool:
+def _alike(now: Any, before: object) -> bool:
     if now is before:
         return True
     return isinstance(before, _PLAIN) and type(now) is type(before) and same_number(now, before)
@@ -553,7 +553,7 @@ def _contents(x: Any) -> Any:
     return tuple(map(_mark, x))
 
 
-def _mark(value: Any) -> Any:
+def _mark(value: object) -> Any:
     """What is equal for the same plain values, of one type and sign, and for the same other objects."""
     kind = type(value)
     if kind is str or kind is int or value is None:
@@ -590,7 +590,7 @@ def _same_elements(array: Any, before: Any) -> bool:
     return array.shape == before.shape and array.dtype == before.dtype and array.tobytes() == before.tobytes()
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return repr(value) if isinstance(value, _PLAIN) else f"a {type(value).__name__}"
 
 

@@ -20,6 +20,7 @@ from ...core.tensor.storage import byte_span
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..memory import owner_of
 from ..record import Departure, Input, Record
+from ..recorder import Recorder
 
 _MOST_BYTES = 1 << 28
 _STEPS = 40
@@ -289,3 +290,13 @@ def tensor_inputs(inputs: tuple[Any, ...], record: Record) -> tuple[Input | None
     return tuple(
         [next(told, None) if isinstance(x, (Tensor, int, float, complex)) or is_array(x) else None for x in inputs]
     )
+
+
+class Watched(Recorder):
+    """The records of a guard, with what its stories are told from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = History()
+        self.sizes: dict[int, list[float]] = {}  # of parameters, by number, at each walk: the largest element
+        self.overflows = False  # whether what was told last is an overflow, which smaller numbers would not have had

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,7 @@ from ...autograd.influence import element, first_index, saved_values
 from ...core.arrays.devices import array_module, backend_of, is_array
 from ...core.graph.nodes import Node
 from ..record import Input, Record
-from .history import MOVING, Past, Way, way_back
-
-if TYPE_CHECKING:
-    from .watched import _Watch
+from .history import MOVING, Past, Watched, Way, way_back
 
 Index = tuple[int, ...]
 _DROPPING = {"where", "masked_fill", "mul", "masked_select", "getitem", "clamp", "clamp_min", "clamp_max", "nan_to_num"}
@@ -26,7 +23,7 @@ _GROWN_ADVICE = "the parameter grew in training: lower the learning rate, or cli
 
 
 def tell_forward(
-    watch: _Watch, record: Record, past: Past, places: list[Any], finding: Finding, out: Any, bad: Any, index: Index
+    watch: Watched, record: Record, past: Past, places: list[Any], finding: Finding, out: Any, bad: Any, index: Index
 ) -> str:
     """An operator made something that is not finite of what was, or of infinities."""
     value = element(out, index)
@@ -56,7 +53,7 @@ def _inputs_at(record: Record, past: Past, places: list[Any], finding: Finding) 
     return lines
 
 
-def _back(watch: _Watch, past: Past, places: list[Any], finding: Finding) -> list[str]:
+def _back(watch: Watched, past: Past, places: list[Any], finding: Finding) -> list[str]:
     """The way from the culprit to where its like first arose."""
     number = finding.culprit
     assert number is not None
@@ -67,7 +64,7 @@ def _back(watch: _Watch, past: Past, places: list[Any], finding: Finding) -> lis
     return told_way(watch, way)
 
 
-def told_way(watch: _Watch, way: Way) -> list[str]:
+def told_way(watch: Watched, way: Way) -> list[str]:
     """The way back, in words; the cause at its end."""
     lines = []
     told = [link for link in way.links if not link.moved]
@@ -102,7 +99,7 @@ def handed_on(way: Way) -> list[str]:
     return [f"  handed on by {', '.join(places[:_MOST_LINKS])}"] if places else []
 
 
-def _grown(watch: _Watch, leaf: Input, value: Any) -> list[str]:
+def _grown(watch: Watched, leaf: Input, value: Any) -> list[str]:
     """How the elements of a parameter grew over the walks, up to what one of them is now."""
     sizes = [*watch.sizes.get(leaf.leaf, []), abs(value)]
     if len(sizes) < 2 or not sizes[-1] > 10 * sizes[0]:
@@ -113,7 +110,7 @@ def _grown(watch: _Watch, leaf: Input, value: Any) -> list[str]:
 
 
 def tell_data(
-    watch: _Watch, record: Record, past: Past, number: int, place: int, out: Any, bad: Any, index: Index
+    watch: Watched, record: Record, past: Past, number: int, place: int, out: Any, bad: Any, index: Index
 ) -> str:
     """An operator computed with NaN or infinity that no operator had made: it is in the data, or in weights."""
     x, source = past.inputs[number], past.sources[number]
@@ -160,7 +157,7 @@ def _leaf_array(past: Past, number: int, way: Way) -> tuple[Any, int]:
     return array, int(array.size - int(array_module(array).isfinite(array).sum()))
 
 
-def tell_root(watch: _Watch, node: Node, g: Any) -> str:
+def tell_root(watch: Watched, node: Node, g: Any) -> str:
     """The gradient that a walk was given is not finite."""
     bad = ~array_module(g).isfinite(g)
     index = first_index(bad)
@@ -174,7 +171,7 @@ def tell_root(watch: _Watch, node: Node, g: Any) -> str:
 
 
 def tell_layered(
-    watch: _Watch, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None
+    watch: Watched, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None
 ) -> str:
     """Inside ``vmap`` a derivative rule made something that is not finite, of all examples at once; the record is that
     of what ran on all of them, None where ``vmap`` mapped the walk alone."""
@@ -193,7 +190,7 @@ def tell_layered(
     return tell_backward(watch, node, number, given, g, incoming, None, note)
 
 
-def _shape_read(watch: _Watch, node: Node, number: int, record: Record | None) -> tuple[int, ...] | None:
+def _shape_read(watch: Watched, node: Node, number: int, record: Record | None) -> tuple[int, ...] | None:
     """The shape of what an operator read as its input of that number, as far as that is still known."""
     past = None if record is None else watch.history.of(record)
     if past is None or record is None or record.operator != node.operator or number >= len(past.inputs):
@@ -202,7 +199,7 @@ def _shape_read(watch: _Watch, node: Node, number: int, record: Record | None) -
 
 
 def tell_backward(
-    watch: _Watch, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None, note: str = ""
+    watch: Watched, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None, note: str = ""
 ) -> str:
     """A derivative rule made something that is not finite of a finite gradient."""
     past = None if record is None else watch.history.of(record)
@@ -275,7 +272,7 @@ def _read_with(past: Past, name: str, number: int, place: int, index: Index) -> 
     return places
 
 
-def _mask(watch: _Watch, record: Record, index: Index) -> Record | None:
+def _mask(watch: Watched, record: Record, index: Index) -> Record | None:
     """The operator that dropped an element of the record's output: its derivative there is 0.
 
     The element is followed through elementwise operators, which keep its index.

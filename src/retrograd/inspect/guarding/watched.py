@@ -26,9 +26,9 @@ from ...core.mapping.batched import Batched
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor
 from ..record import Record
-from ..recorder import Recorder, is_layered
+from ..recorder import is_layered
 from .flow import Flow
-from .history import MOVING, History, Past, as_read, tensor_inputs
+from .history import MOVING, Past, Watched, as_read, tensor_inputs
 from .steps import Step, tell_step
 from .story import named, tell_backward, tell_data, tell_forward, tell_layered, tell_root
 
@@ -111,7 +111,7 @@ class guard(Mode):
         return self._watch.flow.chart()
 
 
-class _Watch(Recorder):
+class _Watch(Watched):
     accounts = False
 
     def __init__(self, forward: bool, backward: bool, flow: Flow) -> None:
@@ -120,7 +120,6 @@ class _Watch(Recorder):
         self.looks_backward = backward
         self.flow = flow
         self.story = ""
-        self.history = History()
         self._before: Any = None  # what a write in place will overwrite
         self._incoming: list[Any] = []
         self._walk_site: Site | None = None
@@ -128,8 +127,6 @@ class _Watch(Recorder):
         self._below: WeakKeyDictionary[Node, Record] = (
             WeakKeyDictionary()
         )  # what a call inside vmap did for all examples
-        self.sizes: dict[int, list[float]] = {}  # of parameters, by number, at each walk: the largest element
-        self.overflows = False  # whether what was told last is an overflow, which smaller numbers would not have had
         self._step: Step | None = None  # that an optimizer makes now
         self._scaling = False  # whether a GradScaler multiplies now
         self._scaled: WeakSet[Node] = WeakSet()  # what it made of losses
@@ -150,7 +147,7 @@ class _Watch(Recorder):
         self.story = story
         raise GuardError(story)
 
-    def _tell_of(self, story: Callable[..., str], record: Record | None, *args: Any) -> None:
+    def _tell_of(self, story: Callable[..., str], record: Record | None, *args: object) -> None:
         """Tell a story; one that fails must not hide what it is about."""
         self.overflows = False
         try:
@@ -341,7 +338,7 @@ class _Watch(Recorder):
         if len(self._incoming) > 1:  # that of the walk's first node stays, to tell that the walk has begun
             self._incoming.pop()
 
-    def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
         if self.story or not self.looks_backward and not self.flow.watches or self._muted:
             return
         array = as_array(getattr(g, "array", g))
@@ -362,10 +359,10 @@ class _Watch(Recorder):
             told = self._layered if layered else self._backward
             self._tell_of(told, self.record_of(node), node, index, given, all_examples(array), incoming)
 
-    def _backward(self, record: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
+    def _backward(self, record: Record | None, node: Node, index: int, given: object, g: Any, incoming: Any) -> str:
         return tell_backward(self, node, index, given, g, incoming, record)
 
-    def _layered(self, _: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
+    def _layered(self, _: Record | None, node: Node, index: int, given: object, g: Any, incoming: Any) -> str:
         return tell_layered(self, node, index, given, g, incoming, self._below.get(node))
 
     def finished(self, leaf: Tensor, g: Any) -> None:
@@ -431,7 +428,7 @@ def _all_finite(values: tuple[Any, ...]) -> bool:
     return all(finite(x) for x in values if is_array(x) and x.dtype.kind in INEXACT)
 
 
-def _is_not_finite(value: Any) -> bool:
+def _is_not_finite(value: object) -> bool:
     return isinstance(value, (float, np.floating)) and not math.isfinite(value)
 
 

@@ -10,21 +10,20 @@ import numpy as np
 
 from ...training import plots
 from .measures import densities_over_time
+from .page import Watched
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .run import watch
-
 _NAMED = 12  # so many curves have a place in the legend
 
 
-def render(w: watch) -> bytes:
+def render(w: Watched) -> bytes:
     """The picture as PNG."""
     return plots.render(figure_of(w))
 
 
-def figure_of(w: watch) -> Figure:
+def figure_of(w: Watched) -> Figure:
     """Loss and learning rate, norms, update ratios, activations, and distributions over time."""
     figure = plots.new_figure(15, 11)
     losses, totals, ratios, norms, weights, activations, flat, gradients, values = figure.subplots(3, 3).flat
@@ -83,7 +82,7 @@ def figure_of(w: watch) -> Figure:
     return figure
 
 
-def _across(steps: Sequence[int]) -> np.ndarray[Any, Any]:
+def _across(steps: Sequence[int]) -> np.ndarray:
     """The ends of the columns: half way between steps."""
     at = np.array(steps, dtype=float)
     middle = (at[1:] + at[:-1]) / 2

@@ -10,26 +10,43 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ...nn.base.module import Module
+from ...optim.optimizer import Optimizer
 from ..drawing.formats.page import filled, json_inside
 from .measures import Activation, Distribution, Record
-
-if TYPE_CHECKING:
-    from .run import watch
+from .rules import Alarm
 
 _MOST = 400  # records on the page
 _COLUMNS = 60  # of them with histograms
 
 
-def page_of(w: watch) -> str:
+class Watched(Protocol):
+    """A watched run, as pages and pictures read it."""
+
+    model: Module
+    optimizers: list[Optimizer]
+    every: int
+    names: list[str]
+
+    @property
+    def records(self) -> list[Record]:
+        """One for each recorded step."""
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """What went wrong."""
+
+
+def page_of(w: Watched) -> str:
     """The whole page."""
     return filled(_asset("watch.html"), {"data": json_inside(data_of(w)), "script": _asset("watch.js")})
 
 
-def data_of(w: watch, most: int = _MOST) -> dict[str, Any]:
+def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
     """All figures, of so many records at most; what is not finite is a string, ``"nan"`` or ``"inf"``, as in JSON no
     number is."""
     records = w.records[:: -(-len(w.records) // most)]

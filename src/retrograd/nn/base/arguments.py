@@ -42,7 +42,7 @@ def ntuple(value: int | Iterable[int], count: int) -> tuple[int, ...]:
     return tuple(value) if isinstance(value, Iterable) else (value,) * count
 
 
-def device_and_dtype(*args: Any, **kwargs: Any) -> tuple[Any, np.dtype[Any] | None]:
+def device_and_dtype(*args: Any, **kwargs: Any) -> tuple[Any, np.dtype | None]:
     """What ``Module.to(device, dtype)``, ``.to(dtype)`` or ``.to(tensor)`` ask for; None for what they leave as it is.
 
     Each form takes ``non_blocking`` as its last argument and ``memory_format`` as a keyword. Neither has an effect.

@@ -37,8 +37,7 @@ from ..shape.shape import apply_view
 from ..table.registry import operator
 from ..table.types import IndexLike, Operand
 from . import batching
-from .lists import is_read_as_tuple
-from .placing import WARNING, selected_first
+from .placing import WARNING, is_read_as_tuple, selected_first
 from .writing import byte_mask, written_value
 
 _ELLIPSIS = type(Ellipsis)

@@ -1,17 +1,18 @@
-"""A slice, several, or a diagonal replaced by a Tensor of its shape."""
+"""A slice, several, or a diagonal replaced by a Tensor of its shape; diagonals filled in place."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
 from ...core.tensor.tensor import Tensor
-from ..shape.views import diagonal
+from ..shape.views import as_strided, diagonal
 from ..table.arguments import dimension, integer
 from ..table.batching import copy_to_write
 from ..table.registry import operator
-from ..table.types import Operand
+from ..table.types import Number, Operand
 from .indexing import Index, setting
 
 SELECT_SCATTER, SLICE_SCATTER = setting("select_scatter"), setting("slice_scatter")
@@ -106,3 +107,34 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
         raise RuntimeError(f"expected src to have shape {part.array.shape}, the diagonal's, got {describe(src)}")
     part.copy_(src)
     return out
+
+
+@operator(namespace="Tensor", name="fill_diagonal_")
+def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tensor:
+    """``self[i, i, ...] = fill_value``, in place; the Tensor is returned.
+
+    Derivative: ``g``, 0 on the diagonal.
+    Shape: two dimensions, or more of one length.
+    Dtype: all.
+
+    Args:
+        fill_value: the number.
+        wrap: let the diagonal of a tall matrix begin anew after each square block and a row between.
+
+    Raises:
+        RuntimeError: there are fewer than two dimensions, or more of several lengths.
+
+    >>> rg.zeros(2, 3).fill_diagonal_(5)
+    tensor([[5., 0., 0.],
+            [0., 5., 0.]])
+    """
+    shape = self.array.shape
+    if len(shape) < 2 or len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError(f"wanted two dimensions, or more of one length, got {describe(self)}")
+    steps = tuple(stride // self.array.dtype.itemsize for stride in self.array.strides)
+    if not prod(shape):
+        return self
+    as_strided(self, (min(shape),), (sum(steps),)).fill_(fill_value)
+    if wrap and len(shape) == 2 and shape[0] > shape[1] + 1:
+        self[shape[1] + 1 :].fill_diagonal_(fill_value, True)
+    return self

@@ -119,7 +119,7 @@ _TAKE_NUMBERS_SECOND = frozenset(
 _ALIASES = {"Operand": "Tensor", "Dim": "int", "Literal": "str"}
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, complex)) or getattr(value, "ndim", None) == 0
 
 

@@ -209,7 +209,7 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
     other_names = getattr(function, "other_names", None)
 
     @wraps(function)
-    def named(*args: Any, **kwargs: Any) -> Any:
+    def named(*args: object, **kwargs: object) -> Any:
         try:
             if real:
                 _refuse_complex(name, function, args, kwargs)
