@@ -447,7 +447,7 @@ def same_when_all_is_let_go(x, loss_of):
     """The gradient of a program that loses all it can; the error comes when it is complete."""
     expected = rg.autograd.grad(loss_of(), x)[0].array
     x.grad = None
-    with pytest.raises(RuntimeError, match="cannot be kept"), rg.memory_budget(1) as budget:
+    with pytest.raises(RuntimeError, match="is too small"), rg.memory_budget(1) as budget:
         loss_of().backward()
     assert budget.recomputations
     np.testing.assert_array_equal(x.grad.array, expected)
@@ -639,10 +639,10 @@ def test_sizes(limit, size):
 @pytest.mark.parametrize(
     ("limit", "kind", "message"),
     [
-        ("much", ValueError, "'much' is no size"),
-        ("5 XB", ValueError, "'5 XB' is no size"),
-        ("-5 MB", ValueError, "no size"),
-        ("", ValueError, "no size"),
+        ("much", ValueError, "'much' is not a size"),
+        ("5 XB", ValueError, "'5 XB' is not a size"),
+        ("-5 MB", ValueError, "is not a size"),
+        ("", ValueError, "is not a size"),
         ("0 MB", ValueError, "positive"),
         (0, ValueError, "positive"),
         (-3, ValueError, "got -3"),
@@ -666,7 +666,7 @@ def test_the_error_names_the_smallest_budget_in_words():
         with rg.memory_budget(limit):
             chain(x, 5).backward()
 
-    with pytest.raises(RuntimeError, match=r"memory_budget: 100 B cannot be kept; .* 8000 bytes, in words '8 kB'"):
+    with pytest.raises(RuntimeError, match=r"memory_budget: 100 B is too small; .* 8000 bytes, '8 kB'"):
         run("100 B")
     run("8 kB")
     assert isinstance(x.grad_fn, (Node, type(None)))
@@ -687,5 +687,5 @@ def test_the_error_of_the_walk_comes_before_that_of_the_budget():
         try:
             raise KeyError
         except KeyError:
-            with pytest.raises(RuntimeError, match="cannot be kept"):
+            with pytest.raises(RuntimeError, match="is too small"):
                 x.sin().exp().sum().backward()

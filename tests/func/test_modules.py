@@ -141,8 +141,8 @@ def test_a_buffer_assigned_anew_takes_its_place_in_the_dict():
 @pytest.mark.parametrize(
     ("state", "options", "error", "message"),
     [
-        ([1], {}, ValueError, "wanted a dict of Tensors by name"),
-        (3, {}, ValueError, "wanted a dict of Tensors by name"),
+        ([1], {}, ValueError, "expected a dict from names to Tensors"),
+        (3, {}, ValueError, "expected a dict from names to Tensors"),
         (({"weight": rg.ones(1, 2)}, {"weight": rg.ones(1, 2)}), {}, ValueError, r"\['weight'\] appear in several"),
         ({"weight": 3.0}, {}, TypeError, "'weight' must be a Tensor, not float"),
         ({"weigh": rg.ones(1, 2)}, {"strict": True}, RuntimeError, "unexpected 'weigh'; missing 'weight', 'bias'"),
@@ -195,7 +195,7 @@ def frozen():
 @pytest.mark.parametrize(
     ("models", "message"),
     [
-        ([], "at least one model"),
+        ([], "at least one module"),
         ([nn.Linear(2, 1), nn.ReLU()], "of one class, got Linear, ReLU"),
         ([nn.Linear(2, 1), nn.Linear(2, 1).eval()], "all be in training mode or all in evaluation mode"),
         ([nn.Linear(2, 1), frozen()], "'weight' requires grad in some of the models and not in others"),

@@ -94,9 +94,9 @@ def test_paths_are_what_a_program_would_write(nest, paths):
     [
         ({"a": [1, 2]}, r"x\['b'\] is missing"),
         ({"a": [1, 2], "b": 3, "c": 4}, r"x\['c'\] was not expected"),
-        ({"a": [1], "b": 3}, r"x\['a'\] has 1 parts instead of 2"),
-        ({"a": (1, 2), "b": 3}, r"x\['a'\]: wanted a list, got tuple"),
-        ([1, 2], "x: wanted a dict, got list"),
+        ({"a": [1], "b": 3}, r"x\['a'\]: expected 2 elements, got 1"),
+        ({"a": (1, 2), "b": 3}, r"x\['a'\]: expected a list, got tuple"),
+        ([1, 2], "x: expected a dict, got list"),
     ],
 )
 def test_a_nest_of_another_structure_is_refused_with_the_path(other, message):

@@ -1,4 +1,4 @@
-"""The budget that a memory_budget names where it cannot be kept: that one always can, and no smaller one."""
+"""The budget that a memory_budget names where it is too small: that one always can, and no smaller one."""
 
 from __future__ import annotations
 

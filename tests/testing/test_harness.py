@@ -185,7 +185,7 @@ def test_a_gradient_promoted_to_float64_fails(monkeypatch):
 
 
 def test_a_result_promoted_to_float64_fails():
-    with pytest.raises(AssertionError, match="the result has dtype float64, wanted float32"):
+    with pytest.raises(AssertionError, match="the result has dtype float64, expected float32"):
         harness.check_dtypes(*toy(square(lambda x: np.square(x.astype(np.float64)))))
 
 
@@ -263,7 +263,7 @@ def test_nan_from_the_branch_not_taken_fails():
             edge_calls=lambda rng: [Call(np.array([-1.0, 2.0]))],
         )
         harness.check_gradient(operator, case)
-        with pytest.raises(AssertionError, match="gradient of input 0 against PyTorch: at .* got nan, wanted 0"):
+        with pytest.raises(AssertionError, match="gradient of input 0 against PyTorch: at .* got nan, expected 0"):
             check_edges(operator, case)
 
 
@@ -320,7 +320,7 @@ def test_a_rule_that_writes_what_was_saved_fails():
         x *= 2
         return g * x
 
-    with pytest.raises(AssertionError, match="the backward walk changed an input"):
+    with pytest.raises(AssertionError, match="the backward pass changed an input"):
         harness.check_inputs_unchanged(*toy(square(rule=rule), lambda rng: [Call(rng.standard_normal((2, 3)))]))
 
 

@@ -1,4 +1,4 @@
-"""Differentiation: gradients of recorded programs, functions with derivatives of one's own, and checks of both."""
+"""Automatic differentiation: ``grad`` and ``backward``, user-defined Functions, anomaly mode, and gradient checks."""
 
 from typing import TYPE_CHECKING
 

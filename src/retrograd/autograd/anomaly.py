@@ -1,4 +1,4 @@
-"""Anomaly mode: every recorded operator remembers the user's line, and the first non-finite gradient stops the walk."""
+"""Anomaly mode: record the user's line of each operator, and stop the backward pass at a non-finite gradient."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ..core.source_location import user_site
 
 
 class detect_anomaly(Mode):
-    """While active, find where a gradient becomes NaN or infinite, and memory that changed behind the engine's back.
+    """Find where a gradient becomes NaN or infinite, and detect writes to saved memory that bypass the engine.
 
-    Every operator recorded inside remembers the line of the program that ran it. A backward walk inside stops at the
-    first operator whose rule gives a non-finite gradient from finite ones, and names operator, input and line. What a
-    node saved is summed up (CRC-32) when recorded and again when used: a difference means that somebody wrote the
-    memory through ``.array`` or a shared NumPy array. Both make programs several times slower.
+    Every operator recorded inside stores the line of the program that called it. A backward pass inside stops at the
+    first operator whose rule returns a non-finite gradient for finite ones, and names operator, input and line. Saved
+    arrays get a checksum (CRC-32) when recorded and are checked when used: a difference means that the memory was
+    written through ``.array`` or a shared NumPy array. Both checks make programs several times slower.
 
-    A context manager and a decorator, on the thread that enters it.
+    A context manager and a decorator; it applies to the thread that enters it.
 
     Args:
-        check_nan: look at gradients, too; else lines and memory only.
+        check_nan: check gradients, too; if False, only record lines and check memory.
 
     Raises:
-        RuntimeError: by the walk, at the first non-finite gradient.
-        GuardError: by the walk, for memory that changed after it was saved; a RuntimeError.
+        RuntimeError: by the backward pass, at the first non-finite gradient.
+        GuardError: a RuntimeError, by the backward pass, if memory changed after it was saved.
 
     >>> x = rg.tensor([0.0, 4.0], requires_grad=True)
     >>> with rg.autograd.detect_anomaly():
@@ -47,18 +47,18 @@ class detect_anomaly(Mode):
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
-        """The thread's observers, with one that looks for anomalies."""
-        return {"observers": (*_others(), _Anomaly(self.check_nan))}
+        """Return the thread's observers, with one that checks for anomalies."""
+        return {"observers": (*_other_observers(), _Anomaly(self.check_nan))}
 
     def _clone(self) -> Mode:
         return detect_anomaly(self.check_nan)
 
 
 class set_detect_anomaly(Switch):
-    """Turn anomaly mode on or off: at once as a function, until the end as a context manager.
+    """Turn anomaly mode on or off, as a function or as a context manager.
 
     Args:
-        mode: on or off.
+        mode: whether anomaly mode is on.
         check_nan: as for ``detect_anomaly``.
 
     >>> with rg.autograd.set_detect_anomaly(True):
@@ -67,27 +67,27 @@ class set_detect_anomaly(Switch):
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.check_nan = check_nan
-        self.changes = {"observers": (*_others(), _Anomaly(check_nan)) if mode else _others()}
+        self.changes = {"observers": (*_other_observers(), _Anomaly(check_nan)) if mode else _other_observers()}
         Switch.__init__(self)
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether this thread is in anomaly mode."""
+    """Return whether this thread is in anomaly mode."""
     return any(isinstance(observer, _Anomaly) for observer in modes.observers)
 
 
-def _others() -> tuple[Observer, ...]:
+def _other_observers() -> tuple[Observer, ...]:
     return tuple([observer for observer in modes.observers if not isinstance(observer, _Anomaly)])
 
 
 class _Anomaly(Observer):
-    """What the engine calls while anomaly mode is on."""
+    """The observer that is active in anomaly mode."""
 
     def __init__(self, check_nan: bool) -> None:
         self.check_nan = check_nan
-        # Entries leave with their nodes, by a function in C, which Ctrl-C cannot interrupt.
+        # Entries are removed with their nodes by dict.pop: Ctrl-C cannot interrupt a weakref callback written in C.
         self.checksums: dict[ref[Node], tuple[int, ...]] = {}
-        self.incoming: Any = None  # what the rules that run now were given
+        self.incoming: Any = None  # the upstream gradient of the running rules
 
     def recorded(self, node: Node) -> None:
         if node.site is None:
@@ -102,8 +102,8 @@ class _Anomaly(Observer):
         known = self.checksums.get(ref(node))
         if known is not None and _checksums(node.saved) != known:
             raise GuardError(
-                f"{node.operator}: memory that it saved for its gradient was changed behind the engine's back, through "
-                f".array or a shared NumPy array; the operator ran here:\n{node.site.in_traceback()}"
+                f"{node.operator}: memory saved for its gradient was written through .array or a shared NumPy array, "
+                f"which bypasses copy on write; the operator ran here:\n{node.site.in_traceback()}"
             )
 
     def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
@@ -117,19 +117,19 @@ class _Anomaly(Observer):
             return
         nans = int(xp.isnan(array).sum())
         infinite = int(array.size - int(finite.sum()) - nans)
-        where = "\nno line is known: the operator was recorded outside anomaly mode"
+        where = "\nits line is unknown: the operator was recorded outside anomaly mode"
         if node.site is not None:
             where = f"\nthe operator ran here:\n{node.site.in_traceback()}"
         raise RuntimeError(
             f"{node.operator}: its gradient for input {index} is not finite ({infinite} infinite, {nans} NaN of "
-            f"{array.size} elements{', all examples of vmap counted' if received is not array else ''})\n"
-            f"{_rule(node, index, array, self.incoming) if received is array else ''}"
+            f"{array.size} elements{', over all examples of vmap' if received is not array else ''})\n"
+            f"{_arithmetic_rule(node, index, array, self.incoming) if received is array else ''}"
             f"it saved {describe([value for value in node.saved or () if is_array(value)])}{where}"
         )
 
 
-def _rule(node: Node, number: int, g: Any, incoming: Any) -> str:
-    """Which rule of arithmetic made the first element that is not finite."""
+def _arithmetic_rule(node: Node, number: int, g: Any, incoming: Any) -> str:
+    """Describe the arithmetic rule that produced the first non-finite element."""
     from .arithmetic import rule_backward, shown
     from .influence import element, first_index, saved_values
 
@@ -142,7 +142,7 @@ def _rule(node: Node, number: int, g: Any, incoming: Any) -> str:
         node.operator, values, number, element(as_array(came), index) if same else None, out, g.dtype
     )
     where = f"at {index} it" if index else "it"
-    return f"{where} is {shown(out)}: {finding.sentence}; inspect.guard() tells where the value came from\n"
+    return f"{where} is {shown(out)}: {finding.sentence}; inspect.guard() shows where the value came from\n"
 
 
 def _checksums(saved: tuple[Any, ...] | None) -> tuple[int, ...]:

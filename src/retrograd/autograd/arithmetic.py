@@ -1,4 +1,4 @@
-"""Which rule of arithmetic makes a number that is not finite: of values forward, of derivatives backward."""
+"""Explain by which rule of arithmetic a value or a derivative became NaN or infinite."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Predicate = Callable[[Array], Array]
 class Finding(NamedTuple):
     """Why a result is not finite.
 
-    ``culprit`` is the number of the input that is to blame and ``place`` where in its values, ``bad`` says of values
-    whether they are of the kind that is to blame. ``overflow`` is whether smaller numbers would have done no harm.
+    ``culprit`` is the index of the input that caused the result and ``place`` the index within its values. ``bad``
+    tests whether values are of the kind that causes it. ``overflow`` is True if smaller values would avoid it.
     """
 
     sentence: str
@@ -27,7 +27,7 @@ class Finding(NamedTuple):
 
 
 def shown(value: object) -> str:
-    """A number with the digits that its dtype has."""
+    """Return a number as text, with the digits of its dtype."""
     value = np.asarray(value)[()]
     if value.dtype.kind == "f" and not np.isfinite(value):
         return "NaN" if value != value else "inf" if value > 0 else "-inf"
@@ -35,23 +35,23 @@ def shown(value: object) -> str:
 
 
 def largest(dtype: Any) -> str:
-    """The largest number of a floating dtype."""
+    """Return the largest number of a floating dtype as text."""
     return "65504" if dtype == np.float16 else str(_largest_number(dtype))
 
 
 def _largest_number(dtype: Any) -> Any:
-    if np.dtype(dtype).kind == "V":  # bfloat16, of which NumPy's finfo knows nothing
+    if np.dtype(dtype).kind == "V":  # bfloat16, which numpy.finfo does not support
         return np.array(0x7F7F, np.uint16).view(dtype)[()]
     return np.finfo(dtype).max
 
 
 def grown(dtype: Any) -> Predicate:
-    """Whether values have left the range that leaves room for products and sums."""
+    """Return a predicate for values so large that their products and sums may overflow."""
     limit = 256.0 if dtype == np.float16 else 1e6
     return lambda x: np.abs(x) > limit
 
 
-# What helps, with numbers that depend on the dtype: what is smaller is lost in float16, or its square overflows.
+# Advice, with constants that depend on the dtype: smaller constants vanish in float16, or their reciprocals overflow.
 _LOG_ADVICE = "keep what goes into log above 0: x.clamp(min={log}), or log_softmax and logsigmoid for logits"
 _LOG1P_ADVICE = "keep what goes into log1p above -1: x.clamp(min=-1 + {unit})"
 _UNIT_ADVICE = "clamp the argument into the open interval: x.clamp(-1 + {unit}, 1 - {unit})"
@@ -72,11 +72,11 @@ _NUMBERS_OF = {
 
 
 def _advised(advice: str, dtype: Any) -> str:
-    """An advice with the numbers for a dtype."""
+    """Return an advice with the constants for a dtype."""
     return advice.format_map(_NUMBERS_OF.get(str(dtype), _NUMBERS))
 
 
-# By operator: which arguments are wrong, what is to be said of them, what helps.
+# By operator: a predicate for invalid arguments, the explanation, and the advice.
 _DOMAINS: dict[str, list[tuple[Predicate, str, str]]] = {
     "log": [
         (lambda x: x < 0, "the logarithm of a negative number is NaN", _LOG_ADVICE),
@@ -113,18 +113,18 @@ for _same, _as in (("log2", "log"), ("log10", "log"), ("asin", "acos")):
     _DOMAINS[_same] = [(bad, text.replace("acos", _same), advice) for bad, text, advice in _DOMAINS[_as]]
 _DOMAINS["xlogy"] = _DOMAINS["log"]
 
-# Per operator the factor of the exponent, and of the result.
+# By operator: the factor of the exponent, and the factor of the result.
 _EXPONENTIALS = {
     "exp": (1.0, 1.0), "expm1": (1.0, 1.0), "sinh": (1.0, 0.5), "cosh": (1.0, 0.5), "exp2": (np.log(2), 1.0)
 }  # fmt: skip
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
-_SPREADS = {"std", "var"}
+_STD_AND_VAR = {"std", "var"}
 _NORMALIZATIONS = {"layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"}
 _ROWS = {"softmax", "log_softmax", "logsumexp", "scaled_dot_product_attention", "cross_entropy"}
 
 
 def rule_forward(name: str, values: list[Array | None], out: Any, dtype: Any, params: dict[str, Any]) -> Finding:
-    """Why an operator gave ``out`` (NaN or infinite) of the given values of its inputs."""
+    """Explain why an operator returned ``out`` (NaN or infinite) for the given values of its inputs."""
     known = [(number, x) for number, x in enumerate(values) if x is not None and x.size and x.dtype.kind in "fciub"]
     finding = _forward(name, known, values, out, dtype, params)
     return finding._replace(advice=_advised(finding.advice, dtype))
@@ -149,22 +149,20 @@ def _forward(
         exponent, factor = _EXPONENTIALS[name]
         limit = float(np.log(float(_largest_number(dtype))) - np.log(factor)) / exponent
         most = f"{dtype}, whose largest number is {largest(dtype)}"
-        text = f"{expression} overflows {most}: {name} does from {limit:.4g} on"
+        text = f"{expression} overflows {most}: {name}(x) overflows for x above {limit:.4g}"
         low = f"{-int(limit - 0.5)}, " if factor < 1 else "max="
         advice = f"clamp the argument: x.clamp({low}{int(limit - 0.5)})"
         if name == "exp":
             advice = f"subtract the maximum first, as softmax and logsumexp do, or {advice}"
         return Finding(text, known[0][0], 0, lambda x: np.abs(x) >= limit, advice)
-    if not known or name in _SPREADS | {"mean", "cross_entropy", "nll_loss"} and not any(x.size for x in pairs):
+    if not known or name in _STD_AND_VAR | {"mean", "cross_entropy", "nll_loss"} and not any(x.size for x in pairs):
         if name in ("cross_entropy", "nll_loss"):
-            return Finding(
-                "the mean over no target (all are ignored) is 0 / 0", advice="leave batches without targets out"
-            )
-        return Finding(f"the {name} of no elements is 0 / 0", advice="leave empty selections out: check numel() first")
-    if name in _SPREADS:
-        spread = _spread(name, known, params)
-        if spread is not None:
-            return spread
+            return Finding("the mean over no target (all are ignored) is 0 / 0", advice="skip batches without targets")
+        return Finding(f"the {name} of no elements is 0 / 0", advice="skip empty selections: check numel() first")
+    if name in _STD_AND_VAR:
+        finding = _std_or_var(name, known, params)
+        if finding is not None:
+            return finding
     if finite:
         return _of_finite(name, known, out, dtype, expression)
     return _of_infinite(name, known, expression)
@@ -183,7 +181,7 @@ def _binary(name: str, x: Any, y: Any, out: Any, dtype: Any, expression: str) ->
                 "replace the zeros of the base: where(x == 0, 1, x) ** p",
             )  # fmt: skip
         if x < 0 and y != np.floor(y):
-            text = f"{expression}: a negative number to a power that is no integer is NaN"
+            text = f"{expression}: a negative number to a non-integer power is NaN"
             return Finding(text, 0, 0, lambda v: v < 0, "keep the base above 0: x.clamp(min={near}) ** p")
     if finite:
         near = float(_advised("{near}", dtype))
@@ -200,8 +198,8 @@ def _binary(name: str, x: Any, y: Any, out: Any, dtype: Any, expression: str) ->
     advice = ""
     if name == "mul":
         advice = (
-            "a mask that multiplies does not remove inf: choose with where(mask, x, 0) instead, and if a gradient is "
-            "wanted, put a harmless value in front of what makes the inf, too"
+            "multiplying by a mask does not remove inf: select with where(mask, x, 0) instead; for a finite gradient, "
+            "also replace the values that produce inf before that operator"
         )
     return Finding(f"{expression}: {why}", infinite, 0, np.isinf, advice)
 
@@ -213,22 +211,22 @@ def _overflow(text: str, culprit: int, place: int, dtype: Any) -> Finding:
     return Finding(f"{text}, whose largest number is {largest(dtype)}", culprit, place, grown(dtype), advice)
 
 
-def _spread(name: str, known: list[tuple[int, Array]], params: dict[str, Any]) -> Finding | None:
+def _std_or_var(name: str, known: list[tuple[int, Array]], params: dict[str, Any]) -> Finding | None:
     number, x = known[0]
     correction = params.get("correction", 1)
     if x.size - correction > 0:
         return None
     elements = f"{x.size} element{'s' if x.size > 1 else ''}"
     text = f"the {name} of {elements} divides by n - {correction} = {x.size - correction}"
-    return Finding(text, None, 0, advice=f"use {name}(correction=0), or leave such batches out")
+    return Finding(text, None, 0, advice=f"use {name}(correction=0), or skip such batches")
 
 
 def _of_finite(name: str, known: list[tuple[int, Array]], out: Any, dtype: Any, expression: str) -> Finding:
-    """Finite inputs without a rule of their own: they overflow, or an operator's inner division has failed."""
+    """Explain a result for finite inputs without a specific rule: an overflow, or a division inside the operator."""
     top, number, place = _largest_of(known) or (0.0, known[0][0], 0)
     if name in _NORMALIZATIONS and not grown(dtype)(np.asarray(top)):
         return Finding(
-            f"{name} divides by the standard deviation, which is 0: all that it reads there is {shown(known[0][1][0])}",
+            f"{name} divides by the standard deviation, which is 0: all values are {shown(known[0][1][0])}",
             known[0][0], 0, lambda x: np.ones(x.shape, bool), "give it an eps above 0",
         )  # fmt: skip
     if name == "reciprocal":
@@ -248,7 +246,7 @@ def _of_finite(name: str, known: list[tuple[int, Array]], out: Any, dtype: Any, 
 
 
 def _largest_of(known: list[tuple[int, Array]]) -> tuple[float, int, int] | None:
-    """The largest magnitude among the inputs, the input's number, and its place there."""
+    """Return the largest magnitude among the inputs, the index of that input, and the index within its values."""
     floats = [(number, np.abs(x)) for number, x in known if x.dtype.kind in "fc"]
     return max([(float(x.max()), number, int(x.argmax())) for number, x in floats], default=None)
 
@@ -258,8 +256,8 @@ def _of_infinite(name: str, known: list[tuple[int, Array]], expression: str) -> 
     place = int(np.argmax(~np.isfinite(x)))
     if name in _ROWS:
         if (x == -np.inf).all() or name == "scaled_dot_product_attention":
-            text = f"{name} of a row that is -inf throughout: every exp is 0, and 0 / 0 is NaN"
-            advice = "let each row keep an element that is not masked, or use masked_fill with {mask} instead of -inf"
+            text = f"{name} of a row in which all values are -inf: every exp is 0, and 0 / 0 is NaN"
+            advice = "leave at least one element per row unmasked, or use masked_fill with {mask} instead of -inf"
             return Finding(text, number, place, np.isinf, advice)
         return Finding(f"{name} subtracts the row's maximum, and inf - inf is NaN", number, place, np.isinf)
     if (x == np.inf).any() and (x == -np.inf).any():
@@ -268,12 +266,12 @@ def _of_infinite(name: str, known: list[tuple[int, Array]], expression: str) -> 
         why = "0 * inf or inf - inf is NaN"
         return Finding(f"{name} multiplies and adds {shown(x[place])}: {why}", number, place, np.isinf)
     if x.size > 1:
-        return Finding(f"{name} of values among which is {shown(x[place])}: inf - inf is NaN", number, place, np.isinf)
+        return Finding(f"{name} of values that include {shown(x[place])}: inf - inf is NaN", number, place, np.isinf)
     return Finding(f"{expression} is NaN", number, place, np.isinf)
 
 
 def written(name: str, values: list[Array | None], params: dict[str, Any]) -> str:
-    """The call with its values: ``0.99999994 - 1.0``, ``log(-3.1e-08)``, ``sum(5 values from 0.0 to 3.0)``."""
+    """Return the call as text: ``0.99999994 - 1.0``, ``log(-3.1e-08)``, ``sum(5 values from 0.0 to 3.0)``."""
     parts = []
     for x in values:
         if x is None or not x.size:
@@ -311,7 +309,7 @@ _BACKWARD: dict[str, tuple[str, Predicate, str]] = {
     ),
     "std": (
         "(x - mean) / std, is 0 / 0 where all elements are equal", lambda x: np.ones(x.shape, bool),
-        "take var(), whose derivative is finite, and sqrt(var + {root})",
+        "use var(), whose derivative is finite, and sqrt(var + {root})",
     ),
     "pow": (
         "p x^(p - 1), is infinite at x = 0 for p below 1",
@@ -325,7 +323,7 @@ _BACKWARD: dict[str, tuple[str, Predicate, str]] = {
     ),
     "linalg.svd": (
         "it divides by differences of squared singular values, and two are equal or one is 0",
-        lambda x: np.ones(x.shape, bool), "add a small random matrix, or differentiate singular values alone (svdvals)",
+        lambda x: np.ones(x.shape, bool), "add a small random matrix, or differentiate only singular values (svdvals)",
     ),
     "cdist": ("(x - y) / |x - y|, is 0 / 0 where both points are the same", lambda x: np.ones(x.shape, bool), ""),
 }  # fmt: skip
@@ -333,7 +331,7 @@ _BACKWARD["log2"] = _BACKWARD["log10"] = _BACKWARD["log"]
 
 
 def rule_backward(name: str, values: list[Array | None], number: int, g: Any, out: Any, dtype: Any) -> Finding:
-    """Why the derivative for input ``number`` is ``out`` where ``g`` came in; None for a number that is not known."""
+    """Explain why the derivative for input ``number`` is ``out`` for the upstream gradient ``g``, None if unknown."""
     finding = _backward(name, values, number, g, out, dtype)
     return finding._replace(advice=_advised(finding.advice, dtype))
 
@@ -356,7 +354,7 @@ def _backward(name: str, values: list[Array | None], number: int, g: Any, out: A
             place = 0 if culprit is None else int(np.argmax(bad(values[culprit])))  # type: ignore[arg-type]
             sentence = f"the derivative of {name}, {text}" if not name.startswith("linalg") else f"{name}: {text}"
             if masked and "0 / 0" not in text:
-                sentence += "; the gradient that comes in is 0, and 0 * inf is NaN"
+                sentence += "; the upstream gradient is 0, and 0 * inf is NaN"
             return Finding(sentence, culprit, place, bad, advice)
     expression = written(name, values, {})
     known = [(i, x) for i, x in enumerate(values) if x is not None and x.size]
@@ -364,9 +362,9 @@ def _backward(name: str, values: list[Array | None], number: int, g: Any, out: A
     if infinite:
         i, x = infinite[0]
         place = int(np.argmax(~np.isfinite(x)))
-        why = "; the gradient that comes in is 0, and 0 * inf is NaN" if masked else ""
+        why = "; the upstream gradient is 0, and 0 * inf is NaN" if masked else ""
         return Finding(f"the derivative of {expression} multiplies by {shown(x[place])}{why}", i, place)
-    incoming = "" if g is None else f" with a gradient of {shown(g)}"
+    incoming = "" if g is None else f" with an upstream gradient of {shown(g)}"
     if np.isinf(out):
         top = _largest_of(known)
         text = f"the derivative of {expression}{incoming} overflows {dtype}, whose largest number is {largest(dtype)}"

@@ -1,12 +1,12 @@
-"""Checkpoints: what a part of a program saved for its derivative is let go, and computed again when it is needed.
+"""Checkpointing: free the values that a function saves for the backward pass, and recompute them when they are needed.
 
-The part is recorded as any other, so every derivative goes through it as through the plain program. Only then do its
-nodes let go of what they saved (``Released`` in core/graph/nodes.py): the first of them that a walk asks for it runs
-the part a second time, and each node takes over what its counterpart of the second run saved (Chen et al. 2016,
-*Training deep nets with sublinear memory cost*).
+The function is recorded as usual, so every derivative works as without a checkpoint. Then its nodes free their saved
+values (``Released`` in core/graph/nodes.py). The first node whose values a backward pass needs runs the function a
+second time, and each node takes the saved values of its counterpart in the second run (Chen et al. 2016, *Training
+deep nets with sublinear memory cost*).
 
-With early stop, observers number the nodes that both runs record. A node's counterpart is the node of the same number,
-and the second run is left by an exception as soon as the last node that saved anything is recorded.
+With early stop, observers number the nodes that both runs record. A node's counterpart is the node with the same
+number, and an exception ends the second run after the last node that saved a value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..func.nests import flatten
 from ..ops.make.generators import get_rng_state, set_rng_state
 from .context import Context
 
-# What ``set_checkpoint_early_stop`` says, which takes the place of the argument ``early_stop``.
+# The value set by ``set_checkpoint_early_stop``, which overrides the argument ``early_stop``.
 EARLY_STOP: ContextVar[bool | None] = ContextVar("EARLY_STOP", default=None)
 
 
@@ -47,29 +47,29 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """``function(*args, **kwargs)``, of whose inside nothing is kept: its derivative computes it a second time.
+    """Return ``function(*args, **kwargs)`` without saving intermediate values; the backward pass recomputes them.
 
-    Gradients reach the arguments, the parameters that the function uses, and whatever else it takes from outside, in
-    reverse and in forward mode and in every order. Random numbers are drawn alike both times; writes to arguments are
-    seen once. The function has to do the same both times, but may be run under ``functional_call``.
+    Gradients reach the arguments, parameters, and all other Tensors that the function reads, in reverse and forward
+    mode and in every order. Both runs use the same random numbers; writes to arguments take effect once. The function
+    must compute the same in both runs. It can run under ``functional_call``.
 
     Args:
-        function: anything to a nest of Tensors and other values.
-        args, kwargs: what it is given: nests of Tensors and other values.
-        use_reentrant: taken for compatibility; either value has PyTorch's meaning of False.
-        context_fn: makes two context managers, for the first and for the second time.
-        determinism_check: ``"none"`` does not compare shapes and dtypes of both times.
-        debug: taken for compatibility: the error says what differs in any case.
-        early_stop: end the second run as soon as all that the derivative needs is computed. What the function does
-            after that, it does once. With False, both runs may differ in operators that the result does not depend on.
-        preserve_rng_state: draw the same random numbers the second time.
+        function: returns a nest of Tensors and other values.
+        args, kwargs: its arguments: nests of Tensors and other values.
+        use_reentrant: accepted for compatibility; both values behave as False does in PyTorch.
+        context_fn: returns two context managers, for the first and the second run.
+        determinism_check: ``"none"`` disables the comparison of shapes and dtypes between the runs.
+        debug: accepted for compatibility; the error always names the difference.
+        early_stop: end the second run as soon as all needed values are computed, so that later side effects of the
+            function happen once. With False, both runs may differ in operators that the result does not depend on.
+        preserve_rng_state: use the same random numbers in the second run.
 
     Returns:
-        What the function returns.
+        The result of ``function``.
 
     Raises:
-        RuntimeError: by the derivative, when the function did something else the second time, or when a leaf that it
-            reads was changed in place in between.
+        RuntimeError: by the backward pass, if the second run differs from the first, or if a leaf that the function
+            reads was changed in place between the runs.
         ValueError: ``determinism_check`` is neither ``"default"`` nor ``"none"``.
 
     >>> import retrograd as rg
@@ -93,13 +93,13 @@ def run(
     check: bool = True,
     early_stop: bool = True,
 ) -> Any:
-    """As ``checkpoint``, with the function's keyword arguments apart from its own."""
+    """Implement ``checkpoint``, with the function's keyword arguments in a dict."""
     if not modes.grad_enabled:
         return function(*args, **kwargs)
     first, second = (nullcontext(), None) if context_fn is None else context_fn()
     part = Part(function, args, kwargs, preserve_rng_state, second, check)
     enforced = EARLY_STOP.get()
-    # vmap records on several layers at once, and compile drops by itself what nobody reads.
+    # vmap records on several layers at once, and compile removes unused values itself.
     stops = (early_stop if enforced is None else enforced) and modes.level is None and modes.tracer is None
     numbering = _Numbering() if stops else None
     with (
@@ -113,7 +113,7 @@ def run(
 
 
 class _Numbering(Observer):
-    """The numbers of the nodes that a first run records, by their sequence numbers."""
+    """Numbers the nodes that a first run records, by their sequence numbers."""
 
     counts = True
 
@@ -121,16 +121,15 @@ class _Numbering(Observer):
         self.numbers: dict[int, int] = {}
 
     def recorded(self, node: Node) -> None:
-        """Give the node the next number."""
         self.numbers[node.sequence] = len(self.numbers)
 
 
 class _Complete(BaseException):
-    """Ends a second run; no Exception, so that the function does not catch it."""
+    """Ends a second run. Not an Exception, so that ``except Exception`` in the function does not catch it."""
 
 
 class _Stop(Observer):
-    """Collects the nodes that a second run records, and ends the run with the one that is like ``last``."""
+    """Collects the nodes that a second run records, and ends the run at the node described by ``last``."""
 
     counts = True
 
@@ -140,7 +139,6 @@ class _Stop(Observer):
         self.nodes: list[Node] = []
 
     def recorded(self, node: Node) -> None:
-        """Keep the node."""
         self.nodes.append(node)
 
     def answering(
@@ -171,13 +169,12 @@ class _Stop(Observer):
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
-        """End the run once the last node is there."""
         if len(self.nodes) >= self.count:
             raise _Complete
 
 
 class Part:
-    """A part of a program that can be run again, and stands for what its nodes saved."""
+    """A checkpointed call, which can run again and replaces the saved values of its nodes."""
 
     def __init__(
         self,
@@ -190,7 +187,7 @@ class Part:
     ) -> None:
         self.function = function
         leaves, self.structure = flatten((args, kwargs))
-        # Arrays and edges, not Tensors: these may be written to until the second run. The storage keeps the array.
+        # Hold arrays and edges, not Tensors, which may be written before the second run; Storages protect the arrays.
         self.leaves = [
             (x.array, edge_of(x), storage_of(x)) if isinstance(x, Tensor) else (x,) for x in leaves
         ]  # fmt: skip
@@ -203,15 +200,15 @@ class Part:
         self.level = modes.level
         self.began = next_sequence()
         self.nodes: list[list[ref[Node]]] = []
-        self.numbers: list[int] | None = None  # of these nodes, where the second run may stop early
+        self.numbers: list[int] | None = None  # the numbers of these nodes, if the second run may stop early
         self.facts: list[tuple[Any, ...]] = []
         self.read: list[tuple[Tensor, int, Any]] = []
 
     def release(self, result: Any, numbering: _Numbering | None = None) -> None:
-        """Let the nodes below the result go of what they saved."""
+        """Free the saved values of the nodes below the result."""
         nodes = self._recorded(result, self.began)
         if numbering is not None:
-            # Without nodes that have no number, and without those after the last one that saved anything.
+            # Drop nodes without a number, and nodes after the last one that saved a value.
             nodes = [node for node in nodes if node.sequence in numbering.numbers]
             first = next((index for index, node in enumerate(nodes) if node.saved is not NOTHING), len(nodes))
             nodes = nodes[first:]
@@ -227,12 +224,12 @@ class Part:
             observer.released(nodes)
 
     def arrays(self) -> list[Any]:
-        """What is kept for the second run."""
+        """Return the arrays that are held for the second run."""
         return [leaf[0] for leaf in self.leaves if len(leaf) > 1]
 
     @staticmethod
     def _recorded(result: Any, began: int) -> list[Node]:
-        """The nodes since number ``began`` below the result, on its own layer and, inside ``vmap``, on those below."""
+        """Return the nodes below the result with sequence number ``began`` or later, on all layers of ``vmap``."""
         edges = []
         for y in flatten(result)[0]:
             while isinstance(y, Tensor):
@@ -241,26 +238,26 @@ class Part:
         return reachable((edge for edge in edges if type(edge) is Node and edge.sequence >= began), began)[0]
 
     def restore(self) -> None:
-        """Run the part again, and give each node what its counterpart saved."""
+        """Run the function again, and give each node the saved values of its counterpart."""
         for x, version, array in self.read:
             if x._version != version or x.array is not array:
                 raise RuntimeError(
                     f"checkpoint: {describe(x)}, a leaf that {_name(self.function)} reads, was changed in place after "
-                    "the first run, so a second run gives other gradients; change it after backward"
+                    "the first run, so the second run would give wrong gradients; change the leaf after backward"
                 )
-        nodes = self._again()
+        nodes = self._run_again()
         facts = _facts(nodes)
         if len(facts) != len(self.facts):
             raise RuntimeError(
-                f"checkpoint: {_name(self.function)} recorded {len(self.facts)} operators the first time and "
-                f"{len(facts)} the second; it must do the same both times{self._hint()}"
+                f"checkpoint: {_name(self.function)} recorded {len(self.facts)} operators in the first run and "
+                f"{len(facts)} in the second; both runs must be the same{self._hint()}"
             )
         for before, now in zip(self.facts, facts, strict=True):
             same = before == now if self.check else before[0] is now[0]
             if not same:
                 raise RuntimeError(
-                    f"checkpoint: {_name(self.function)} did not do the same both times: {_said(before)} the first "
-                    f"time, {_said(now)} the second{self._hint()}"
+                    f"checkpoint: both runs of {_name(self.function)} must be the same: {_described(before)} in the "
+                    f"first run, {_described(now)} in the second{self._hint()}"
                 )
         pairs = [
             (node, new)
@@ -270,17 +267,17 @@ class Part:
         ]
         counterparts = {new: node for node, new in pairs}
         for node, new in pairs:
-            self._hand_over(node, new, counterparts)
+            self._take_saved_values(node, new, counterparts)
 
     def _hint(self) -> str:
         if self.numbers is None:
             return ""
-        return "; if what differs is no part of the result, pass early_stop=False"
+        return "; if the result does not depend on the difference, pass early_stop=False"
 
     @staticmethod
-    def _hand_over(node: Node, new: Node, counterparts: dict[Node, Node]) -> None:
+    def _take_saved_values(node: Node, new: Node, counterparts: dict[Node, Node]) -> None:
         if not isinstance(new.saved, Part):
-            saved_by(new)  # under a memory budget something of it may be gone again
+            saved_by(new)  # a memory budget may have freed some of the values again
         node.saved = new.saved
         if isinstance(new.saved, Part):  # a checkpoint inside this one
             for places in new.saved.nodes:
@@ -291,7 +288,7 @@ class Part:
                 if isinstance(value, Context):
                     value.move(node, counterparts)
 
-    def _again(self) -> list[Node]:
+    def _run_again(self) -> list[Node]:
         leaves = [leaf[0] if len(leaf) == 1 else attach(*leaf) for leaf in self.leaves]
         args, kwargs = self.structure.unflatten(leaves)
         began = next_sequence()
@@ -300,7 +297,7 @@ class Part:
         with (
             suppress(_Complete),
             ExitStack() as stack,
-            self._drawing_alike(),
+            self._same_random_numbers(),
             on_level(self.level),
             enable_grad(),
             substituted(self.substitutions),
@@ -315,8 +312,8 @@ class Part:
         return [stop.nodes[number] for number in self.numbers or () if number < len(stop.nodes)]
 
     @contextmanager
-    def _drawing_alike(self) -> Iterator[None]:
-        """Inside, random numbers are those of the first run, if that is wanted; after it those that come next."""
+    def _same_random_numbers(self) -> Iterator[None]:
+        """With ``preserve_rng_state``, use the random numbers of the first run inside, and restore the state after."""
         if self.twice is not None and modes.tracer is self.twice.tracer:
             with self.twice.second():
                 yield
@@ -333,7 +330,7 @@ class Part:
 
 
 def _facts(nodes: list[Node]) -> list[tuple[Any, ...]]:
-    """What must be alike in both runs: per node its primitive, shape, dtype, and where its inputs come from."""
+    """Return what must be equal in both runs: per node its primitive, shape, dtype, and the origin of its inputs."""
     places = {node: index for index, node in enumerate(nodes)}
     return [
         (
@@ -346,7 +343,7 @@ def _facts(nodes: list[Node]) -> list[tuple[Any, ...]]:
     ]
 
 
-def _said(fact: tuple[Any, ...]) -> str:
+def _described(fact: tuple[Any, ...]) -> str:
     primitive, shape, dtype, *parents = fact
     return f"{primitive.name} with a result of {dtype}{shape} and {len(parents)} inputs"
 
@@ -358,16 +355,16 @@ def _name(function: Any) -> str:
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """A chain of functions or modules, whose ``segments`` parts but the last are each a ``checkpoint``.
+    """Apply a chain of functions or modules in segments, each but the last one a ``checkpoint``.
 
     Args:
         functions: a Sequential, or a sequence of functions of one argument.
-        segments: the number of parts.
-        input: what the first is given.
+        segments: the number of segments.
+        input: the argument of the first function.
         use_reentrant, kwargs: as for ``checkpoint``.
 
     Raises:
-        ValueError: there are not so many functions.
+        ValueError: there are fewer functions than segments.
 
     >>> import retrograd as rg
     >>> from retrograd.utils.checkpoint import checkpoint_sequential
@@ -377,15 +374,15 @@ def checkpoint_sequential(
     """
     chain = list(functions.children()) if hasattr(functions, "children") else list(functions)
     if not 1 <= segments <= max(1, len(chain)):
-        raise ValueError(f"checkpoint_sequential: wanted 1 to {len(chain)} segments, got {segments}")
+        raise ValueError(f"checkpoint_sequential: segments must be from 1 to {len(chain)}, got {segments}")
 
     def part(start: int, end: int) -> Callable[[Any], Any]:
-        def run(x: Any) -> Any:
+        def run_segment(x: Any) -> Any:
             for function in chain[start:end]:
                 x = function(x)
             return x
 
-        return run
+        return run_segment
 
     size = len(chain) // segments
     end = 0

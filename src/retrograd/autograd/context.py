@@ -1,4 +1,4 @@
-"""What a Function's forward leaves for its backward."""
+"""``Context``, the ``ctx`` argument of a Function's methods."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..core.tensor.tensor import Tensor, new_tensor
 
 
 class Context:
-    """What ``forward`` leaves for ``backward`` and ``jvp``.
+    """Passes values from ``forward`` to ``backward`` and ``jvp``.
 
     Attributes:
         needs_input_grad: a bool per argument of ``forward``.
-        saved_tensors: what ``save_for_backward`` was given; in ``jvp``, what ``save_for_forward`` was, if anything.
+        saved_tensors: the arguments of ``save_for_backward``; in ``jvp``, those of ``save_for_forward``, if any.
     """
 
     needs_input_grad: tuple[bool, ...] = ()
@@ -31,29 +31,29 @@ class Context:
         self._to_save_forward: tuple[Any, ...] | None = None
         self._saved: tuple[Any, ...] | None = None
         self._saved_forward: tuple[Any, ...] | None = None
-        self._given: tuple[Any, ...] | None = None  # the saved Tensors of all examples, inside vmap
+        self._given: tuple[Any, ...] | None = None  # inside vmap, the saved Tensors of all examples
         self._non_differentiable: set[int] = set()
         self._dirty: tuple[Tensor, ...] = ()
         self._differentiable: set[int] = set()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs, outputs or anything computed between them for ``backward``; freed with the graph."""
+        """Save inputs, outputs or intermediate Tensors for ``backward``; they are freed with the graph."""
         self._to_save = _savable("save_for_backward", tensors)
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs, outputs or anything computed between them for ``jvp``; freed with the graph."""
+        """Save inputs, outputs or intermediate Tensors for ``jvp``; they are freed with the graph."""
         self._to_save_forward = _savable("save_for_forward", tensors)
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say that these outputs have no gradient."""
+        """Declare that these outputs have no gradient."""
         self._non_differentiable.update(id(tensor) for tensor in tensors)
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say that forward wrote these inputs in place and returns them."""
+        """Declare that ``forward`` wrote these inputs in place; it must return them."""
         self._dirty = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether missing gradients reach ``backward`` as zeros (the default) or as None."""
+        """Set whether ``backward`` receives missing gradients as zeros (the default) or as None."""
         self.materialize_grads = value
 
     @property
@@ -61,8 +61,8 @@ class Context:
         if self._given is not None:
             return self._given
         if self._saved is None:
-            raise RuntimeError("saved_tensors: they were freed by an earlier backward; specify retain_graph=True there")
-        if self._packed is not None:  # inside saved_tensors_hooks: arrays and storages come from the user's function
+            raise RuntimeError("saved_tensors: freed by an earlier backward; pass retain_graph=True to that backward")
+        if self._packed is not None:  # saved_tensors_hooks: unpack_hook returns arrays and storages
             entries = zip(self._saved, self._packed, strict=True)
             return tuple(
                 None if entry is None else self._restore(*packed.restored(), *entry) for entry, packed in entries
@@ -70,7 +70,7 @@ class Context:
         return tuple(None if entry is None else self._restore(*entry) for entry in self._saved)
 
     def pack(self, packing: Any) -> None:
-        """Keep what was saved for ``backward`` in the form that ``saved_tensors_hooks`` give it."""
+        """Pack the Tensors saved for ``backward`` with ``saved_tensors_hooks``."""
         saved = self._saved or ()
         node = self._node()
         self._packed = [
@@ -80,7 +80,7 @@ class Context:
         self._saved = tuple(None if entry is None else entry[2:] for entry in saved)
 
     def move(self, node: Node, counterparts: dict[Node, Node]) -> None:
-        """Belong to another node, and let saved Tensors have the history that ``counterparts`` gives for their own."""
+        """Attach this context to another node, and map the nodes of saved Tensors by ``counterparts``."""
         self._node = ref(node)
 
         def moved(entries: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
@@ -89,7 +89,7 @@ class Context:
         self._saved, self._saved_forward = moved(self._saved), moved(self._saved_forward)
 
     def _keep(self, outputs: list[Any], node: Node) -> None:
-        # An output is kept as its array and index: node -> ctx -> output -> node would hold itself alive forever.
+        # Save an output as its array and index: node -> ctx -> output -> node would be a reference cycle.
         places = {id(x): index for index, x in enumerate(outputs) if isinstance(x, Tensor)}
         self._node = ref(node)
 

@@ -1,8 +1,8 @@
-"""Forward mode with dual Tensors: a tangent that is given to some Tensors follows the program to its results.
+"""Forward mode with dual Tensors: set the tangents of some Tensors and get the tangents of results.
 
-Inside ``dual_level`` the program is recorded as for a backward pass, and ``unpack_dual`` carries the tangents along the
-record (see ``func.jvp``). So a dual Tensor requires grad. What a program computes from it under ``no_grad`` has no
-tangent; to ask for one is an error.
+Inside ``dual_level`` the program is recorded as for a backward pass, and ``unpack_dual`` propagates the tangents along
+the graph (see ``func.jvp``). A dual Tensor therefore requires grad. A Tensor computed from it under ``no_grad`` has no
+tangent, and ``unpack_dual`` raises an error for it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ..ops.table.elementwise import IDENTITY
 
 
 class _Level(Observer):
-    """The tangents given since a level was entered, and what was computed from dual Tensors without a record."""
+    """The tangents set inside the level, and the results computed from dual Tensors without a record."""
 
     def __init__(self) -> None:
         self.tangents: WeakKeyDictionary[Node, Tensor] = WeakKeyDictionary()  # freed with their dual Tensors
         self.moving: WeakSet[Node] = WeakSet()  # nodes whose results have tangents
-        self.lost: WeakSet[Any] = WeakSet()  # results that would have them, had they been recorded
+        self.lost: WeakSet[Any] = WeakSet()  # unrecorded results, whose tangents are lost
         self.lost_gradients = False
 
     def recorded(self, node: Node) -> None:
@@ -53,7 +53,7 @@ class _Level(Observer):
                     if is_differentiable(y.array.dtype):
                         self.lost.add(storage_of(y))
                 return
-        if node is not None:  # of a Function, whose forward was not recorded
+        if node is not None:  # the node of a Function, whose forward ran unrecorded
             for y in outputs:
                 self.lost.discard(storage_of(y))
 
@@ -63,7 +63,7 @@ class _Level(Observer):
 
 
 def _tangent_shown(x: Tensor) -> str | None:
-    here = _here.level
+    here = _thread_state.level
     if here is None or x._node not in here.moving or x._storage in here.lost:
         return None
     return f"tangent={unpack_dual(x).tangent}"
@@ -72,57 +72,57 @@ def _tangent_shown(x: Tensor) -> str | None:
 details.append(_tangent_shown)
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     level: _Level | None = None
 
 
-_here = _Here()
+_thread_state = _ThreadState()
 
 
 def __getattr__(name: str) -> int:
-    if name == "_current_level":  # PyTorch's number of the level: programs ask whether there is one
-        return -1 if _here.level is None else 0
+    if name == "_current_level":  # PyTorch's level number, by which programs test whether a level is active
+        return -1 if _thread_state.level is None else 0
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A Tensor and its tangent, which is None where it has none."""
+    """A Tensor and its tangent, None if the Tensor has no tangent."""
 
     primal: Tensor
     tangent: Tensor | None
 
 
 def enter_dual_level() -> int:
-    """Begin a level, outside of which there are no tangents; ``dual_level`` does it in a block.
+    """Enter a level, inside which Tensors can have tangents; ``dual_level`` is its context manager.
 
     Raises:
-        RuntimeError: a level was begun on this thread, and not ended.
+        RuntimeError: this thread is already inside a level.
     """
-    if _here.level is not None:
+    if _thread_state.level is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _here.level = _Level()
-    attach(_here.level)
+    _thread_state.level = _Level()
+    attach(_thread_state.level)
     return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """End the level, and with it all its tangents.
+    """Exit the level and drop all its tangents.
 
     Args:
         level: 0, the number of the only level.
 
     Raises:
-        RuntimeError: there is no such level.
+        RuntimeError: the thread is not inside a level.
     """
-    if _here.level is None or level not in (None, 0):
+    if _thread_state.level is None or level not in (None, 0):
         raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created.")
-    detach(_here.level)
-    _here.level.tangents.clear()
-    _here.level = None
+    detach(_thread_state.level)
+    _thread_state.level.tangents.clear()
+    _thread_state.level = None
 
 
 class dual_level:
-    """A context manager inside which Tensors may have tangents.
+    """A context manager inside which Tensors can have tangents.
 
     >>> import retrograd.autograd.forward_ad as fwAD
     >>> with fwAD.dual_level():
@@ -139,19 +139,19 @@ class dual_level:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A Tensor on the same memory, whose tangent is the given one.
+    """Return a Tensor on the same memory with the given tangent.
 
     Args:
         tensor: the values, floating or complex.
-        tangent: the direction, of the same shape and dtype. It may require grad, and results' tangents then do.
+        tangent: the direction, of the same shape and dtype. If it requires grad, so do the tangents of results.
         level: 0, the number of the only level.
 
     Raises:
-        RuntimeError: there is no level, or shapes or dtypes differ.
+        RuntimeError: the thread is not inside a level, or shapes or dtypes differ.
         ValueError: ``tensor`` or ``tangent`` is neither floating nor complex.
-        TypeError: one of them is no Tensor.
+        TypeError: one of them is not a Tensor.
     """
-    if _here.level is None or level not in (None, 0):
+    if _thread_state.level is None or level not in (None, 0):
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
@@ -174,36 +174,36 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     edge = edge_of(tensor)
     node = new_node(IDENTITY.plan(int(edge is not None)), (edge,), NOTHING, tensor.array.shape, tensor.array.dtype)
     dual._requires, dual._node = True, node
-    _here.level.tangents[node] = tangent
-    _here.level.moving.add(node)
+    _thread_state.level.tangents[node] = tangent
+    _thread_state.level.moving.add(node)
     return dual
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The Tensor without its tangent, and the tangent, None where it has none or outside of a level.
+    """Return the Tensor without its tangent, and the tangent, None if it has none or outside of a level.
 
     Args:
-        tensor: what was computed, of dual Tensors or not.
+        tensor: any Tensor.
         level: 0, the number of the only level.
 
     Raises:
-        RuntimeError: the Tensor was computed of dual ones without a record: under ``no_grad``, or by a backward pass
-            without ``create_graph=True``.
+        RuntimeError: the Tensor was computed from dual Tensors without a record: under ``no_grad``, or by a backward
+            pass without ``create_graph=True``.
     """
-    here = _here.level
+    here = _thread_state.level
     if here is None or level not in (None, 0):
         return UnpackedDualTensor(tensor, None)
     if tensor._storage in here.lost:
         raise RuntimeError(
-            f"unpack_dual: {describe(tensor)} was computed of dual Tensors under no_grad(), where nothing is recorded; "
+            f"unpack_dual: {describe(tensor)} was computed from dual Tensors under no_grad(), so it has no tangent; "
             "call the program under enable_grad()"
         )
     edge = edge_of(tensor)
     if type(edge) is not Node or edge not in here.moving:
         if edge is None and here.lost_gradients:
             raise RuntimeError(
-                "unpack_dual: a backward pass ran inside the level without a record, so that its gradients have no "
-                "tangents; call grad or backward with create_graph=True"
+                "unpack_dual: gradients of an unrecorded backward pass have no tangents; call grad or backward with "
+                "create_graph=True"
             )
         return UnpackedDualTensor(tensor, None)
     _, leaves = reachable([edge])

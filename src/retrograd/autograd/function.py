@@ -1,4 +1,4 @@
-"""Functions with a derivative of the user's own."""
+"""``Function``: operators with user-defined derivatives."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from .context import Context
 
 
 class Function:
-    """An operator with a forward and derivatives of one's own.
+    """The base class of operators with a user-defined forward and derivative.
 
     Subclass it, write ``forward(ctx, *args)`` and ``backward(ctx, *grad_outputs)`` as static methods, and call
-    ``YourFunction.apply(*args)``. ``backward`` returns a gradient (or None) per argument of ``forward``. It is recorded
-    when a walk creates a graph, so second derivatives follow from it, unless it is ``once_differentiable``. As in
-    PyTorch, ``forward(*args)`` with a separate ``setup_context(ctx, inputs, output)`` works, too.
+    ``YourFunction.apply(*args)``. ``backward`` returns a gradient (or None) per argument of ``forward``. With
+    ``create_graph=True`` the call of ``backward`` is recorded, for second derivatives, unless it is
+    ``once_differentiable``. ``forward(*args)`` with a separate ``setup_context(ctx, inputs, output)`` works, too.
 
-    Forward mode transposes ``backward``, which needs no more than that it is linear in what it is given; a static
-    method ``jvp(ctx, *tangents)`` is called instead where there is one. ``vmap`` (see ``func``) runs all three on
-    batched Tensors with ``generate_vmap_rule = True``, else it calls the static method ``vmap(info, in_dims, *args)``.
+    Forward mode calls the static method ``jvp(ctx, *tangents)`` if there is one, and otherwise transposes
+    ``backward``, which must be linear in ``grad_outputs``. With ``generate_vmap_rule = True``, ``vmap`` (see ``func``)
+    runs these methods on batched Tensors; otherwise it calls the static method ``vmap(info, in_dims, *args)``.
 
     Attributes:
         generate_vmap_rule: whether forward, backward and jvp consist of operators that can be batched.
 
     Raises:
-        RuntimeError: backward returned a wrong number of gradients, or one of the wrong shape.
+        RuntimeError: ``backward`` returned a wrong number of gradients, or one of the wrong shape.
 
     >>> class Cube(rg.autograd.Function):
     ...     @staticmethod
@@ -68,12 +68,12 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Any) -> None:
-        """Save what ``backward`` needs, where ``forward`` takes no ``ctx``."""
+        """Save the values that ``backward`` needs, if ``forward`` does not take ``ctx``."""
         raise NotImplementedError("You must implement the setup_context function for custom autograd.Function.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """The gradient for each argument of ``forward``, given those of its outputs."""
+        """Return the gradient of each argument of ``forward``, given the gradients of its outputs."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
             "backward mode AD."
@@ -81,7 +81,7 @@ class Function:
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
-        """Another name for ``backward``."""
+        """Alias of ``backward``."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
             "backward mode AD."
@@ -89,27 +89,27 @@ class Function:
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """The tangent of each output of ``forward``, given those of its arguments, None for what is no Tensor."""
+        """Return the tangent of each output of ``forward``, given those of its arguments (None for non-Tensors)."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: object) -> Any:
-        """``forward`` for many examples at once.
+        """Compute ``forward`` for many examples in one call.
 
         Args:
             info: has ``batch_size`` and ``randomness``.
-            in_dims: per argument the axis along which the examples lie, None where there is none.
-            args: the arguments, with that axis.
+            in_dims: per argument, the mapped dimension, None for an argument that is not mapped.
+            args: the arguments with the mapped dimension.
 
         Returns:
-            A pair of the outputs, and of their axes in the same structure.
+            A pair ``(outputs, out_dims)``, where ``out_dims`` are the mapped dimensions in the same structure.
         """
-        raise NotImplementedError("Function: vmap is not written")
+        raise NotImplementedError("You must implement the static method vmap to use autograd.Function inside vmap.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse PyTorch's oldest form of Functions, whose instances were called."""
+        """Raise RuntimeError: PyTorch's legacy Functions, whose instances are called, are not supported."""
         raise RuntimeError(
             "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
             "function with static forward method: YourFunction.apply(...)"
@@ -117,12 +117,12 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run ``forward`` and record the call. What is given by name takes its place among the arguments."""
+        """Run ``forward`` and record the call. Keyword arguments are converted to positional ones."""
         with_context = cls.setup_context is Function.setup_context
         if kwargs:
-            args = _in_order(cls, (None, *args) if with_context else args, kwargs)[with_context:]
+            args = _positional_arguments(cls, (None, *args) if with_context else args, kwargs)[with_context:]
         elif not with_context and len(args) < _arity(cls):
-            args = _in_order(cls, args, {})  # for setup_context, which sees all
+            args = _positional_arguments(cls, args, {})  # setup_context receives default values, too
         ctx = Context()
         ctx.needs_input_grad = tuple(isinstance(value, Tensor) and value._requires for value in args)
         record = modes.grad_enabled and any(ctx.needs_input_grad)
@@ -132,7 +132,7 @@ class Function:
         level = highest_level(args) if watchers and modes.level is not None else None
         try:
             if level is not None:
-                ctx, output = _of_examples(cls, level, args, ctx.needs_input_grad)
+                ctx, output = _forward_under_vmap(cls, level, args, ctx.needs_input_grad)
             else:
                 output = _forward(cls, ctx, args)
         except BaseException as error:
@@ -154,9 +154,9 @@ class Function:
                 check_writable(cls.__name__, value)
                 if all(value is not x for x in tensors):
                     raise RuntimeError(
-                        f"{cls.__name__}: forward must return what it passes to mark_dirty, {describe(value)}"
+                        f"{cls.__name__}: forward passed {describe(value)} to mark_dirty and must return it"
                     )
-            _own_memory(tensors, args, ctx)
+            _copy_aliased_outputs(tensors, args, ctx)
             node = cls._record(ctx, args, tensors)
         if observers:
             shown = tuple([x for x in tensors if isinstance(x, Tensor)])
@@ -175,7 +175,7 @@ class Function:
         saved: list[Any] = [None] * len(primitive.layout)
         saved[primitive.position["ctx"]] = ctx
         node = new_node(primitive.plan(ctx.needs_input_grad), parents, tuple(saved), shapes, dtypes)
-        ctx._inputs, ctx._outputs = _places(args, None), _places(tensors, ((), None))
+        ctx._inputs, ctx._outputs = _shapes_and_dtypes(args, None), _shapes_and_dtypes(tensors, ((), None))
         ctx._differentiable = {
             index
             for index, x in enumerate(tensors)
@@ -202,13 +202,13 @@ def _forward(cls: type[Function], ctx: Context, args: Sequence[Any]) -> Any:
     return output
 
 
-def _in_order(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments of a call of ``forward`` by their places."""
+def _positional_arguments(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the arguments of a call of ``forward`` in positional order."""
     bound = signature(cls.forward).bind(*args, **kwargs)
     if bound.kwargs:
         raise TypeError(
-            f"{cls.__name__}: forward takes {', '.join(bound.kwargs)} by name only, so backward has no place for a "
-            "gradient; let forward take all arguments by place, too"
+            f"{cls.__name__}: forward has the keyword-only arguments {', '.join(bound.kwargs)}, for which backward "
+            "cannot return a gradient; make them positional"
         )
     if cls.setup_context is not Function.setup_context:
         bound.apply_defaults()
@@ -216,7 +216,7 @@ def _in_order(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _arity(cls: type[Function]) -> int:
-    """How many arguments ``forward`` takes by their places, asked once per class."""
+    """Return the number of positional arguments of ``forward``, cached per class."""
     found = cls.__dict__.get("_places_of_forward")
     if found is None:
         kinds = [parameter.kind for parameter in signature(cls.forward).parameters.values()]
@@ -225,8 +225,8 @@ def _arity(cls: type[Function]) -> int:
     return int(found)
 
 
-def _places(values: Sequence[Any], other: object) -> tuple[Any, ...]:
-    """The shape and dtype of each Tensor; ``other`` for what is none."""
+def _shapes_and_dtypes(values: Sequence[Any], other: object) -> tuple[Any, ...]:
+    """Return the shape and dtype of each Tensor, and ``other`` for values that are not Tensors."""
     return tuple((x.array.shape, x.array.dtype) if isinstance(x, Tensor) else other for x in values)
 
 
@@ -234,8 +234,8 @@ def _is_numeric(value: object) -> bool:
     return is_array(value) or isinstance(value, np.inexact)
 
 
-def _own_memory(outputs: list[Any], args: tuple[Any, ...], ctx: Context) -> None:
-    """Move outputs that share memory with an input: a write to one would not be seen in the other's history."""
+def _copy_aliased_outputs(outputs: list[Any], args: tuple[Any, ...], ctx: Context) -> None:
+    """Copy outputs that share memory with an input, since a write to one would not update the history of the other."""
     storages = [value._storage for value in args if isinstance(value, Tensor) and value._storage is not None]
     for x in outputs:
         if isinstance(x, Tensor) and x._storage in storages and all(x is not value for value in ctx._dirty):
@@ -245,7 +245,7 @@ def _own_memory(outputs: list[Any], args: tuple[Any, ...], ctx: Context) -> None
 
 
 def _alias(x: Tensor, ctx: Context) -> Tensor:
-    """An input that forward returns as it is: the output is a Tensor of its own on the same memory."""
+    """Return a new Tensor on the memory of x, for an input that ``forward`` returns unchanged."""
     alias = new_tensor(x.array)
     share(alias, x, related=False)
     if id(x) in ctx._non_differentiable:
@@ -254,7 +254,7 @@ def _alias(x: Tensor, ctx: Context) -> Tensor:
 
 
 def _function_primitive(cls: type[Function]) -> Primitive:
-    """The primitive that stands for a Function in the graph, made at its first recorded call."""
+    """Return the primitive of a Function, created at its first recorded call."""
     primitive = cls.__dict__.get("_primitive")
     if primitive is None:
 
@@ -274,7 +274,7 @@ def _function_primitive(cls: type[Function]) -> Primitive:
 
 
 def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: tuple[bool, ...]) -> list[Any]:
-    """Call the user's backward with Tensors in PyTorch's convention and give what it returns back to the walk."""
+    """Call the user's ``backward`` with Tensors in PyTorch's complex convention and return the engine's cotangents."""
     given = next(x for x in g if x is not None)
     recorded = isinstance(given, Tensor)
     cotangents: list[Tensor | None] = []
@@ -297,15 +297,15 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: 
     for index, gradient in enumerate(gradients):
         if gradient is not None and not isinstance(gradient, Tensor):
             raise TypeError(
-                f"{cls.__name__}: backward returned {type(gradient).__name__} for argument {index}; "
-                "wanted a Tensor, an array or None"
+                f"{cls.__name__}: backward must return a Tensor, an array or None for argument {index}, "
+                f"got {type(gradient).__name__}"
             )
     results = [conjugate(x) if x is not None and need else None for x, need in zip(gradients, needs, strict=True)]
     return results if recorded else [x if x is None else x.array for x in results]
 
 
 def _run_jvp(cls: type[Function], ctx: Context, given: dict[int, Any], recorded: bool) -> tuple[Any, ...]:
-    """Call the user's jvp with Tensors; the tangents of all outputs."""
+    """Call the user's ``jvp`` with Tensors and return the tangents of all outputs."""
     some = next(iter(given.values()))
     tangents: list[Tensor | None] = []
     for index, place in enumerate(ctx._inputs):
@@ -313,7 +313,7 @@ def _run_jvp(cls: type[Function], ctx: Context, given: dict[int, Any], recorded:
         if t is None and place is not None and ctx.materialize_grads:
             t = array_module(some).zeros(*place)
         if t is not None and ctx._dirty:
-            t = t.clone() if isinstance(t, Tensor) else as_array(t).copy()  # jvp writes to it as forward to the input
+            t = t.clone() if isinstance(t, Tensor) else as_array(t).copy()  # jvp may write to it, as forward does
         tangents.append(t if t is None or isinstance(t, Tensor) else new_tensor(as_array(t)))
     own = copy(ctx)
     if ctx._saved_forward is not None:
@@ -342,19 +342,19 @@ def _run_jvp(cls: type[Function], ctx: Context, given: dict[int, Any], recorded:
 
 
 def requires_on_some_layer(x: Tensor) -> bool:
-    """Whether gradients are wanted of a Tensor, or inside vmap of those it stands for on the layers below."""
+    """Return whether a Tensor requires grad, on its own layer or, inside vmap, on a layer below."""
     return x._requires or isinstance(x.array, Wrapping) and requires_on_some_layer(x.array.value)
 
 
 def highest_level(args: Sequence[Any]) -> Any:
-    """The level of ``vmap`` that a call belongs to, None where no argument differs between examples."""
-    from ..core.mapping.batching import highest  # loaded with vmap
+    """Return the ``vmap`` level of a call, None if no argument differs between examples."""
+    from ..core.mapping.batching import highest  # loaded only with vmap
 
     return highest(tuple(args), {})
 
 
 def _lowered(level: Any, x: Tensor) -> tuple[Tensor, bool]:
-    """A Tensor of the layer below for all examples, and whether they lie along its first axis."""
+    """Return the Tensor of the layer below, and whether its first dimension is the mapped one."""
     array = x.array
     if isinstance(array, Wrapping) and array.level is level:
         return array.value, array.mapped
@@ -362,7 +362,7 @@ def _lowered(level: Any, x: Tensor) -> tuple[Tensor, bool]:
 
 
 def _lowered_nest(level: Any, x: Any) -> tuple[Any, Any]:
-    """An argument with the Tensors of the layer below, and the same nest of the axes of their examples."""
+    """Return an argument with the Tensors of the layer below, and a nest like it of their mapped dimensions."""
     if isinstance(x, Tensor):
         value, mapped = _lowered(level, x)
         return value, 0 if mapped else None
@@ -376,7 +376,7 @@ def _lowered_nest(level: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _lifted_nest(cls: type[Function], level: Any, output: Any, dims: Any) -> Any:
-    """What the method ``vmap`` returned, as Tensors of the level."""
+    """Return the outputs of the static method ``vmap`` as Tensors of the level."""
     if isinstance(output, (list, tuple)):
         places = [dims] * len(output) if dims is None or isinstance(dims, int) else dims
         kind = tuple if isinstance(output, tuple) else list
@@ -393,7 +393,7 @@ def _lifted_nest(cls: type[Function], level: Any, output: Any, dims: Any) -> Any
     )
 
 
-def _in_full(level: Any, x: Tensor) -> Tensor:
+def _expanded(level: Any, x: Tensor) -> Tensor:
     value, mapped = _lowered(level, x)
     return value if mapped else value.expand((level.size, *value.array.shape))
 
@@ -405,16 +405,16 @@ def _lifted(level: Any, value: Tensor, mapped: bool = True) -> Tensor:
 
 
 class VmapInfo(NamedTuple):
-    """What the static method ``vmap`` of a Function is told."""
+    """The ``info`` argument of a Function's static method ``vmap``."""
 
     batch_size: int
     randomness: str
 
 
-def _of_examples(
+def _forward_under_vmap(
     cls: type[Function], level: Any, args: tuple[Any, ...], needs: tuple[bool, ...]
 ) -> tuple[Context, Any]:
-    """``forward`` for all examples as one call on the layer below, where its derivative is ``backward`` for all."""
+    """Call ``forward`` for all examples, recorded on the layer below; its derivative is ``backward`` for all."""
     lowered = [_lowered(level, x) if isinstance(x, Tensor) else (x, False) for x in args]
     values, flags = [value for value, _ in lowered], [mapped for _, mapped in lowered]
     ctx = Context()
@@ -437,7 +437,7 @@ def _of_examples(
             with recording(False):
                 cls.setup_context(ctx, args, output)
         elif any(needs):
-            raise RuntimeError(f"{cls.__name__}: vmap of its gradient wants a static method setup_context")
+            raise RuntimeError(f"{cls.__name__}: vmap of its gradient needs a static method setup_context")
         return ctx, output
     if not cls.generate_vmap_rule:
         raise RuntimeError(
@@ -449,7 +449,7 @@ def _of_examples(
         found = _Examples.apply(call, *values)
     results = tuple(_lifted(level, y) if isinstance(y, Tensor) else y for y in found)
     inner = call.ctx
-    # What was saved of the call's own inputs and outputs is, on this layer, its arguments and results.
+    # Replace saved inputs and outputs of the inner call by the arguments and results of this layer.
     own = {id(x): y for x, y in zip((*call.inputs, *call.outputs), (*args, *results), strict=True)}
     inner._to_save = tuple(own.get(id(x), x) for x in inner._to_save)
     if inner._to_save_forward is not None:
@@ -460,12 +460,12 @@ def _of_examples(
 
 
 class _Examples(Function):
-    """A Function for all examples of a level."""
+    """A Function applied to all examples of a level."""
 
     generate_vmap_rule = True  # for a level below
 
     class Call:
-        """One call, and what its forward leaves."""
+        """One call, and the results of its forward."""
 
         ctx: Context
         inputs: list[Any]
@@ -490,8 +490,11 @@ class _Examples(Function):
             raise RuntimeError(f"{call.cls.__name__}: mark_dirty is not supported inside vmap; return a new Tensor")
         call.ctx, call.several = inner, isinstance(output, (tuple, list))
         call.outputs = list(output) if call.several else [output]
-        inner._inputs, inner._outputs = _places(call.inputs, None), _places(call.outputs, ((), None))
-        results = [_in_full(level, y) if isinstance(y, Tensor) else y for y in call.outputs]
+        inner._inputs, inner._outputs = (
+            _shapes_and_dtypes(call.inputs, None),
+            _shapes_and_dtypes(call.outputs, ((), None)),
+        )
+        results = [_expanded(level, y) if isinstance(y, Tensor) else y for y in call.outputs]
         known = {id(x): y for x, y in zip((*call.inputs, *call.outputs), (*values, *results), strict=True)}
         saved = [None if x is None else known.get(id(x), _lowered(level, x)[0]) for x in inner._to_save]
         whole = {id(y) for y in call.outputs}
@@ -521,20 +524,20 @@ class _Examples(Function):
             returned if isinstance(returned, (tuple, list)) else (returned,), call.flags, strict=False
         ):
             if isinstance(g, Tensor):
-                g = _in_full(level, g)
+                g = _expanded(level, g)
                 g = g if mapped else g.sum(0)
             gradients.append(g)
         return (None, *gradients)
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A ``backward`` whose own derivative is not right: differentiating through it is an error.
+    """Decorate a ``backward`` that cannot be differentiated itself.
 
     Args:
         backward: the static method ``backward`` of a ``Function``.
 
     Raises:
-        RuntimeError: when its result is differentiated.
+        RuntimeError: the result of ``backward`` is differentiated.
 
     >>> class Square(rg.autograd.Function):
     ...     @staticmethod

@@ -1,4 +1,4 @@
-"""Products with Jacobians and Hessians of functions of Tensors, and both as a whole, in PyTorch's older form."""
+"""Jacobians, Hessians, and their products with vectors, under the names of ``torch.autograd.functional``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _tuple(caller: str, argument: str, value: object) -> tuple[Tensor, ...]:
 
 
 def _points(caller: str, inputs: Any, create_graph: bool) -> tuple[Tensor, ...]:
-    """The inputs as Tensors to differentiate by: views of them with ``create_graph``, else leaves of their own."""
+    """Return the inputs as Tensors to differentiate with respect to: views with ``create_graph``, else new leaves."""
     points = _tuple(caller, "inputs", inputs)
     for x in points:
         if not is_differentiable(x.dtype):
@@ -38,7 +38,7 @@ def _points(caller: str, inputs: Any, create_graph: bool) -> tuple[Tensor, ...]:
     return tuple(x.detach().requires_grad_() for x in points)
 
 
-def _run(caller: str, func: Callable[..., Any], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
+def _call(caller: str, func: Callable[..., Any], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
     try:
         with differentiating(caller):
             outputs = func(*points)
@@ -66,9 +66,9 @@ def _gradients(
     retain: bool = True,
     second: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Gradients of outputs by inputs; zeros where there is no way from one to the other, unless ``strict``.
+    """Return the gradients of the outputs with respect to the inputs; zeros for unused inputs, unless ``strict``.
 
-    Those that are constant are refused, too, if they are to be differentiated, but not ``second`` derivatives.
+    With ``strict`` and ``create_graph``, a constant first derivative is an error, too; a ``second`` derivative is not.
     """
     pairs = [(y, v) for y, v in zip(outputs, cotangents, strict=True) if y.requires_grad]
     found: Sequence[Tensor | None] = [None] * len(inputs)
@@ -119,14 +119,14 @@ def vjp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Tensors, Tensors]:
-    """The function's value and ``v`` times its Jacobian.
+    """Return the value of ``func`` and the vector-Jacobian product of ``v``.
 
     Args:
-        func: Tensors to a Tensor, or to a tuple of them.
-        inputs: where.
-        v: Tensors like the outputs; None for one output of one element.
+        func: takes Tensors, returns a Tensor or a tuple of Tensors.
+        inputs: its arguments: a Tensor or a tuple of Tensors.
+        v: Tensors like the outputs; None for one output with one element.
         create_graph: make the product differentiable.
-        strict: refuse outputs that depend on no input, and inputs that no output depends on.
+        strict: raise an error for outputs that depend on no input, and for inputs that no output depends on.
 
     >>> import retrograd as rg
     >>> value, product = rg.autograd.functional.vjp(lambda x: x**2, rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))
@@ -135,7 +135,7 @@ def vjp(
     """
     with enable_grad():
         points = _points("vjp", inputs, create_graph)
-        outputs, listed = _run("vjp", func, points)
+        outputs, listed = _call("vjp", func, points)
         _checked("vjp", listed, strict)
         vectors = _vectors("vjp", v, listed, "the user-provided function returns")
         product = _gradients("vjp", listed, points, vectors, create_graph, strict)
@@ -149,7 +149,7 @@ def jvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Tensors, Tensors]:
-    """The function's value and its Jacobian times ``v``, by the derivative of a ``vjp``; arguments as there.
+    """Return the value of ``func`` and the Jacobian-vector product of ``v``; arguments as for ``vjp``.
 
     >>> import retrograd as rg
     >>> rg.autograd.functional.jvp(lambda x: x**2, rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))[1]
@@ -158,7 +158,7 @@ def jvp(
     with enable_grad():
         points = _points("jvp", inputs, create_graph)
         vectors = _vectors("jvp", v, points, "the input to the user-provided function is")
-        outputs, listed = _run("jvp", func, points)
+        outputs, listed = _call("jvp", func, points)
         _checked("jvp", listed, strict)
         dummies = tuple(zeros_like(y).requires_grad_() for y in listed)
         products = _gradients("jvp", listed, points, dummies, True, strict)
@@ -174,20 +174,18 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The Jacobian, ``(*output.shape, *input.shape)``, row by row; tuples of outputs and of inputs give nested tuples.
+    """Return the Jacobian, ``(*output.shape, *input.shape)``; nested tuples for tuples of outputs and inputs.
 
     Args:
-        func: Tensors to a Tensor, or to a tuple of them.
-        inputs: where.
+        func, inputs, strict: as for ``vjp``.
         create_graph: make the Jacobian differentiable.
-        strict: refuse outputs that depend on no input, and inputs that no output depends on.
         vectorize: compute all rows together, as ``func.jacrev`` does.
         strategy: ``"reverse-mode"``, or with ``vectorize`` ``"forward-mode"``, as ``func.jacfwd`` does.
 
     Raises:
-        RuntimeError: an input or output that ``strict`` refuses; ``strict`` with ``vectorize``.
+        RuntimeError: an independent input or output with ``strict``; ``strict`` with ``vectorize``.
         NotImplementedError: forward mode without ``vectorize``.
-        ValueError: there is no such strategy.
+        ValueError: ``strategy`` is unknown.
 
     >>> import retrograd as rg
     >>> rg.autograd.functional.jacobian(lambda x: x**2, rg.tensor([1.0, 2.0]))
@@ -199,7 +197,7 @@ def jacobian(
         return _vectorized(func, inputs, create_graph, jacrev if strategy == "reverse-mode" else jacfwd)
     with enable_grad():
         points = _points("jacobian", inputs, create_graph)
-        outputs, listed = _run("jacobian", func, points)
+        outputs, listed = _call("jacobian", func, points)
         _checked("jacobian", listed, strict)
         blocks = []
         for y in listed:
@@ -225,7 +223,7 @@ def _check_strategy(caller: str, argument: str, strategy: str, strict: bool, vec
     if strict and (vectorize or strategy == "forward-mode"):
         raise RuntimeError(f"{caller}: strict=True and vectorize=True (or forward mode) are not supported together")
     if strategy == "forward-mode" and not vectorize:
-        raise NotImplementedError(f"{caller}: {argument}='forward-mode' wants vectorize=True")
+        raise NotImplementedError(f"{caller}: {argument}='forward-mode' needs vectorize=True")
 
 
 def _vectorized(func: Callable[..., Any], inputs: Any, create_graph: bool, transform: Callable[..., Any]) -> Any:
@@ -234,7 +232,7 @@ def _vectorized(func: Callable[..., Any], inputs: Any, create_graph: bool, trans
         several = []
 
         def function(*points: Tensor) -> tuple[Tensor, ...]:
-            outputs, listed = _run("jacobian", func, points)
+            outputs, listed = _call("jacobian", func, points)
             several.append(outputs)
             return listed
 
@@ -260,7 +258,7 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The matrix of second derivatives of a function with one number; arguments as for ``jacobian``.
+    """Return the Hessian of a scalar function; arguments as for ``jacobian``.
 
     Args:
         outer_jacobian_strategy: the ``strategy`` for the Jacobian of the gradient.
@@ -290,7 +288,7 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Tensor, Tensors]:
-    """The function's value and ``v`` times its Hessian; arguments as ``vjp``.
+    """Return the value of ``func`` and the vector-Hessian product of ``v``; arguments as for ``vjp``.
 
     >>> import retrograd as rg
     >>> rg.autograd.functional.vhp(lambda x: (x**3).sum(), rg.tensor([1.0, 2.0]), rg.ones(2))[1]
@@ -313,7 +311,9 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Tensor, Tensors]:
-    """The function's value and its Hessian times ``v``: as ``vhp``, where second derivatives are continuous.
+    """Return the value of ``func`` and the Hessian-vector product of ``v``; arguments as for ``vjp``.
+
+    The product equals that of ``vhp`` if the second derivatives are continuous.
 
     >>> import retrograd as rg
     >>> rg.autograd.functional.hvp(lambda x: (x**3).sum(), rg.tensor([1.0, 2.0]), rg.ones(2))[1]

@@ -1,4 +1,4 @@
-"""``gradcheck`` and ``gradgradcheck``: gradients against central differences, as PyTorch's users know them."""
+"""``gradcheck`` and ``gradgradcheck``: compare gradients with central differences."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ def gradcheck(
 
     Args:
         func: takes the inputs, returns a Tensor or a tuple or list of Tensors.
-        inputs: the arguments; those Tensors that require grad are checked, and should be float64 or complex128.
+        inputs: the arguments. Tensors that require grad are checked; they should be float64 or complex128.
         eps: the step of the differences.
         atol: absolute tolerance.
         rtol: relative tolerance.
-        raise_exception: raise where a gradient is wrong; otherwise return False.
-        nondet_tol: by how much two computations of the same gradient may differ.
-        check_undefined_grad: with several outputs, also that a gradient flows where only one of them is used.
-        check_grad_dtypes: also that each gradient has its input's dtype.
-        check_batched_grad: also that ``vmap`` over cotangents gives the gradients of each.
-        check_batched_forward_grad: also that ``vmap`` over tangents gives the tangents of each.
-        check_forward_ad: also forward mode.
+        raise_exception: raise an error if a gradient is wrong; otherwise return False.
+        nondet_tol: the maximum difference between two computations of the same gradient.
+        check_undefined_grad: with several outputs, also check gradients when only one output is used.
+        check_grad_dtypes: also check that each gradient has the dtype of its input.
+        check_batched_grad: also compare ``vmap`` over cotangents with separate backward passes.
+        check_batched_forward_grad: also compare ``vmap`` over tangents with separate forward passes.
+        check_forward_ad: also check forward mode.
         check_backward_ad: check reverse mode.
-        fast_mode: compare a random projection of each Jacobian, in one walk, instead of every element.
-        masked: taken for compatibility: it is about sparse inputs.
+        fast_mode: compare one random projection of each Jacobian instead of every element.
+        masked: accepted for compatibility; it concerns sparse inputs.
 
     Returns:
         Whether every gradient agrees.
 
     Raises:
-        GradcheckError: a gradient is wrong; the message says of which output and input, at which elements,
-            with both values. Or no output requires grad, though differences of an output are not zero.
+        GradcheckError: a gradient is wrong; the message names the output, the input, and the elements with both
+            values. Or no output requires grad, although the differences of an output are not zero.
         ValueError: no input requires grad.
         AssertionError: neither reverse nor forward mode is checked.
 
@@ -121,18 +121,16 @@ def gradgradcheck(
     gen_non_contig_grad_outputs: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Compare the gradients of a function's gradient with central differences, by the inputs and by ``grad_outputs``.
+    """Compare second derivatives with central differences, with respect to the inputs and ``grad_outputs``.
 
     Args:
-        func: as for ``gradcheck``.
-        inputs: as for ``gradcheck``.
-        grad_outputs: per output that requires grad the cotangent of the first gradient; drawn at random by default. Of
-            those given, the ones that require grad are checked.
-        eps: the step; as the other arguments, see ``gradcheck``.
+        func, inputs: as for ``gradcheck``.
+        grad_outputs: a cotangent per output that requires grad, random by default; checked if it requires grad.
+        eps: the step; for the other arguments, see ``gradcheck``.
         check_fwd_over_rev: also differentiate the gradient in forward mode.
         check_rev_over_rev: differentiate the gradient in reverse mode.
-        gen_non_contig_grad_outputs: draw cotangents that are not contiguous.
-        masked: taken for compatibility: it is about sparse inputs.
+        gen_non_contig_grad_outputs: draw non-contiguous cotangents.
+        masked: accepted for compatibility; it concerns sparse inputs.
 
     Raises:
         GradcheckError: a second derivative is wrong.
@@ -148,7 +146,7 @@ def gradgradcheck(
     if grad_outputs is None:
         cotangents = random_like(outputs, np.random.default_rng(0))
         if gen_non_contig_grad_outputs:
-            cotangents = [_apart(g) for g in cotangents]
+            cotangents = [_non_contiguous(g) for g in cotangents]
         cotangents = [g.detach().requires_grad_() for g in cotangents]
     else:
         cotangents = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
@@ -174,15 +172,15 @@ def gradgradcheck(
     )
 
 
-def _apart(g: Tensor) -> Tensor:
-    """The same numbers as every second element of a larger array."""
+def _non_contiguous(g: Tensor) -> Tensor:
+    """Return a copy that occupies every second element of a larger array."""
     wide = array_module(g).zeros((*g.array.shape, 2), g.array.dtype)
     wide[..., 0] = g.array
     return new_tensor(wide[..., 0])
 
 
 def gradient_function(func: Callable[..., Any], count: int) -> Callable[..., tuple[Tensor, ...]]:
-    """The gradient of ``func`` as a function of its ``count`` arguments and the outputs' cotangents."""
+    """Return the gradient of ``func`` as a function of its ``count`` arguments and the outputs' cotangents."""
 
     def gradient(*values: Any) -> tuple[Tensor, ...]:
         recorded = is_grad_enabled()
@@ -196,12 +194,12 @@ def gradient_function(func: Callable[..., Any], count: int) -> Callable[..., tup
 
 
 def wanted_inputs(arguments: Sequence[Any]) -> list[Tensor]:
-    """The Tensors among the arguments that require grad."""
+    """Return the Tensors among the arguments that require grad."""
     return [x for x in arguments if isinstance(x, Tensor) and x._requires]
 
 
 def tensors_of(result: Any) -> Iterator[Tensor]:
-    """The Tensors of a result that may be nested in tuples and lists."""
+    """Yield the Tensors of a result, which may be nested in tuples and lists."""
     if isinstance(result, Tensor):
         yield result
     elif isinstance(result, (tuple, list)):
@@ -210,12 +208,12 @@ def tensors_of(result: Any) -> Iterator[Tensor]:
 
 
 def differentiable_outputs(result: Any) -> list[Tensor]:
-    """The Tensors of a result through which a gradient flows."""
+    """Return the Tensors of a result that require grad."""
     return [x for x in tensors_of(result) if x._requires]
 
 
 def random_like(outputs: Sequence[Tensor], rng: np.random.Generator) -> list[Tensor]:
-    """Normal numbers in the outputs' shapes and dtypes."""
+    """Return normally distributed Tensors with the shapes and dtypes of the outputs."""
     return [
         as_tensor(from_real(rng.standard_normal(real_size(x)), x.shape, x.dtype), dtype=x.dtype, device=x.device)
         for x in outputs
@@ -225,10 +223,10 @@ def random_like(outputs: Sequence[Tensor], rng: np.random.Generator) -> list[Ten
 def gradients(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Tensor], *, create_graph: bool = False
 ) -> list[Tensor | None]:
-    """``autograd.grad`` that keeps the graph, and gives None for inputs that the outputs do not depend on.
+    """Call ``autograd.grad`` with ``retain_graph`` and ``allow_unused``.
 
     Raises:
-        GradcheckError: a gradient has not its input's shape.
+        GradcheckError: a gradient does not have the shape of its input.
     """
     found = grad(outputs, inputs, cotangents, retain_graph=True, create_graph=create_graph, allow_unused=True)
     for index, (g, x) in enumerate(zip(found, inputs, strict=True)):
@@ -238,9 +236,9 @@ def gradients(
 
 
 def analytic_jacobian(output: Tensor, inputs: Sequence[Tensor], rows: Sequence[int] | None = None) -> list[np.ndarray]:
-    """Per input the Jacobian of one output by the rules: one backward walk for each row, in real coordinates.
+    """Return the Jacobian of one output with respect to each input, in real coordinates, by one backward pass per row.
 
-    ``rows`` are the output's real coordinates that are wanted, by default all.
+    ``rows`` selects real coordinates of the output, by default all.
     """
     wanted = range(real_size(output)) if rows is None else rows
     jacobians = [np.zeros((len(wanted), real_size(x))) for x in inputs]
@@ -267,12 +265,14 @@ class _Check:
         for position, x in zip(self.positions, self.inputs, strict=True):
             if x.array.dtype not in (np.float64, np.complex128):
                 warnings.warn(
-                    f"gradcheck: input {position} is {describe(x)}, whose differences are hardly accurate enough; use "
+                    f"gradcheck: input {position} is {describe(x)}, whose precision is too low for differences; use "
                     "float64 or complex128, or a larger eps and tolerances",
                     stacklevel=3,
                 )
             if overlaps_itself(x.array):
-                raise ValueError(f"gradcheck: input {position} shares elements in memory (expand); clone() it first")
+                raise ValueError(
+                    f"gradcheck: elements of input {position} overlap in memory, as after expand(); clone() it first"
+                )
 
     def outputs(self) -> list[Tensor]:
         with enable_grad():
@@ -282,12 +282,12 @@ class _Check:
         return outputs
 
     def differentiable(self, *_: object) -> list[Tensor]:
-        """The function as ``numerical_jacobian`` wants it: the outputs that a gradient flows through."""
+        """Return the outputs that require grad; the signature is that of a function for ``numerical_jacobian``."""
         with enable_grad():
             return differentiable_outputs(self.func(*self.arguments))
 
     def constant(self) -> None:
-        """Of a function without differentiable outputs the differences must be zero."""
+        """Check that a function without differentiable outputs has zero differences."""
 
         def floating(*_: Any) -> list[Tensor]:
             return [y for y in tensors_of(self.func(*self.arguments)) if is_differentiable(y.array.dtype)]
@@ -327,7 +327,7 @@ class _Check:
                 )
 
     def along(self, x: Tensor, direction: np.ndarray, cotangents: Sequence[Tensor]) -> float:
-        """The derivative of ``<cotangents, f>`` along a direction of one input, by a central difference."""
+        """Return the derivative of ``<cotangents, f>`` along a direction of one input, by a central difference."""
         before = x.array.copy()
         step = self.eps * from_real(direction, x.array.shape, x.array.dtype)
         step = as_tensor(step, dtype=step.dtype, device=x.device).array
@@ -363,12 +363,12 @@ class _Check:
                 difference = np.abs(as_real(a.array) - as_real(b.array)).max(initial=0.0)
                 if difference > tolerance:
                     raise GradcheckError(
-                        f"gradcheck: two walks gave gradients of input {position} that differ by {difference:.3g}, "
-                        f"more than nondet_tol={tolerance:.3g}"
+                        f"gradcheck: the gradients of input {position} in two backward passes differ by "
+                        f"{difference:.3g}, more than nondet_tol={tolerance:.3g}"
                     )
 
     def single_outputs(self) -> None:
-        """A gradient for one output alone must be that of all outputs with zeros for the others."""
+        """Check that the gradient of one output equals that of all outputs with zero cotangents for the others."""
         outputs = self.outputs()
         if len(outputs) == 1:
             return
@@ -383,12 +383,12 @@ class _Check:
                 all_ = np.zeros(real_size(x)) if b is None else as_real(b.array)
                 if not np.allclose(one, all_, rtol=self.rtol, atol=self.atol, equal_nan=True):
                     raise GradcheckError(
-                        f"gradcheck: the gradient of input {position} differs between output {index} used alone and "
-                        "used beside other outputs whose gradient is zero"
+                        f"gradcheck: the gradient of output {index} for input {position} differs from that of all "
+                        "outputs with zero cotangents for the others"
                     )
 
     def batched_gradients(self) -> None:
-        """``vmap`` over cotangents must give what each of them gives."""
+        """Check that ``vmap`` over cotangents agrees with separate backward passes."""
         rng = np.random.default_rng(3)
         for index, output in enumerate(self.outputs()):
             cotangents = [random_like([output], rng)[0] for _ in range(2)]
@@ -398,7 +398,7 @@ class _Check:
             self._compare_batched(f"gradient of output {index} by input", apart, together)
 
     def outputs_at(self, *values: Tensor) -> tuple[Tensor, ...]:
-        """The outputs that a gradient flows through, where the wanted inputs have these values."""
+        """Return the outputs that require grad, with ``values`` for the checked inputs."""
         arguments = list(self.arguments)
         for position, value in zip(self.positions, values, strict=True):
             arguments[position] = value
@@ -406,7 +406,7 @@ class _Check:
 
     def forward_projections(self) -> None:
         """Compare ``v^T J u`` of forward mode for random u and v."""
-        from ..func.forward import jvp  # here: forward mode is loaded when it is first asked for
+        from ..func.forward import jvp  # forward mode is loaded at first use
 
         rng = np.random.default_rng(5)
         cotangents = random_like(self.outputs(), rng)
@@ -425,7 +425,7 @@ class _Check:
                 )
 
     def batched_tangents(self) -> None:
-        """``vmap`` over tangents must give what each of them gives."""
+        """Check that ``vmap`` over tangents agrees with separate forward passes."""
         from ..func import jvp, vmap
 
         def moved(*tangents: Tensor) -> tuple[Tensor, ...]:
@@ -463,7 +463,7 @@ class _Check:
                 )
 
     def forward_mode(self) -> None:
-        from ..func.forward import jvp  # here: forward mode is loaded when it is first asked for
+        from ..func.forward import jvp  # forward mode is loaded at first use
 
         numerical = numerical_jacobian(self.differentiable, self.inputs, self.eps)
         for index, x in enumerate(self.inputs):
@@ -492,9 +492,9 @@ def report(
     rows: Sequence[int] | None = None,
     shown: int = 5,
 ) -> str:
-    """The wrong elements of a Jacobian, worst first, as lines of text.
+    """Return lines of text with the wrong elements of a Jacobian, worst first.
 
-    ``rows`` and ``columns`` are the real coordinates that the matrices' rows and columns stand for, by default all.
+    ``rows`` and ``columns`` are the real coordinates of the matrices' rows and columns, by default all.
     """
     difference = np.where(wrong, np.abs(analytic - numerical), -1.0)
     difference[wrong & np.isnan(difference)] = np.inf
@@ -512,7 +512,7 @@ def report(
 
 
 def element(x: Tensor, place: int) -> str:
-    """The index of a real coordinate as a user writes it: ``[1, 2]``, ``[0].imag``; nothing for a 0-d Tensor."""
+    """Return the index of a real coordinate as Python code: ``[1, 2]``, ``[0].imag``; empty for a 0-d Tensor."""
     complex_parts = x.array.dtype.kind == "c"
     position = np.unravel_index(place // 2 if complex_parts else place, x.array.shape)
     text = "[" + ", ".join(str(int(i)) for i in position) + "]" if position else ""

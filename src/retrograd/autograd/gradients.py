@@ -14,12 +14,12 @@ from ..core.tensor.tensor import Tensor, new_tensor
 
 
 class GradientEdge(NamedTuple):
-    """Where the gradient of a Tensor is computed: ``autograd.grad`` and ``backward`` take it for the Tensor.
+    """The position of a Tensor in the graph; ``autograd.grad`` and ``backward`` accept it instead of the Tensor.
 
     Attributes:
-        node: the node that made the Tensor, or what stands for it among nodes where it is a leaf.
-        output_nr: which of the outputs of its operator the Tensor is.
-        ownership_token: taken for compatibility: the node holds what lies below it.
+        node: the node that computed the Tensor, or the AccumulateGrad of a leaf.
+        output_nr: the index of the Tensor among the outputs of its operator.
+        ownership_token: accepted for compatibility; the node itself keeps the graph below it alive.
     """
 
     node: Any
@@ -28,7 +28,7 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The place of a Tensor in the graph, which outlives the Tensor and holds no values of it.
+    """Return the position of a Tensor in the graph, which does not keep the Tensor or its values alive.
 
     Raises:
         RuntimeError: the Tensor does not require grad.
@@ -42,20 +42,20 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     if not tensor._requires:
         raise RuntimeError(
             "get_gradient_edge: it is not possible to get the gradient edge for a Tensor that does not require "
-            "gradients"
+            "gradients; call requires_grad_() first"
         )
     edge = edge_of(tensor)
     return GradientEdge(shown(edge), output_number(edge))
 
 
 def tensor_at(edge: GradientEdge) -> Tensor:
-    """A Tensor at the place in the graph, with the shape and dtype of the one that was there; its values are zeros."""
+    """Return a Tensor of zeros at the position in the graph, with the shape and dtype of the original Tensor."""
     node = edge.node
     if isinstance(node, AccumulateGrad):
         leaf: Tensor = node.variable
         return leaf
     if not isinstance(node, Node):
-        raise TypeError(f"GradientEdge: wanted a node, got {type(node).__name__}")
+        raise TypeError(f"GradientEdge: node must be a graph node, got {type(node).__name__}; use get_gradient_edge")
     if node.plan.several:
         raise RuntimeError(f"GradientEdge: {node!r} has several outputs; take the edge with get_gradient_edge")
     xp = backend_for("cpu").xp
@@ -93,11 +93,11 @@ def backward(
     create_graph: bool = False,
     inputs: Tensors | None = None,
 ) -> None:
-    """Add to the ``.grad`` of leaves the gradient of the sum of ``<grad_tensors[i], tensors[i]>``.
+    """Add the gradient of the sum of ``<grad_tensors[i], tensors[i]>`` to the ``.grad`` of the leaves.
 
     Args:
-        tensors: what is differentiated.
-        grad_tensors: a cotangent per tensor; None for a single element stands for 1.
+        tensors: the Tensors to differentiate.
+        grad_tensors: a cotangent per tensor; None means 1 for a tensor with one element.
         retain_graph, create_graph, inputs: as for ``Tensor.backward``.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
@@ -150,22 +150,22 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """The gradient of the sum of ``<grad_outputs[i], outputs[i]>`` with respect to each input; ``.grad`` is untouched.
+    """Return the gradients of the sum of ``<grad_outputs[i], outputs[i]>``; ``.grad`` does not change.
 
     Args:
-        outputs: what is differentiated.
+        outputs: the Tensors to differentiate.
         inputs: leaves or intermediate Tensors.
-        grad_outputs: a cotangent per output; None for a single element stands for 1.
-        retain_graph: keep what the graph saved; by default only with ``create_graph``.
-        create_graph: make the gradients differentiable themselves.
-        only_inputs: has to be True: ``.grad`` is never touched.
-        allow_unused: give None, instead of an error, for an input that no output depends on.
-        is_grads_batched: the cotangents have a leading axis; one walk takes all of its slices, by ``vmap``.
-        materialize_grads: give zeros for an input that no output depends on; with ``create_graph`` zeros whose own
+        grad_outputs: a cotangent per output; None means 1 for an output with one element.
+        retain_graph: keep the saved values of the graph; by default only with ``create_graph``.
+        create_graph: record the backward pass, so that the gradients are differentiable.
+        only_inputs: must be True.
+        allow_unused: return None, instead of raising an error, for an input that no output depends on.
+        is_grads_batched: the cotangents have a leading dimension; ``vmap`` maps one backward pass over it.
+        materialize_grads: return zeros for an input that no output depends on; with ``create_graph``, zeros whose
             derivative with respect to that input is zero.
 
     Raises:
-        RuntimeError: an input needs no gradient, or is unused and ``allow_unused`` is not set.
+        RuntimeError: an input does not require grad, or is unused and ``allow_unused`` is not set.
 
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (first,) = rg.autograd.grad(x**3, x, create_graph=True)
@@ -214,10 +214,12 @@ def _batched(
 ) -> tuple[Tensor | None, ...]:
     lengths = {len(g) for g in gradients if g is not None}
     if len(lengths) != 1:
-        raise RuntimeError("grad: is_grads_batched wants grad_outputs with one common leading length")
-    from ..func.batching import vmap  # loaded when first wanted
+        raise RuntimeError(
+            f"grad: with is_grads_batched=True, lengths of grad_outputs must agree, got {sorted(lengths)}"
+        )
+    from ..func.batching import vmap  # loaded at first use
 
-    def walked(*mapped: Tensor) -> list[Tensor | None]:
+    def one_backward_pass(*mapped: Tensor) -> list[Tensor | None]:
         given = iter(mapped)
         cotangents = [None if g is None else next(given) for g in gradients]
         return list(
@@ -232,4 +234,4 @@ def _batched(
             )
         )
 
-    return tuple(vmap(walked)(*[g for g in gradients if g is not None]))
+    return tuple(vmap(one_backward_pass)(*[g for g in gradients if g is not None]))

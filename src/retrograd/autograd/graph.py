@@ -1,4 +1,4 @@
-"""The recorded graph as programs see it: how what nodes save is kept, places in it, hooks on several gradients."""
+"""The public interface to the computational graph: hooks for saved Tensors, gradient edges, multi-gradient hooks."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ _disabled = _Disabled()
 
 
 class saved_tensors_hooks(observing):
-    """A context manager inside which what operators save for their derivatives is kept as ``pack_hook`` makes it.
+    """A context manager that packs the Tensors saved for the backward pass with ``pack_hook``.
 
-    ``pack_hook(tensor)`` is called for each saved Tensor when an operator is recorded, and its result kept in the
-    Tensor's place; ``unpack_hook(packed)`` gives the Tensor back when a derivative needs it. Of nested contexts the
-    innermost counts. The hooks are not recorded. In a retained graph what was once unpacked stays so.
+    ``pack_hook(tensor)`` is called for each saved Tensor when an operator is recorded, and its result is saved instead
+    of the Tensor. ``unpack_hook(packed)`` returns the Tensor when a derivative needs it. Of nested contexts, only the
+    innermost applies. The hooks are not recorded. In a retained graph, each value is unpacked only once.
 
     Args:
-        pack_hook: a Tensor to anything.
-        unpack_hook: what ``pack_hook`` returned to a Tensor of the same shape and dtype.
+        pack_hook: takes a Tensor, returns any object.
+        unpack_hook: takes that object, returns a Tensor of the original shape and dtype.
 
     Raises:
-        RuntimeError: inside ``disable_saved_tensors_hooks``; by backward, where a Tensor of another shape comes back.
-        TypeError: by backward, where something else than a Tensor comes back.
+        RuntimeError: inside ``disable_saved_tensors_hooks``; by backward, if ``unpack_hook`` returns another shape or
+            dtype.
+        TypeError: by backward, if ``unpack_hook`` does not return a Tensor.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> with rg.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(force=True).copy(), rg.from_numpy):
@@ -68,11 +69,11 @@ class saved_tensors_hooks(observing):
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """A context manager inside which what operators save lies in the CPU's memory until a derivative needs it.
+    """A context manager that moves Tensors saved for the backward pass to the CPU until a derivative needs them.
 
     Args:
-        pin_memory: taken for compatibility: CuPy copies through pinned memory of its own.
-        device_type: taken for compatibility.
+        pin_memory: accepted for compatibility; CuPy copies through its own pinned memory.
+        device_type: accepted for compatibility.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> with rg.autograd.graph.save_on_cpu():
@@ -98,7 +99,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Inside, entering ``saved_tensors_hooks`` raises a RuntimeError with the message.
+    """A context manager inside which entering ``saved_tensors_hooks`` raises a RuntimeError with the given message.
 
     >>> with rg.autograd.graph.disable_saved_tensors_hooks("not here"):
     ...     try:
@@ -116,15 +117,15 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 
 class _Mutations:
-    """What ``allow_mutation_on_saved_tensors`` gives."""
+    """The value of ``with allow_mutation_on_saved_tensors()``."""
 
     def clear(self) -> None:
-        """Does nothing: copies of what was saved are freed with their graphs."""
+        """Do nothing: copies of saved Tensors are freed with their graphs."""
 
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[_Mutations]:
-    """Taken for compatibility: a write to what a node saved goes to a fresh copy everywhere.
+    """Do nothing; accepted for compatibility. Writes to saved Tensors always go to a fresh copy.
 
     >>> x = rg.ones(2, requires_grad=True)
     >>> with rg.autograd.graph.allow_mutation_on_saved_tensors():
@@ -139,7 +140,7 @@ def allow_mutation_on_saved_tensors() -> Iterator[_Mutations]:
 
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
-    """Count a write to the memory of Tensors that the engine did not see.
+    """Increment the version of Tensors whose memory was written without the engine's knowledge.
 
     >>> x = rg.ones(2)
     >>> rg.autograd.graph.increment_version(x)
@@ -151,13 +152,13 @@ def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
 
 
 class _Handles:
-    """The handles of one hook that was registered on several Tensors."""
+    """The handles of one hook that is registered on several Tensors."""
 
     def __init__(self, handles: list[RemovableHandle]) -> None:
         self.handles = handles
 
     def remove(self) -> None:
-        """Take the hook back from all."""
+        """Remove the hook from all Tensors."""
         for handle in self.handles:
             handle.remove()
 
@@ -174,19 +175,19 @@ def register_multi_grad_hook(
     *,
     mode: Literal["all", "any"] = "all",
 ) -> _Handles:
-    """Call a hook once per backward pass, when the gradients of several Tensors are known.
+    """Register a hook that is called once per backward pass, when the gradients of several Tensors are known.
 
     Args:
         tensors: Tensors that require grad.
-        fn: with ``"all"`` called with the list of the gradients, None for a Tensor that the pass does not reach; with
-            ``"any"`` with the first gradient.
-        mode: whether to wait for all gradients or for the first.
+        fn: with ``"all"``, called with the list of gradients, None for Tensors that the pass does not reach; with
+            ``"any"``, called with the first gradient.
+        mode: ``"all"`` waits for all gradients, ``"any"`` for the first.
 
     Returns:
-        A handle whose ``remove()`` takes the hook back.
+        A handle whose ``remove()`` removes the hook.
 
     Raises:
-        ValueError: another mode.
+        ValueError: ``mode`` is neither ``"all"`` nor ``"any"``.
         RuntimeError: a Tensor does not require grad.
 
     >>> a, b = rg.ones(1, requires_grad=True), rg.ones(1, requires_grad=True)
@@ -197,7 +198,7 @@ def register_multi_grad_hook(
     if mode not in ("all", "any"):
         raise ValueError(f"register_multi_grad_hook: expects mode to be one of ('all', 'any') but got {mode!r}")
     found: dict[int, Tensor] = {}
-    passed: list[ref[Walk]] = []  # the backward pass that ``found`` is of
+    passed: list[ref[Walk]] = []  # the backward pass that computed ``found``
 
     def received(index: int, g: Tensor) -> None:
         now = walking()

@@ -1,4 +1,4 @@
-"""Which elements of its inputs an element of an operator's result is made of."""
+"""Find the input elements that one element of an operator's result depends on."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..core.graph.nodes import Node, edge_of
 from ..core.graph.primitive import Primitive, apply
 from ..core.tensor.tensor import Tensor, new_tensor
 
-# Which element these give depends on the values: all that they choose from count.
+# The element that these operators select depends on the values, so the result depends on all candidates.
 _CHOOSE = {"amax", "amin", "max", "min", "median", "nanmedian", "mode", "kthvalue", "quantile", "topk", "sort"}
-# All of a row counts, which need not be found out.
+# The result of these reductions depends on the whole row, so differentiation is not needed.
 _REDUCE = {"sum", "mean", "prod", "norm", "std", "var", "logsumexp", "softmax", "log_softmax"}
 
 
 class unobserved(Mode):
-    """Let no observer watch this thread."""
+    """Disable all observers of this thread."""
 
     changes = {"observers": ()}
 
@@ -32,10 +32,10 @@ Index = tuple[int, ...]
 def influences(
     primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any], index: Index, output: int = 0
 ) -> list[np.ndarray | None]:
-    """Per input the flat places of its elements that the output's element at ``index`` depends on.
+    """Return, per input, the flat indices of the elements that the output's element at ``index`` depends on.
 
-    Found by differentiating the operator at ordinary values; None for an input that has no gradient, and for all where
-    the operator does not work on such values.
+    The operator is differentiated at random values in [0.3, 0.7]. The entry is None for an input without a gradient;
+    all entries are None if the operator fails at such values.
     """
     if primitive.elementwise:
         return [_broadcast_place(np.shape(x), index) for x in inputs]
@@ -61,7 +61,7 @@ def influences(
             g = array_module(result.array).zeros(result.array.shape, result.array.dtype)
             g[index] = 1
             found = differentiate("influences", [result], [new_tensor(g)], wanted, False, False)
-    except Exception:  # of a matrix that such values make singular, of a program's own Function
+    except Exception:  # for example, these values make a matrix singular, or a custom Function rejects them
         return nothing
     return [
         np.flatnonzero(backend_of(found[edge_of(x)]).to_numpy(found[edge_of(x)]))
@@ -72,7 +72,7 @@ def influences(
 
 
 def saved_values(node: Node, index: Index, shape: tuple[int, ...]) -> list[Any]:
-    """Per input what a node has saved of it at the index, where that is clear, else None."""
+    """Return, per input, the saved value at the index, or None if the saved array does not have that shape."""
     values: list[Any] = []
     for position in range(len(node.parents)):
         saved: Any = (node.saved or ())[position] if position < len(node.saved or ()) else None
@@ -82,12 +82,12 @@ def saved_values(node: Node, index: Index, shape: tuple[int, ...]) -> list[Any]:
 
 
 def element(array: Any, index: Index) -> Any:
-    """One element as a scalar of NumPy's."""
+    """Return one element as a NumPy scalar."""
     return backend_of(array).to_numpy(array[index])[()]
 
 
 def first_index(mask: Any) -> Index:
-    """The index of the first true element."""
+    """Return the index of the first true element."""
     return tuple(map(int, np.unravel_index(int(mask.reshape(-1).argmax()), mask.shape))) if mask.ndim else ()
 
 
@@ -99,7 +99,7 @@ def _broadcast_place(shape: tuple[int, ...], index: Index) -> np.ndarray | None:
 
 
 def _row_places(x: Any, params: dict[str, Any], index: Index) -> np.ndarray | None:
-    """All places of the rows along the dimension that an operator chooses from."""
+    """Return the flat indices of the row of x that the output element at ``index`` is reduced from."""
     shape = np.shape(getattr(x, "array", x))
     dim = params.get("dim", params.get("axis"))
     places = np.arange(int(np.prod(shape))).reshape(shape)

@@ -1,7 +1,7 @@
-"""Derivatives by differences: slow, approximate, and independent of every rule, so rules are checked against them.
+"""Numerical derivatives by central differences, which are independent of the derivative rules and used to check them.
 
-Complex numbers count as pairs of real ones: ``as_real`` lays an array out as a vector of real coordinates, in which
-PyTorch's gradient of a real function (``dL/dRe + i dL/dIm``) is the ordinary one.
+A complex number is treated as a pair of real ones: ``as_real`` returns an array as a vector of real coordinates, in
+which PyTorch's gradient of a real function (``dL/dRe + i dL/dIm``) is the usual gradient.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from ..core.graph.modes import no_grad
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.make.creation import as_tensor
 
-# Truncation grows with the square of the step, rounding with its inverse: in float64 they meet near the cube root of
-# the machine's precision, for numbers about 1.
+# The truncation error grows with the square of the step, the rounding error with its inverse. For values near 1 in
+# float64, the two are equal near the cube root of the machine epsilon.
 STEP = 6e-6
 
 
 def numerical_gradient(func: Callable[..., Any], *inputs: Any, eps: float = STEP) -> Any:
-    """The gradient of a scalar function by central differences in float64.
+    """Return the gradient of a scalar function, computed by central differences in float64.
 
-    Per element of every input: ``(f(x + eps) - f(x - eps)) / (2 eps)``, with an error of about ``eps**2 + 1e-16 / eps``
-    relative to f and its third derivative.
+    Each element is ``(f(x + eps) - f(x - eps)) / (2 eps)``, with an error of about ``eps**2 + 1e-16 / eps`` relative to
+    f and its third derivative.
 
     Args:
-        func: a function of Tensors (float64 copies of the inputs) whose result is a single number.
+        func: takes float64 copies of the inputs, returns a Tensor with one element.
         inputs: Tensors, arrays or numbers.
         eps: the step.
 
     Returns:
-        For one input a float64 (or complex128) Tensor of its shape, for several a tuple of them.
+        A float64 (or complex128) Tensor of the input's shape, or a tuple of these for several inputs.
 
     Raises:
         TypeError: an input is neither floating nor complex.
@@ -78,16 +78,16 @@ def numerical_jacobian(
     eps: float = STEP,
     columns: Sequence[Sequence[int] | None] | None = None,
 ) -> list[list[np.ndarray]]:
-    """The Jacobians of a function's outputs with respect to its inputs, by central differences.
+    """Return the Jacobians of a function's outputs with respect to its inputs, by central differences.
 
-    The inputs' memory is changed and restored, so that a function that reads an input from elsewhere (a module its
-    parameters) is differentiated, too.
+    The inputs' memory is changed in place and restored, so a function may also read an input from elsewhere, as a
+    module reads its parameters.
 
     Args:
-        func: a function of the inputs that gives a sequence of Tensors.
+        func: takes the inputs, returns a sequence of Tensors.
         inputs: floating or complex Tensors.
         eps: the step.
-        columns: per input the real coordinates to differentiate in, by default all.
+        columns: per input, the real coordinates to differentiate with respect to; by default all.
 
     Returns:
         Per output, per input, a matrix ``(real coordinates of the output, columns)``.
@@ -108,7 +108,7 @@ def numerical_jacobian(
 def _difference(
     func: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], array: Any, place: int, eps: float
 ) -> list[np.ndarray]:
-    """One column: how every output changes along one real coordinate of one input."""
+    """Return one column: the derivative of every output with respect to one real coordinate of one input."""
     complex_parts = array.dtype.kind == "c"
     position = np.unravel_index(place // 2 if complex_parts else place, array.shape)
     unit = 1j if complex_parts and place % 2 else 1.0
@@ -123,31 +123,31 @@ def _difference(
     finally:
         array[position] = before
     step = ((above - below) / unit).real
-    # Equal values have no difference, infinite ones included.
+    # Equal values have the difference 0, even if they are infinite.
     with np.errstate(invalid="ignore"):
         return [np.where(up == down, 0.0, (up - down) / step) for up, down in zip(high, low, strict=True)]
 
 
 def real_size(x: Tensor) -> int:
-    """How many real coordinates a Tensor has."""
+    """Return the number of real coordinates of a Tensor."""
     return int(x.array.size) * (2 if x.array.dtype.kind == "c" else 1)
 
 
 def as_real(array: Any) -> np.ndarray:
-    """A copy of the array as a NumPy vector of real coordinates in float64."""
+    """Return a copy of the array as a NumPy vector of real coordinates in float64."""
     array = backend_of(array).to_numpy(array)
     flat = np.array(array, dtype=np.complex128 if array.dtype.kind == "c" else np.float64).reshape(-1)
     return flat.view(np.float64)
 
 
 def from_real(vector: np.ndarray, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """The array whose real coordinates are given: the inverse of ``as_real``."""
+    """Return the array with the given real coordinates: the inverse of ``as_real``."""
     wide = np.ascontiguousarray(vector, np.float64)
     return (wide.view(np.complex128) if dtype.kind == "c" else wide).reshape(shape).astype(dtype)
 
 
 def unit_cotangent(output: Tensor, place: int) -> Tensor:
-    """The Tensor like ``output`` that is 1 in one real coordinate and 0 elsewhere."""
+    """Return a Tensor like ``output`` that is 1 in one real coordinate and 0 elsewhere."""
     array = array_module(output).zeros(output.array.shape, output.array.dtype)
     complex_parts = array.dtype.kind == "c"
     position = np.unravel_index(place // 2 if complex_parts else place, array.shape)

@@ -1,4 +1,4 @@
-"""What nodes save, kept in a form of the user's own: packed when it is recorded, unpacked when a rule asks for it."""
+"""Pack saved Tensors with the user's hook when an operator is recorded, and unpack them for the backward pass."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .context import Context
 
 
 class Packing(Observer):
-    """Packs what the nodes recorded on this thread save; of several the innermost alone."""
+    """Packs the saved values of nodes recorded on this thread; only the innermost of several is active."""
 
     def __init__(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
         self.pack = pack
         self.unpack = unpack
-        self.context: Callable[[], observing | None] = lambda: None  # that this observer watches in
+        self.context: Callable[[], observing | None] = lambda: None  # the context manager of this observer
 
     def called(
         self,
@@ -34,7 +34,6 @@ class Packing(Observer):
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
-        """Pack what the operator's node saved."""
         if node is None or type(node.saved) is not tuple or not node.saved or modes.level is not None:
             return
         innermost = [observer for observer in modes.observers if isinstance(observer, Packing)][-1]
@@ -43,26 +42,26 @@ class Packing(Observer):
                 node.saved = Packed(self, primitive, node)
 
     def packed(self, array: Any, edge: Any, storage: Storage | None) -> PackedArray:
-        """A saved array, packed as the Tensor that it was."""
+        """Return a saved array, packed as a Tensor with its history."""
         return PackedArray(self, array, edge, storage)
 
 
 class PackedArray:
-    """One packed array, with what tells whether it comes back as it was."""
+    """One packed array, with its shape and dtype for checking the unpacked Tensor."""
 
     def __init__(self, packing: Packing, array: Any, edge: Any, storage: Storage | None) -> None:
         self.unpack = packing.unpack
         self.shape, self.dtype = array.shape, array.dtype
-        self.value = packing.pack(_shown(array, edge, storage))
+        self.value = packing.pack(_as_tensor(array, edge, storage))
 
     def restored(self) -> tuple[Any, Storage]:
-        """The array and the storage of its memory, from the user's own function."""
+        """Return the unpacked array and its Storage."""
         before = len(modes.observers)
         try:
             with no_grad():
                 tensor = self.unpack(self.value)
         finally:
-            # Contexts that the function entered and did not leave end with it, as in PyTorch.
+            # Close contexts that unpack_hook entered and did not exit, as PyTorch does.
             for observer in reversed(modes.observers[before:]):
                 context = observer.context() if isinstance(observer, Packing) else None
                 if context is not None:
@@ -73,13 +72,14 @@ class PackedArray:
             )
         if tensor.array.shape != self.shape or tensor.array.dtype != self.dtype:
             raise RuntimeError(
-                f"saved_tensors_hooks: unpack_hook returned {describe(tensor)} for what was {self.dtype}{self.shape}"
+                f"saved_tensors_hooks: unpack_hook returned {describe(tensor)}, but the saved Tensor was "
+                f"{self.dtype}{self.shape}"
             )
         return tensor.array, storage_of(tensor)
 
 
-def _shown(array: Any, edge: Any, storage: Storage | None) -> Tensor:
-    """The saved array as a Tensor: of a leaf's class where it is one; in-place writes leave its values alone."""
+def _as_tensor(array: Any, edge: Any, storage: Storage | None) -> Tensor:
+    """Return the saved array as a Tensor, of the leaf's class if it is a leaf. Writes do not change the saved array."""
     if not isinstance(edge, Tensor) or edge.array is not array:
         shown: Tensor = attach(array, edge, storage)
         return shown
@@ -92,7 +92,7 @@ def _shown(array: Any, edge: Any, storage: Storage | None) -> Tensor:
 
 
 class Packed:
-    """Stands for what one node saved (see ``Released`` in core/graph/nodes.py)."""
+    """Replaces the saved values of one node (see ``Released`` in core/graph/nodes.py)."""
 
     def __init__(self, packing: Packing, primitive: Recordable, node: Node) -> None:
         self.node = ref(node)
@@ -120,10 +120,10 @@ class Packed:
                 values[place] = packing.packed(values[place], None, None)
             elif isinstance(values[place], Context):
                 values[place].pack(packing)
-        self.storages = [None] * len(storages)  # who packs need not keep the memory
+        self.storages = [None] * len(storages)  # release the memory of the packed arrays
 
     def restore(self) -> None:
-        """Give the node what it saved, unpacked."""
+        """Unpack the values and restore them in the node."""
         node = self.node()
         if node is None or node.saved is not self:
             return

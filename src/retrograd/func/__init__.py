@@ -1,4 +1,4 @@
-"""Function transforms: derivatives as functions of functions, with torch.func's names. Loaded when first asked for."""
+"""Function transforms with torch.func's names. Each submodule is imported at the first use of one of its names."""
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING

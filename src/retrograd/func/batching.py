@@ -1,7 +1,7 @@
-"""``vmap``: a function of one example as a function of many, which runs once.
+"""``vmap``: map a function of one example over many examples, in one call.
 
-Its arguments become Tensors that stand for all examples (see core.batched); every operator that it calls then works on
-all of them, by its batching rule (see core.batching).
+The arguments become Tensors that hold all examples (``core/mapping/batched.py``). Every operator that the function
+calls applies its batching rule to them (``core/mapping/batching.py``).
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """``vmap(f)(x)[i] = f(x[i])`` for all i, computed together: a function of one example mapped over many.
+    """Return a function that maps ``func`` over a dimension of its arguments: ``vmap(f)(x)[i] = f(x[i])`` for all i.
 
-    Inside, a Tensor has the shape of one example. The transforms nest in any order: ``vmap(grad(f))`` gives a gradient
-    per example, ``vmap(vmap(f))`` maps over two axes.
+    All examples are computed in one call. Inside ``func``, a Tensor has the shape of one example. Transforms nest in
+    any order: ``vmap(grad(f))`` returns one gradient per example, ``vmap(vmap(f))`` maps over two dimensions.
 
     Args:
-        func: a function of nests of Tensors that returns one.
-        in_dims: which dimension of each argument is mapped: an integer for all, or a tuple with, for each argument, an
-            integer, None for one that is the same for all examples, or a nest of them like the argument.
+        func: takes and returns nests of Tensors.
+        in_dims: the mapped dimension: an integer for all arguments, or a tuple with one entry per argument: an integer,
+            None for an argument that is the same for all examples, or a nest of these like the argument.
         out_dims: where the mapped dimension of each output is put: an integer for all, or a nest like the outputs. None
             is for outputs that are the same for all examples, which are otherwise repeated.
-        randomness: ``"error"`` refuses random operators, ``"different"`` draws anew for each example, ``"same"`` once
-            for all.
-        chunk_size: map over so many examples at a time, to use less memory; by default all at once.
+        randomness: ``"error"`` refuses random operators, ``"different"`` draws new numbers for each example,
+            ``"same"`` draws the same numbers for all.
+        chunk_size: the number of examples per call, to use less memory; by default all.
 
     Returns:
         A function of the same arguments with the mapped dimensions; keyword arguments are not mapped.
 
     Raises:
-        ValueError: ``in_dims`` does not fit the arguments, the mapped dimensions differ in length, nothing is mapped,
-            or the function returned something that is no Tensor.
-        RuntimeError: in the mapped function, for Python that depends on the values of a Tensor.
+        ValueError: ``in_dims`` does not match the arguments, the mapped dimensions differ in length, nothing is mapped,
+            or the function returned something that is not a Tensor.
+        RuntimeError: Python code in ``func`` depends on the values of a Tensor.
 
     Source: ``torch.func.vmap``, ``jax.vmap``.
 
@@ -82,20 +82,22 @@ def vmap(
         leaves, structure, dims = _inputs(name, in_dims, args)
         size = _size(name, leaves, structure, dims)
         if chunk_size is None or size <= chunk_size:
-            outputs, results, places = _run(func, name, size, leaves, dims, structure, out_dims, randomness, kwargs)
+            outputs, results, places = _call_on_level(
+                func, name, size, leaves, dims, structure, out_dims, randomness, kwargs
+            )
             return outputs.unflatten(results)
-        return _in_chunks(func, name, size, chunk_size, leaves, dims, structure, out_dims, randomness, kwargs)
+        return _map_in_chunks(func, name, size, chunk_size, leaves, dims, structure, out_dims, randomness, kwargs)
 
     return mapped
 
 
 def batch_size(func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]) -> int:
-    """The number of examples that ``vmap(func, in_dims)`` finds in arguments."""
+    """Return the number of examples that ``vmap(func, in_dims)`` maps over."""
     name = _name(func)
     return _size(name, *_inputs(name, in_dims, args))
 
 
-def _run(
+def _call_on_level(
     func: Callable[..., Any],
     name: str,
     size: int,
@@ -106,7 +108,7 @@ def _run(
     randomness: str,
     kwargs: dict[str, Any],
 ) -> tuple[Structure, list[Any], list[int | None]]:
-    """Call the function on a level: the structure of what it returns, the leaves, and where each is mapped."""
+    """Call ``func`` on a level; return the structure and leaves of its result, and the mapped dimension of each."""
     level = Level(size, randomness)
     inputs = [
         x if dim is None else new_tensor(Batched(level, _to_front(x, dim), True))
@@ -132,7 +134,7 @@ def _to_front(x: Any, dim: int) -> Tensor:
 
 
 def _unmapped(name: str, x: Any, place: int | None, level: Level, path: str) -> Any:
-    """An output as a Tensor of the layer below, its examples along dimension ``place``."""
+    """Return an output as a Tensor of the layer below, with its examples along dimension ``place``."""
     if place is None and not isinstance(x, Tensor):
         return x
     if not isinstance(x, Tensor):
@@ -166,7 +168,7 @@ def _unmapped(name: str, x: Any, place: int | None, level: Level, path: str) -> 
     return value if place == 0 else movedim(value, 0, place)
 
 
-def _in_chunks(
+def _map_in_chunks(
     func: Callable[..., Any],
     name: str,
     size: int,
@@ -178,7 +180,7 @@ def _in_chunks(
     randomness: str,
     kwargs: dict[str, Any],
 ) -> Any:
-    """The results for parts of the examples, joined."""
+    """Map over ``chunk_size`` examples at a time and concatenate the results."""
     state = default_generator.get_state() if randomness == "same" else None
     columns: list[list[Any]] = []
     for start in range(0, size, chunk_size):
@@ -188,7 +190,9 @@ def _in_chunks(
         part = [
             x if dim is None else operand(x).narrow(dim, start, length) for x, dim in zip(leaves, dims, strict=True)
         ]  # fmt: skip
-        outputs, results, places = _run(func, name, length, part, dims, structure, out_dims, randomness, kwargs)
+        outputs, results, places = _call_on_level(
+            func, name, length, part, dims, structure, out_dims, randomness, kwargs
+        )
         columns.append(results)
     joined = [
         column[0] if place is None else cat(column, place)
@@ -205,7 +209,7 @@ def _name(func: Callable[..., Any]) -> str:
 
 
 def _inputs(name: str, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any], Structure, list[int | None]]:
-    """The leaves of the arguments, their structure, and the dimension of each."""
+    """Return the leaves of the arguments, their structure, and the mapped dimension of each leaf."""
     start = f"vmap({name}, in_dims={in_dims}, ...)"
     if isinstance(in_dims, bool) or not isinstance(in_dims, (int, tuple)):
         raise ValueError(
@@ -223,7 +227,7 @@ def _inputs(name: str, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any],
     dims: list[int | None] = []
     names = [f"argument {index}" for index in range(len(args))]
     for index, child in enumerate(structure.children):
-        dims += _spread(start, in_dims[index] if isinstance(in_dims, tuple) else in_dims, child, names[index])
+        dims += _dims_of_leaves(start, in_dims[index] if isinstance(in_dims, tuple) else in_dims, child, names[index])
     for index, (x, dim, path) in enumerate(zip(leaves, dims, structure.paths("inputs"), strict=True)):
         if dim is None:
             continue
@@ -242,11 +246,11 @@ def _inputs(name: str, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any],
     return leaves, structure, dims
 
 
-def _spread(start: str, dims: Dims, structure: Structure, path: str, what: str = "in_dim") -> list[int | None]:
-    """The dimension of each leaf of a structure, from a nest that may end above the leaves.
+def _dims_of_leaves(start: str, dims: Dims, structure: Structure, path: str, what: str = "in_dim") -> list[int | None]:
+    """Return the mapped dimension of each leaf. An entry of ``dims`` applies to all leaves below it.
 
     Raises:
-        ValueError: it is no such nest.
+        ValueError: ``dims`` is not a prefix of the structure.
     """
     if dims is None or isinstance(dims, int) and not isinstance(dims, bool):
         return [dims] * structure.size
@@ -257,7 +261,7 @@ def _spread(start: str, dims: Dims, structure: Structure, path: str, what: str =
         )
     given = dict(kind.parts(dims)[0])
     alike = type(dims) is structure.type
-    if what == "out_dim":  # a tuple serves for a list
+    if what == "out_dim":  # out_dims may give a tuple where the output has a list
         alike = alike or isinstance(dims, (tuple, list)) and structure.type in (tuple, list)
     if not alike or set(given) != set(structure.steps):
         nest = "inputs" if what == "in_dim" else "outputs"
@@ -268,18 +272,18 @@ def _spread(start: str, dims: Dims, structure: Structure, path: str, what: str =
     return [
         dim
         for step, child in zip(structure.steps, structure.children, strict=True)
-        for dim in _spread(start, given[step], child, path + step, what)
+        for dim in _dims_of_leaves(start, given[step], child, path + step, what)
     ]
 
 
 def _out_dims(name: str, out_dims: Dims, outputs: Structure) -> list[int | None]:
     if isinstance(out_dims, (tuple, list)) and outputs.type is None and len(out_dims) == 1:
         (out_dims,) = out_dims
-    return _spread(f"vmap({name}, ..., out_dims={out_dims})", out_dims, outputs, "the output", "out_dim")
+    return _dims_of_leaves(f"vmap({name}, ..., out_dims={out_dims})", out_dims, outputs, "the output", "out_dim")
 
 
 def _size(name: str, leaves: Sequence[Any], structure: Structure, dims: Sequence[int | None]) -> int:
-    """The number of examples."""
+    """Return the number of examples, which must be the same for all mapped arguments."""
     paths = structure.paths("inputs")
     mapped = [(path, x, x.shape[dim]) for x, dim, path in zip(leaves, dims, paths, strict=True) if dim is not None]
     if not mapped:

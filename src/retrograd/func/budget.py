@@ -1,4 +1,4 @@
-"""The memory of a graph as a number that the user sets: ``memory_budget``."""
+"""``memory_budget``: limit the memory that a graph saves for the backward pass."""
 
 from __future__ import annotations
 
@@ -34,40 +34,40 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]*)\s*", re.IGNORE
 
 
 class memory_budget(Mode):
-    """Keep what the graph has saved for backward within a number of bytes; the gradients stay the same to the last bit.
+    """Limit the memory that the graph saves for the backward pass; gradients stay equal to the last bit.
 
-    Around a training step: where the operators inside have saved more, saved arrays that can be computed again are let
-    go of, and the walk computes them again when it comes to them. First goes the memory with the least
+    Use it around a training step. When the operators inside save more than ``limit`` bytes, saved arrays are freed, and
+    the backward pass recomputes them when it needs them. The memory with the smallest
 
         ``cost / (bytes * age)``
 
-    where ``cost`` is the time that its own calls took and those next to them whose results are not there either, and
-    ``age`` is counted in operators since it was last used. What could not be computed again within the budget stays:
-    the sizes of arrays decide whether a budget can be kept, not how long anything took. Nothing has to be marked, and
-    a call is made again with what it was made with: the mask of a dropout is kept, running statistics are updated once,
-    values that were written over come back as they were.
+    is freed first. ``cost`` is the time of the calls that computed the memory's arrays and the freed arrays next to
+    them; ``age`` is the number of operators since the memory was last used. Arrays that could not be recomputed within
+    the budget stay, so whether a budget is feasible depends on array sizes only, not on time. The program needs no
+    changes. A recomputation uses the original inputs: dropout keeps its mask, running statistics are updated once, and
+    arrays that were overwritten get their old values.
 
-    What counts is each piece of memory that nodes of the graph hold, between two operators, and what stands ready in
-    between while something is computed again. Parameters and whatever else Tensors of the user's live in do not count,
-    nor do gradients. What cannot be let go of: inputs of the graph that nobody else holds, masks, what a custom
-    ``autograd.Function`` saves, and views whose base was written. Blocks may be nested; the smallest budget holds.
+    The budget counts all memory that nodes of the graph hold between two operators, and intermediate results of a
+    recomputation. It does not count gradients, parameters, or other memory that Tensors of the user use. These cannot
+    be freed: inputs of the graph that nothing else refers to, masks, values that a custom ``autograd.Function`` saves,
+    and views whose base was written. Blocks can be nested; the smallest budget applies.
 
-    A walk after the block computes again what was let go of in it.
+    A backward pass after the block still recomputes values that were freed inside.
 
     Args:
-        limit: the bytes, as a number or in words: ``"200 MB"``, ``"1.5 GiB"``.
+        limit: the number of bytes, or a string such as ``"200 MB"`` or ``"1.5 GiB"``.
 
     Attributes:
-        peak: the most bytes that were held at any time.
-        recomputations: how many calls were made again.
-        seconds: how long these took.
+        peak: the maximum number of bytes held.
+        recomputations: the number of repeated calls.
+        seconds: the time of the repeated calls.
 
     Raises:
-        RuntimeError: at the end of a walk, if the budget could not be kept. It names the smallest budget for the step
-            up to there: that one and every larger one can be kept, no smaller one can, unless some of the graph is let
-            go of before a walk comes to it. The gradients are complete.
+        RuntimeError: at the end of a backward pass, if the budget was exceeded. The message names the smallest budget
+            for the step up to there: every larger budget works and no smaller one does, unless part of the graph is
+            freed before a backward pass visits it. The gradients are complete.
         TypeError: ``limit`` is neither a number nor a string.
-        ValueError: it is no positive size.
+        ValueError: ``limit`` is not a positive size.
 
     Source: Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021 (its heuristic h_DTR).
 
@@ -90,7 +90,7 @@ class memory_budget(Mode):
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
-        """The observers of the thread, with one that keeps this budget and those around it."""
+        """Return the thread's observers, with one that enforces this budget and the enclosing ones."""
         outer = next((observer for observer in modes.observers if isinstance(observer, _Keeper)), None)
         if outer is None:
             return {"observers": (*modes.observers, _Keeper(Pool(), (self,)))}
@@ -101,7 +101,7 @@ class memory_budget(Mode):
         return memory_budget(self.limit)
 
     def __repr__(self) -> str:
-        return f"memory_budget({_said(self.limit)!r})"
+        return f"memory_budget({_size_text(self.limit)!r})"
 
 
 def _parsed(limit: Any) -> int:
@@ -110,7 +110,7 @@ def _parsed(limit: Any) -> int:
         unit = None if match is None else _UNITS.get(match[2].lower())
         if match is None or unit is None:
             raise ValueError(
-                f"memory_budget: {limit!r} is no size; wanted a number of bytes or words like '200 MB' or '1.5 GiB'"
+                f"memory_budget: {limit!r} is not a size; pass a number of bytes or a string like '200 MB' or '1.5 GiB'"
             )
         size: Any = float(match[1]) * unit
     elif isinstance(limit, bool) or not hasattr(limit, "__index__") and not isinstance(limit, float):
@@ -122,8 +122,8 @@ def _parsed(limit: Any) -> int:
     return int(size)
 
 
-def _said(size: int) -> str:
-    """The size in words, rounded up to three digits."""
+def _size_text(size: int) -> str:
+    """Return the size with its unit, rounded up to three digits."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             digits = max(0, 3 - len(str(int(size)))) if unit != "B" else 0
@@ -136,7 +136,7 @@ _CAST = Primitive("cast", lambda x, dtype: x.astype(dtype))
 
 
 class _Keeper(Observer):
-    """Takes down how every recorded call can be made again, and lets its pool make room after each."""
+    """Records how to repeat every recorded call, and lets its pool make room after each."""
 
     def __init__(self, pool: Pool, budgets: tuple[memory_budget, ...]) -> None:
         self.pool = pool
@@ -146,14 +146,14 @@ class _Keeper(Observer):
         self.error: BaseException | None = None
 
     def calling(self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
-        # A write in place changes its first input: what that was is known only now.
+        # Look up the Values before the call, since an in-place write changes its first input.
         values = [self._value_of(x) if isinstance(x, Tensor) else None for x in inputs] if modes.grad_enabled else []
         self.before = inputs, values, perf_counter()
 
     def _value_of(self, x: Tensor) -> Value | None:
-        """The Value that a Tensor has; None for leaves, constants, and what was written without a record."""
+        """Return the Value of a Tensor; None for leaves, constants, and Tensors written without a record."""
         node: Any = x._node if x._requires else None
-        if type(node) is not Node:  # a leaf that was saved stands in the place of its own node
+        if type(node) is not Node:  # a leaf has no node
             return None
         index = node.plan.select
         entry = self.pool.entries.get(node if index is None else node.parents[0])
@@ -182,18 +182,18 @@ class _Keeper(Observer):
                 self._keep_context(node)
             elif known is inputs and isinstance(primitive, Primitive) and not _mapped(inputs, outputs):
                 seconds = pool.timed(primitive, node.shape, now - began)
-                self._take_down(primitive, inputs, values, params, outputs, node, seconds)
+                self._record_call(primitive, inputs, values, params, outputs, node, seconds)
             pool.called()
 
     def _keep_context(self, node: Node) -> None:
-        """What a custom Function saved is its own affair, and stays."""
+        """Mark the values that a custom Function saved as never freed."""
         for context in node.saved or ():
             for entry in (context._saved or ()) if isinstance(context, Context) else ():
                 if entry is not None:
                     edge = entry[3]
                     self.pool.fix(entry[0], edge if isinstance(edge, Tensor) else None)
 
-    def _take_down(
+    def _record_call(
         self,
         primitive: Primitive,
         inputs: tuple[Any, ...],
@@ -261,7 +261,7 @@ class _Keeper(Observer):
 
     @staticmethod
     def _input(call: Call, index: int, array: Any, values: list[Value | None]) -> Value | None:
-        """The Value of a saved input, perhaps in another dtype; None where it stays."""
+        """Return the Value of a saved input, which may have been cast; None if it is never freed."""
         value, handle = values[index], call.inputs[index]
         if value is not None and value.reference() is array:
             return value
@@ -273,7 +273,7 @@ class _Keeper(Observer):
         return value
 
     def _tensor_of(self, array: Any) -> Tensor | None:
-        """The Tensor with this very array that the public operators being called were given."""
+        """Return the argument of the running public operators whose array is ``array``, or None."""
         given = (x for inputs in reversed(self.given) for x in inputs)
         return next((x for x in given if isinstance(x, Tensor) and x.array is array), None)
 
@@ -296,24 +296,24 @@ class _Keeper(Observer):
 
     def ended(self) -> None:
         pool = self.pool
-        pool.let_pass()
+        pool.forget_last_visited()
         wanted, limit = pool.reserve.least, pool.budget
         if wanted > limit or not pool.entries:
             pool.reserve = Reserve()
         if wanted > limit and sys.exc_info()[1] is self.error:
             raise RuntimeError(
-                f"memory_budget: {_said(limit)} cannot be kept; "
-                f"the smallest budget for this step is {wanted:.0f} bytes, in words {_said(int(wanted))!r}"
+                f"memory_budget: {_size_text(limit)} is too small; "
+                f"the smallest budget for this step is {wanted:.0f} bytes, {_size_text(int(wanted))!r}"
             )
 
 
 def _mapped(*tensors: Any) -> bool:
-    """Whether a call is one inside vmap: what it stands for on the layer below is recorded there."""
+    """Return whether a call is inside vmap; its counterpart on the layer below is recorded there."""
     return any(isinstance(x, Tensor) and isinstance(x.array, Wrapping) for each in tensors for x in each)
 
 
 def _version(x: Tensor) -> int:
-    """How often the memory of a Tensor was written in place."""
+    """Return the number of in-place writes to the memory of a Tensor."""
     storage = x._storage
     while storage is not None and storage.origin is not None:
         storage = storage.origin
@@ -321,7 +321,7 @@ def _version(x: Tensor) -> int:
 
 
 def _saved_arrays(node: Node) -> Iterator[tuple[int, int | None, Any, Any]]:
-    """Every array that a node saved: its place, its part of what stands there, itself and its Storage."""
+    """Yield each array that a node saved, as (position, index within the position's tuple, array, Storage)."""
     saved, primitive = node.saved or (), node.plan.primitive
     width, arity = len(primitive.layout), len(primitive.inputs)
     storages = saved[width:]
@@ -335,7 +335,7 @@ def _saved_arrays(node: Node) -> Iterator[tuple[int, int | None, Any, Any]]:
 
 
 def _arrays(params: dict[str, Any]) -> Iterator[Any]:
-    """The arrays among the parameters of a call."""
+    """Yield the arrays among the parameters of a call."""
     pending = list(params.values())
     while pending:
         value = pending.pop()

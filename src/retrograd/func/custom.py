@@ -1,4 +1,4 @@
-"""Plain functions with derivatives of one's own, in JAX's form: ``custom_vjp`` and ``custom_jvp``."""
+"""Functions with user-defined derivatives, as in JAX: ``custom_vjp`` and ``custom_jvp``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..core.tensor.tensor import Tensor
 from ..ops.make.generators import get_rng_state, set_rng_state
 from .nests import Mismatch, Structure, flatten
 from .record import record, zeros_at
-from .reverse import pulled
+from .reverse import apply_vjp
 
 
 class _Custom:
-    """What both have in common: how arguments are sorted, and the call as an operator of the graph."""
+    """The base class: split the arguments into differentiable and other ones, and record the call as one operator."""
 
     kind: type[Function]
 
@@ -29,7 +29,7 @@ class _Custom:
         self.fun = fun
         self.name = getattr(fun, "__name__", type(fun).__name__)
         self.nondiff_argnums = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
-        # A class of its own, so that the graph and errors show the function's name.
+        # One Function subclass per function, so that the graph and errors show the function's name.
         self.operator: Any = type(self.name, (self.kind,), {"__module__": __name__})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -38,7 +38,9 @@ class _Custom:
             bound = signature(self.fun).bind(*args, **kwargs)
             bound.apply_defaults()
             if bound.kwargs:
-                raise TypeError(f"{self.name}: {', '.join(bound.kwargs)} can be given by name only, which has no rule")
+                raise TypeError(
+                    f"{self.name}: keyword-only arguments have no derivative rule, got {', '.join(bound.kwargs)}"
+                )
             args = bound.args
         call = _Call(self, args)
         if not modes.grad_enabled or not any(map(requires_on_some_layer, call.tensors)):
@@ -57,13 +59,13 @@ class _Custom:
 
     def captured(self) -> RuntimeError:
         return RuntimeError(
-            f"{type(self).__name__}: {self.name} reads a Tensor that requires grad and is none of its arguments, for "
-            "which it has no rule; pass it as an argument, or detach it"
+            f"{type(self).__name__}: {self.name} reads a Tensor that requires grad and is not one of its arguments, so "
+            "it has no derivative rule; pass it as an argument, or detach it"
         )
 
 
 class _Call:
-    """One call: its arguments as Tensors, and how they are put together again."""
+    """One call: its arguments, flattened to Tensors, and the structures needed to rebuild them."""
 
     output: Structure
 
@@ -85,15 +87,15 @@ class _Call:
 
     @property
     def nondiff(self) -> list[Any]:
-        """The arguments that rules get first."""
+        """Return the arguments at ``nondiff_argnums``, which rules receive first."""
         return [self.fixed[place] for place in sorted(self.fixed)]
 
     def primals(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
-        """The other arguments with the given Tensors in them."""
+        """Return the differentiable arguments, with their Tensors replaced by ``tensors``."""
         return self._nest(tensors, self.leaves)
 
     def tangents(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
-        """As ``primals``; the tangents of numbers are zero."""
+        """Return a nest like ``primals``; the tangents of numbers are zero."""
         return self._nest(tensors, [0.0 if isinstance(leaf, (float, complex)) else None for leaf in self.leaves])
 
     def _nest(self, tensors: Sequence[Tensor], others: Sequence[Any]) -> tuple[Any, ...]:
@@ -104,18 +106,18 @@ class _Call:
         return nest
 
     def arguments(self, tensors: Sequence[Tensor]) -> list[Any]:
-        """All arguments, in order, with the given Tensors in them."""
+        """Return all arguments in order, with their Tensors replaced by ``tensors``."""
         moving = iter(self.primals(tensors))
         count = len(self.fixed) + len(self.moving)
         return [self.fixed[place] if place in self.fixed else next(moving) for place in range(count)]
 
     def outputs(self, result: Any) -> tuple[Any, ...]:
-        """The leaves of what the function returned, as Tensors that stand for nothing else; keeps the structure."""
+        """Return the leaves of the function's result, detached, and store its structure in ``output``."""
         leaves, self.output = flatten(result)
         return tuple(x.detach() if isinstance(x, Tensor) else x for x in leaves)
 
 
-class _ByVjp(Function):
+class _VjpFunction(Function):
     generate_vmap_rule = True
 
     @staticmethod
@@ -135,7 +137,7 @@ class _ByVjp(Function):
         assert isinstance(custom, custom_vjp) and custom.bwd is not None
         residuals = ctx.residuals
         if modes.grad_enabled:
-            # What fwd kept is differentiated, too: it is computed again of Tensors that have their history.
+            # For a higher derivative, recompute the residuals from Tensors that have a history.
             found_state = get_rng_state()
             set_rng_state(ctx.state)
             try:
@@ -173,23 +175,23 @@ def _run_fwd(call: _Call, tensors: Sequence[Tensor]) -> tuple[Any, Any]:
 
 
 class custom_vjp(_Custom):
-    """A function whose derivative in reverse mode is given by two others, as in JAX.
+    """A function with a user-defined derivative in reverse mode, as in JAX.
 
-    ``defvjp(fwd, bwd)``: ``fwd`` takes the function's arguments and returns a pair of its output and of anything that
-    is to be kept; ``bwd(*nondiff, kept, g)`` gets that and the cotangents of the output and returns a tuple with the
-    cotangent of each differentiable argument, a nest like it, or None for zeros.
+    ``defvjp(fwd, bwd)`` sets the derivative. ``fwd`` takes the function's arguments and returns ``(output,
+    residuals)``. ``bwd(*nondiff, residuals, g)`` takes the residuals and the cotangents of the output and returns a
+    tuple with the cotangent of each differentiable argument: a nest like the argument, or None for zeros.
 
-    For higher derivatives ``fwd`` is run again, so that what it keeps is differentiated, too; forward mode transposes
-    ``bwd``. For complex numbers cotangents are the gradients that PyTorch shows, as in ``autograd.Function``.
+    For higher derivatives ``fwd`` runs again, so that the residuals are differentiated, too; forward mode transposes
+    ``bwd``. Complex cotangents follow PyTorch's convention for gradients, as in ``autograd.Function``.
 
     Args:
-        fun: nests of Tensors to one.
-        nondiff_argnums: the places of arguments without a derivative; ``bwd`` gets them first.
+        fun: takes and returns nests of Tensors.
+        nondiff_argnums: the indices of arguments without a derivative; ``bwd`` receives them first.
 
     Raises:
         AttributeError: it is called before ``defvjp``.
-        TypeError: ``fwd`` or ``bwd`` return something of the wrong form.
-        RuntimeError: the function reads a Tensor that requires grad and is none of its arguments.
+        TypeError: ``fwd`` or ``bwd`` returns something of the wrong form.
+        RuntimeError: the function reads a Tensor that requires grad and is not one of its arguments.
 
     >>> from retrograd.func import custom_vjp, grad
     >>> @custom_vjp
@@ -200,20 +202,20 @@ class custom_vjp(_Custom):
     tensor([0.5, 1. ])
     """
 
-    kind = _ByVjp
+    kind = _VjpFunction
     fwd: Callable[..., Any] | None = None
     bwd: Callable[..., Any] | None = None
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
-        """Give the derivative; see the class."""
+        """Set the derivative; see the class."""
         self.fwd, self.bwd = fwd, bwd
 
     def _check_rules(self) -> None:
         if self.fwd is None:
-            raise AttributeError(f"custom_vjp: no derivative of {self.name} was given by defvjp")
+            raise AttributeError(f"custom_vjp: {self.name} has no derivative; set it with defvjp(fwd, bwd)")
 
 
-class _ByJvp(Function):
+class _JvpFunction(Function):
     generate_vmap_rule = True
 
     @staticmethod
@@ -233,7 +235,7 @@ class _ByJvp(Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
-        """The rule is a linear function of the tangents: its transpose is its derivative in reverse mode."""
+        """Return the transpose of the rule, which is linear in the tangents, applied to the cotangents."""
         primals = ctx.saved_tensors
         if not modes.grad_enabled:
             primals = [x.detach() for x in primals]
@@ -249,7 +251,7 @@ class _ByJvp(Function):
         points = [zeros[place] for place in moving]
         recorded = record("custom_jvp", rule, points, flatten(tuple(points))[1])
         found: list[Tensor | None] = [None] * len(primals)
-        for place, g in zip(moving, pulled(recorded, cotangents, retain_graph=False), strict=True):
+        for place, g in zip(moving, apply_vjp(recorded, cotangents, retain_graph=False), strict=True):
             found[place] = g
         return (None, *found)
 
@@ -279,20 +281,20 @@ def _tangents_of_outputs(ctx: Any, primals: Sequence[Tensor], tangents: Sequence
 
 
 class custom_jvp(_Custom):
-    """A function whose derivative in forward mode is given by another, as in JAX; reverse mode transposes it.
+    """A function with a user-defined derivative in forward mode, as in JAX; reverse mode transposes it.
 
-    ``defjvp(rule)``: ``rule(*nondiff, primals, tangents)`` gets tuples of the differentiable arguments and of their
-    tangents, and returns the output and its tangent, which has to be linear in the tangents. ``defjvps`` gives a rule
-    ``rule(tangent, output, *primals)`` for each argument alone; the output's tangent is their sum.
+    ``defjvp(rule)`` sets the derivative. ``rule(*nondiff, primals, tangents)`` takes tuples of the differentiable
+    arguments and their tangents and returns ``(output, tangent)``, where the tangent must be linear in the tangents.
+    ``defjvps`` sets one rule ``rule(tangent, output, *primals)`` per argument; the output's tangent is their sum.
 
     Args:
-        fun: nests of Tensors to one.
-        nondiff_argnums: the places of arguments without a derivative; the rule gets them first.
+        fun: takes and returns nests of Tensors.
+        nondiff_argnums: the indices of arguments without a derivative; the rule receives them first.
 
     Raises:
         AttributeError: it is called before ``defjvp``.
         TypeError: the rule returns something of the wrong form.
-        RuntimeError: the function reads a Tensor that requires grad and is none of its arguments.
+        RuntimeError: the function reads a Tensor that requires grad and is not one of its arguments.
 
     >>> from retrograd.func import custom_jvp, grad
     >>> @custom_jvp
@@ -306,18 +308,18 @@ class custom_jvp(_Custom):
     tensor(1.)
     """
 
-    kind = _ByJvp
+    kind = _JvpFunction
     jvp: Callable[..., Any] | None = None
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
-        """Give the derivative; see the class. Returns what it is given, so it may be a decorator."""
+        """Set the derivative and return it, so that this method works as a decorator; see the class."""
         self.jvp = jvp
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
-        """Give a rule for each argument alone, None for a derivative of zero."""
+        """Set one rule per argument, None for a derivative of zero."""
         if self.nondiff_argnums:
-            raise TypeError(f"custom_jvp: defjvps of {self.name} has no place for nondiff_argnums; use defjvp")
+            raise TypeError(f"custom_jvp: defjvps of {self.name} does not support nondiff_argnums; use defjvp")
 
         def jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
             if len(jvps) != len(primals):
@@ -335,4 +337,4 @@ class custom_jvp(_Custom):
 
     def _check_rules(self) -> None:
         if self.jvp is None:
-            raise AttributeError(f"custom_jvp: no derivative of {self.name} was given by defjvp")
+            raise AttributeError(f"custom_jvp: {self.name} has no derivative; set it with defjvp(rule)")

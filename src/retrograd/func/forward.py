@@ -1,10 +1,9 @@
-"""Forward mode: tangents carried along the recorded graph, from inputs to outputs.
+"""Forward mode: propagate tangents along the recorded graph, from inputs to outputs.
 
-The function is recorded as for a backward walk; then the nodes are visited in the order in which they ran. Where a
-primitive works element by element its rule, which multiplies by the derivative, serves tangents as it stands. Any
-other rule is a linear map of the cotangent, whose transpose is the wanted map of tangents; a linear map is transposed
-by differentiating it. So no primitive needs a second set of rules; those that are all products have one (``jvps``), to
-be as fast as they can.
+The function is recorded as for a backward pass; then the nodes are visited in the order in which they ran. The rule of
+an elementwise primitive multiplies by the derivative, so it applies to tangents unchanged. Any other rule is a linear
+map of the cotangent; the map of tangents is its transpose, which is found by differentiating the rule. Primitives
+therefore need no second set of rules. Products have forward rules (``jvps``) for speed.
 """
 
 from __future__ import annotations
@@ -37,24 +36,24 @@ def jvp(
     strict: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The function's value and its directional derivative: ``f(x)`` and ``J(x) @ t``.
+    """Return the value of ``func`` and its directional derivative: ``f(x)`` and ``J(x) @ t``.
 
-    One pass over the graph of ``f`` whatever the number of outputs. The results can be differentiated themselves, by
-    primals and tangents that require grad and by whatever else the function reads; so ``jvp`` may be nested.
+    This costs one pass over the graph of ``func``, for any number of outputs. The results can be differentiated with
+    respect to primals, tangents, and any other Tensor that ``func`` reads, so ``jvp`` can be nested.
 
     Args:
-        func: a function of nests of Tensors that returns one.
-        primals: where to differentiate: the function's arguments, a tuple or list.
+        func: takes and returns nests of Tensors.
+        primals: its arguments, a tuple or list.
         tangents: the direction: a nest like the primals.
-        strict: refuse outputs that do not depend on the primals, instead of giving zeros.
-        has_aux: the function returns a pair, whose second part is handed on as it is.
+        strict: raise an error for outputs that do not depend on the primals, instead of returning zeros.
+        has_aux: ``func`` returns a pair ``(output, aux)``.
 
     Returns:
-        The output, and a nest like it of tangents; with ``has_aux`` also the second part.
+        ``(output, tangent)``, or ``(output, tangent, aux)`` with ``has_aux``; the tangent is a nest like the output.
 
     Raises:
-        RuntimeError: primals or tangents are no tuples of nests of Tensors, or differ in structure or shape; the
-            function returned something that is no Tensor; or, with ``strict``, a constant.
+        RuntimeError: primals or tangents are not tuples of nests of Tensors, or differ in structure or shape; the
+            function returned something that is not a Tensor; or, with ``strict``, a constant.
         ValueError: a primal is not floating or complex.
 
     >>> from retrograd.func import jvp
@@ -68,27 +67,27 @@ def jvp(
     directions = directions_of("jvp", tuple(tangents), "tangents", points, structure, "primals")
     recorded = record("jvp", func, points, structure, has_aux)
     if strict:
-        moving = _moving(recorded)
+        moving = _dependent_nodes(recorded)
         for y, path in zip(recorded.outputs, recorded.structure.paths("output"), strict=True):
             if edge_of(y) not in moving:
                 raise RuntimeError(
                     f"jvp: {path}, {describe(y)}, does not depend on the primals, which strict=True refuses"
                 )
-    value, tangent = recorded.value(), recorded.structure.unflatten(pushed(recorded, directions))
+    value, tangent = recorded.value(), recorded.structure.unflatten(apply_jvp(recorded, directions))
     return (value, tangent, recorded.aux) if has_aux else (value, tangent)
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """The function's value, and its derivative at this place as a linear function: ``f(x)`` and ``t -> J(x) @ t``.
+    """Return the value of ``func`` and its derivative as a linear function: ``f(x)`` and ``t -> J(x) @ t``.
 
-    The function itself runs once; each call of the second result is one pass over what was recorded then.
+    ``func`` runs once; each call of the linear function is one pass over the recorded graph.
 
     Args:
-        func: a function of nests of Tensors that returns one.
+        func: takes and returns nests of Tensors.
         primals: its arguments.
 
     Returns:
-        The output, and a function of tangents, one argument for each primal, that gives a nest like the output.
+        The output, and a function that takes one tangent per primal and returns a nest like the output.
 
     Raises:
         RuntimeError: as for ``jvp``.
@@ -104,13 +103,13 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
     def jvp_fn(*tangents: Any) -> Any:
         directions = directions_of("linearize", tangents, "tangents", points, structure, "primals")
-        return recorded.structure.unflatten(pushed(recorded, directions))
+        return recorded.structure.unflatten(apply_jvp(recorded, directions))
 
     return recorded.value(), jvp_fn
 
 
-def _moving(recorded: Recorded) -> set[Any]:
-    """The nodes of a recorded function that depend on its points."""
+def _dependent_nodes(recorded: Recorded) -> set[Any]:
+    """Return the nodes of a recorded function that depend on its points."""
     starts = set(recorded.starts)
     edges = (edge_of(y) for y in recorded.outputs)
     order, _ = reachable((edge for edge in edges if edge is not None), oldest(starts))
@@ -120,15 +119,15 @@ def _moving(recorded: Recorded) -> set[Any]:
 def _points(transform: str, primals: tuple[Any, ...]) -> tuple[list[Tensor], Structure]:
     leaves, structure = flatten(primals)
     if not leaves:
-        raise RuntimeError(f"{transform}: wanted at least one Tensor among the primals")
+        raise RuntimeError(f"{transform}: primals must contain at least one Tensor, got none")
     paths = structure.paths("primals")
     return [
         as_point(transform, x, path, RuntimeError, ValueError) for x, path in zip(leaves, paths, strict=True)
     ], structure
 
 
-def pushed(recorded: Recorded, tangents: Sequence[Tensor]) -> list[Tensor]:
-    """The tangents of a recorded function's outputs from those of its points; any number of times."""
+def apply_jvp(recorded: Recorded, tangents: Sequence[Tensor]) -> list[Tensor]:
+    """Return the tangents of the outputs of a recorded function, given tangents of its points."""
     differentiable = recorded.differentiable(tangents)
     pairs = zip(recorded.starts, tangents, strict=True)
     seeds = {start: t if differentiable else t.array for start, t in pairs}
@@ -139,25 +138,25 @@ def pushed(recorded: Recorded, tangents: Sequence[Tensor]) -> list[Tensor]:
         if t is None:
             return zeros_at(x)
         t = t if isinstance(t, Tensor) else new_tensor(as_array(t, x))
-        # Where the function passes its input on, that is the caller's own tangent.
+        # An input that the function returns unchanged has the caller's own tangent, which must not be shared.
         return t.clone() if any(shares_memory(t.array, given.array) for given in tangents) else t
 
     results = [tangent(x) for x in recorded.outputs]
-    return recorded.kept(results, tangents) if differentiable else results
+    return recorded.keep_history(results, tangents) if differentiable else results
 
 
 def jvp_through(edges: Sequence[Any], seeds: dict[Any, Any], differentiable: bool = False) -> dict[Any, Any]:
-    """The tangents of every node between ``seeds`` and ``edges``.
+    """Return the tangents of every node between ``seeds`` and ``edges``.
 
     Args:
-        edges: nodes (or leaves) whose tangents are wanted.
-        seeds: the tangents of the nodes and leaves where the function starts: arrays, or
-            Tensors when ``differentiable``.
+        edges: the nodes or leaves whose tangents are computed.
+        seeds: the tangents of the nodes and leaves where the function starts: arrays, or Tensors if
+            ``differentiable``.
         differentiable: record the computation of the tangents.
     """
     order, _ = reachable((edge for edge in edges if edge is not None), oldest(seeds))
     tangents = dict(seeds)
-    layered = modes.level is not None  # as in a walk: tangents are Tensors inside vmap, for the layers below
+    layered = modes.level is not None  # inside vmap, tangents are Tensors, as cotangents are in a backward pass
     if layered and not differentiable:
         tangents = {edge: new_tensor(t) for edge, t in seeds.items()}
     with recording(differentiable or layered and modes.grad_enabled), silent():
@@ -178,7 +177,7 @@ def jvp_through(edges: Sequence[Any], seeds: dict[Any, Any], differentiable: boo
 
 
 def has_forward_rule(node: Node) -> bool:
-    """Whether the tangent of a node's output is a sum of what its inputs' rules give, without a walk."""
+    """Return whether the tangent of a node is the sum of its inputs' rules, without transposing a rule."""
     primitive = node.plan.primitive
     if primitive.jvp is not None or node.plan.select is not None:
         return False
@@ -189,7 +188,7 @@ def has_forward_rule(node: Node) -> bool:
 
 
 def tangent_through(node: Node, tangents: dict[int, Any], differentiable: bool) -> Any:
-    """The tangent of one node's output (a tuple for several outputs) from those of its inputs."""
+    """Return the tangent of a node's output, or a tuple for several outputs, given the tangents of its inputs."""
     primitive = node.plan.primitive
     saved_by(node)
     if primitive.jvp is not None:
@@ -198,7 +197,7 @@ def tangent_through(node: Node, tangents: dict[int, Any], differentiable: bool) 
 
 
 def _rules(node: Node, g: Any, saved: tuple[Any, ...], wanted: Any) -> Any:
-    """Pairs of an input's index and its rule's value at the cotangent ``g``."""
+    """Yield the index and the rule's value at the cotangent ``g`` for each input in ``wanted``."""
     plan = node.plan
     together: Any = None
     if plan.joint is not None:
@@ -211,7 +210,7 @@ def _rules(node: Node, g: Any, saved: tuple[Any, ...], wanted: Any) -> Any:
 
 
 def _summed(node: Node, tangents: dict[int, Any], differentiable: bool) -> Any:
-    """The sum of what the inputs' forward rules give; elementwise, these are the derivative rules themselves."""
+    """Return the sum of the inputs' forward rules; an elementwise primitive uses its derivative rules."""
     jvps = node.plan.primitive.jvps
     saved = node.saved
     if differentiable or modes.level is not None:
@@ -234,7 +233,7 @@ def _summed(node: Node, tangents: dict[int, Any], differentiable: bool) -> Any:
 
 
 def _transposed(node: Node, tangents: dict[int, Any], differentiable: bool) -> Any:
-    """Differentiate the node's rule, a linear map of its cotangent, with the tangents as cotangents of its values."""
+    """Return the transpose of the node's rule, a linear map of its cotangent, applied to the tangents."""
     primitive = node.plan.primitive
     xp = array_module(next(iter(tangents.values())))
 
@@ -243,7 +242,7 @@ def _transposed(node: Node, tangents: dict[int, Any], differentiable: bool) -> A
         if modes.level is not None:
             u = modes.level.lift(u)
         if is_differentiable(dtype):
-            # A node and no leaf, so that the walk need not look at what lies below what was saved.
+            # A new node, not a leaf: the backward pass then skips everything older, such as the saved values' history.
             u._requires, u._node = True, new_node(IDENTITY.plan(0), (None,), NOTHING, shape, dtype)
         return u
 
@@ -254,7 +253,7 @@ def _transposed(node: Node, tangents: dict[int, Any], differentiable: bool) -> A
         if not differentiable:
             saved = without_history(saved)
         roots = [
-            (edge_of(value), _fit(tangents[index], value))
+            (edge_of(value), _as_cotangent_of(tangents[index], value))
             for index, value in _rules(node, us if several else us[0], saved, tangents)
             if isinstance(value, Tensor) and value._requires
         ]
@@ -270,8 +269,8 @@ def _transposed(node: Node, tangents: dict[int, Any], differentiable: bool) -> A
     return tuple(results) if several else results[0]
 
 
-def _fit(t: Any, value: Tensor) -> Any:
-    """A tangent as the cotangent of its rule's value, which may still be broadcast."""
+def _as_cotangent_of(t: Any, value: Tensor) -> Any:
+    """Return a tangent cast and broadcast to the rule's value, so that it can serve as its cotangent."""
     if t.dtype != value.dtype:
         t = (t.real if t.dtype.kind == "c" and value.dtype.kind != "c" else t).astype(value.dtype)
     return t if t.shape == value.shape else np.broadcast_to(t, value.shape)

@@ -1,4 +1,4 @@
-"""Jacobians and Hessians as a whole: products with every vector of the standard basis at once, from one record."""
+"""Full Jacobians and Hessians: record the function once, then map over the standard basis with ``vmap``."""
 
 from __future__ import annotations
 
@@ -14,32 +14,31 @@ from ..ops.make.filled import zeros
 from ..ops.make.ranges import arange
 from ..ops.shape.joining import cat
 from .batching import vmap
-from .forward import pushed
+from .forward import apply_jvp
 from .record import record
-from .reverse import Argnums, check_outputs, chosen_arguments, points_of, pulled
+from .reverse import Argnums, apply_vjp, check_outputs, chosen_arguments, points_of
 
 
 def jacrev(
     func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian of ``func``, row by row: ``J[i, j] = df_i / dx_j``, in reverse mode.
+    """Return a function that computes the Jacobian of ``func``, ``J[i, j] = df_i / dx_j``, in reverse mode.
 
-    For functions with fewer outputs than inputs; each row costs a walk over the graph, which is recorded once.
+    Use it for functions with fewer outputs than inputs: each row costs one backward pass. ``func`` runs once.
 
     Args:
-        func: nests of Tensors to one; with ``has_aux`` to a pair of this and of anything.
-        argnums: the arguments to differentiate by: a number, negative from the end, or a tuple of them.
-        has_aux: whether ``func`` returns such a pair.
-        chunk_size: the number of rows to compute together; all of them by default. Less needs less memory.
+        func: takes and returns nests of Tensors; with ``has_aux`` it returns a pair ``(output, aux)``.
+        argnums: the arguments to differentiate with respect to: an index, negative from the end, or a tuple of indices.
+        has_aux: whether ``func`` returns a pair.
+        chunk_size: the number of rows to compute together, all by default. Smaller chunks need less memory.
 
     Returns:
-        A function of the arguments of ``func``: for each Tensor of the output a nest like the argument (a tuple of
-        them, for a tuple of numbers) of Tensors of shape ``(*output.shape, *input.shape)``; with ``has_aux`` a pair
-        of this and of the second part.
+        A function that returns, per output Tensor, a nest like the argument (a tuple of nests if ``argnums`` is a
+        tuple) of Tensors of shape ``(*output.shape, *input.shape)``; with ``has_aux`` a pair ``(jacobian, aux)``.
 
     Raises:
-        RuntimeError: ``argnums`` names no argument; an argument or an output is not real floating.
-        ValueError: ``chunk_size`` is not positive; an argument holds something that is no Tensor, array or number.
+        RuntimeError: ``argnums`` is out of range; an argument or an output is not real floating.
+        ValueError: ``chunk_size`` is not positive; an argument contains an object that is not a Tensor or number.
 
     >>> from retrograd.func import jacrev
     >>> jacrev(lambda x: {"square": x**2, "sum": x.sum()})(rg.tensor([1.0, 2.0]))
@@ -57,15 +56,17 @@ def jacfwd(
     chunk_size: int | None = None,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """As ``jacrev``, column by column in forward mode: for functions with fewer inputs than outputs.
+    """Return a function that computes the Jacobian of ``func``, column by column, in forward mode.
+
+    Use it for functions with fewer inputs than outputs.
 
     Args:
         func, argnums, has_aux: as for ``jacrev``.
-        chunk_size: the number of columns to compute together; all of them by default.
-        randomness: taken for PyTorch's sake: the function runs once, so its random numbers are the same for all.
+        chunk_size: the number of columns to compute together, all by default.
+        randomness: accepted for PyTorch's sake; the function runs once, so all columns see the same random numbers.
 
     Returns:
-        What ``jacrev`` does.
+        As for ``jacrev``.
 
     Raises:
         RuntimeError, ValueError: as for ``jacrev``.
@@ -80,15 +81,15 @@ def jacfwd(
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The function that gives the second derivatives of ``func``: ``jacfwd(jacrev(func))``.
+    """Return a function that computes the second derivatives of ``func``: ``jacfwd(jacrev(func))``.
 
     Args:
-        func: nests of Tensors to one, of a single element as a rule.
-        argnums: the arguments to differentiate by, twice: a number or a tuple of them.
+        func: takes and returns nests of Tensors, usually a 0-d Tensor.
+        argnums: the arguments to differentiate with respect to, twice: an index or a tuple of indices.
 
     Returns:
-        A function of the arguments of ``func``: for each Tensor of the output and each of the argument a nest like the
-        argument of Tensors of shape ``(*output.shape, *input.shape, *input.shape)``.
+        A function that returns, for each Tensor of the output and of the argument, a nest like the argument of Tensors
+        of shape ``(*output.shape, *input.shape, *input.shape)``.
 
     Raises:
         RuntimeError, ValueError: as for ``jacrev``.
@@ -104,7 +105,7 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 def _by_rows(
     transform: str, func: Callable[..., Any], argnums: Argnums, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
-    """``jacrev``, under the name of whoever calls it."""
+    """Implement ``jacrev``; errors name ``transform``."""
     _check_chunk(transform, chunk_size)
 
     @functools.wraps(func)
@@ -117,11 +118,11 @@ def _by_rows(
         _check_real(transform, "output", recorded.outputs)
 
         def rows(cotangents: list[Tensor]) -> list[Tensor]:
-            return pulled(recorded, cotangents, retain_graph=True)
+            return apply_vjp(recorded, cotangents, retain_graph=True)
 
-        columns = recorded.attached_only(_over_basis(rows, recorded.outputs, points, chunk_size))
+        columns = recorded.keep_outside_history(_over_basis(rows, recorded.outputs, points, chunk_size))
         blocks = []
-        for y, start, stop in _places(recorded.outputs):
+        for y, start, stop in _offsets(recorded.outputs):
             leaves = [
                 column[start:stop].reshape((*y.shape, *x.shape)) for column, x in zip(columns, points, strict=True)
             ]
@@ -136,7 +137,7 @@ def _by_rows(
 def _by_columns(
     transform: str, func: Callable[..., Any], argnums: Argnums, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
-    """``jacfwd``, under the name of whoever calls it."""
+    """Implement ``jacfwd``; errors name ``transform``."""
     _check_chunk(transform, chunk_size)
 
     @functools.wraps(func)
@@ -148,11 +149,11 @@ def _by_columns(
         _check_real(transform, "output", recorded.outputs)
 
         def columns(tangents: list[Tensor]) -> list[Tensor]:
-            return pushed(recorded, tangents)
+            return apply_jvp(recorded, tangents)
 
-        places = _places(points)
+        places = _offsets(points)
         blocks = []
-        found = recorded.attached_only(_over_basis(columns, points, recorded.outputs, chunk_size))
+        found = recorded.keep_outside_history(_over_basis(columns, points, recorded.outputs, chunk_size))
         for y, rows in zip(recorded.outputs, found, strict=True):
             leaves = []
             for x, start, stop in places:
@@ -167,11 +168,11 @@ def _by_columns(
 
 
 def _check_real(transform: str, what: str, tensors: Sequence[Tensor]) -> None:
-    """Refuse complex numbers: a derivative by one of them is no number, unless the function is holomorphic."""
+    """Refuse complex Tensors: only holomorphic functions have a complex Jacobian."""
     for x in tensors:
         if x.dtype.kind == "c":
             raise RuntimeError(
-                f"{transform}: wanted real arguments and outputs, got the {what} {describe(x)}; use vjp or jvp"
+                f"{transform}: arguments and outputs must be real, got the {what} {describe(x)}; use vjp or jvp"
             )
 
 
@@ -180,8 +181,8 @@ def _check_chunk(transform: str, chunk_size: int | None) -> None:
         raise ValueError(f"{transform}: chunk_size must be a positive int or None, got {chunk_size!r}")
 
 
-def _places(tensors: Sequence[Tensor]) -> list[tuple[Tensor, int, int]]:
-    """Each Tensor with the first and the last but one of its elements' numbers, counted through all Tensors."""
+def _offsets(tensors: Sequence[Tensor]) -> list[tuple[Tensor, int, int]]:
+    """Return each Tensor with the start and stop of its elements in the concatenation of all flattened Tensors."""
     stops = list(accumulate(prod(x.shape) for x in tensors))
     return list(zip(tensors, [0, *stops], stops, strict=False))
 
@@ -192,15 +193,15 @@ def _over_basis(
     results: Sequence[Tensor],
     chunk_size: int | None,
 ) -> list[Tensor]:
-    """A linear function at every vector of the standard basis of the space that ``likes`` span, stacked.
+    """Return the values of a linear function at every vector of the standard basis, stacked.
 
     Args:
-        function: Tensors like ``likes`` to Tensors like ``results``.
-        likes: the Tensors whose elements, together, are the coordinates.
-        results: see above.
-        chunk_size: how many vectors are made at a time; all of them with None.
+        function: maps Tensors like ``likes`` to Tensors like ``results``.
+        likes: the Tensors whose elements, concatenated, are the coordinates.
+        results: give the shapes and dtypes of the values where the basis is empty.
+        chunk_size: the number of basis vectors per call; None means all.
     """
-    places = _places(likes)
+    places = _offsets(likes)
     count = places[-1][2] if places else 0
     chunks: list[list[Tensor]] = []
     for begin in range(0, count, chunk_size or max(count, 1)):

@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters and buffers."""
+"""Call modules with other parameters and buffers: ``functional_call`` and ``stack_module_state``."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """``module(*args, **kwargs)`` with other Tensors in the place of its parameters and buffers.
+    """Return ``module(*args, **kwargs)``, computed with other Tensors as its parameters and buffers.
 
-    The module has its own again when the call is over. What it writes in place goes to the given Tensors; a buffer
-    that it assigns anew takes the place of the given one in the dict.
+    The call restores the module's own Tensors at its end. In-place writes change the given Tensors; a buffer that the
+    module reassigns replaces the given buffer in the dict.
 
     Args:
         module: a Module.
-        parameter_and_buffer_dicts: Tensors by the names that ``named_parameters`` and ``named_buffers`` give; or a
-            tuple of such dicts. What is not named stays as it is.
-        args: the arguments; what is no tuple is the only one.
-        kwargs: those given by name.
-        tie_weights: a Tensor for one of several names of a parameter that is used twice stands for all of them.
-        strict: refuse dicts that leave out a name or have one that the module has not.
+        parameter_and_buffer_dicts: a dict from the names of ``named_parameters`` and ``named_buffers`` to Tensors, or a
+            tuple of such dicts. Names that are missing keep the module's own Tensors.
+        args: a tuple of positional arguments, or a single argument.
+        kwargs: the keyword arguments.
+        tie_weights: if a parameter has several names, a Tensor given for one of them is used for all.
+        strict: refuse dicts with missing or unexpected names.
 
     Returns:
-        What the module returns.
+        The result of the module.
 
     Raises:
-        ValueError: a name is in two of the dicts, tied names are given different Tensors, or something else than
-            dicts is given.
-        TypeError: a value is no Tensor.
-        RuntimeError: the names do not match, with ``strict``.
+        ValueError: a name is in two of the dicts, tied names are given different Tensors, or an argument is not a
+            dict or a tuple of dicts.
+        TypeError: a value is not a Tensor.
+        RuntimeError: with ``strict``, the names do not match.
 
     >>> from retrograd.func import functional_call, grad
     >>> layer = rg.nn.Linear(2, 1)
@@ -66,23 +66,23 @@ def functional_call(
     else:
         dicts = parameter_and_buffer_dicts
     if not isinstance(dicts, (tuple, list)) or not all(isinstance(each, Mapping) for each in dicts):
-        raise ValueError("functional_call: wanted a dict of Tensors by name, or a tuple of such dicts")
+        raise ValueError("functional_call: expected a dict from names to Tensors, or a tuple of such dicts")
     names = [name for each in dicts for name in each]
     repeated = sorted({name for name in names if names.count(name) > 1}) if len(dicts) > 1 else []
     if repeated:
-        raise ValueError(f"functional_call: {repeated} appear in several of the dicts, so which is meant is not clear")
+        raise ValueError(f"functional_call: {repeated} appear in several of the dicts; give each name once")
     state = {name: value for each in dicts for name, value in each.items()}
     for name, value in state.items():
         if not isinstance(value, Tensor):
             raise TypeError(f"functional_call: {name!r} must be a Tensor, not {type(value).__name__}")
-    substitutes = _by_places(module, state, tie_weights, strict)
+    substitutes = _substitutes_by_name(module, state, tie_weights, strict)
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with substituted(((module, substitutes),)):
         result = module(*args, **(kwargs or {}))
         for each in dicts:
             for name in each if isinstance(each, dict) else ():
                 if name in substitutes:
-                    table, key = _place(module, name)
+                    table, key = _table_and_key(module, name)
                     each[name] = table.get(key, each[name])
     return result
 
@@ -94,8 +94,8 @@ def _members(module: Any) -> dict[str, Tensor]:
     }
 
 
-def _by_places(module: Any, state: dict[str, Tensor], tie_weights: bool, strict: bool) -> dict[str, Tensor]:
-    """The given Tensors by every name they stand for."""
+def _substitutes_by_name(module: Any, state: dict[str, Tensor], tie_weights: bool, strict: bool) -> dict[str, Tensor]:
+    """Return the given Tensors by every name that they replace, tied names included."""
     members = _members(module)
     names_of: dict[int, list[str]] = {}
     for name, member in members.items():
@@ -118,27 +118,27 @@ def _by_places(module: Any, state: dict[str, Tensor], tie_weights: bool, strict:
     return substitutes
 
 
-def _place(module: Any, name: str) -> tuple[dict[str, Tensor], str]:
-    """The table of a submodule that holds a parameter or buffer, and its key there."""
+def _table_and_key(module: Any, name: str) -> tuple[dict[str, Tensor], str]:
+    """Return the dict of the submodule that contains a parameter or buffer, and its key there."""
     path, _, key = name.rpartition(".")
     owner = module.get_submodule(path)
     return (owner._parameters if key in owner._parameters else owner._buffers), key
 
 
 def substitutions() -> tuple[tuple[Any, dict[str, Tensor]], ...]:
-    """Modules whose Tensors are replaced on this thread now, and by what; for a computation to be repeated later."""
+    """Return the substitutions in force on this thread, so that a recomputation can repeat them."""
     return _local.active
 
 
 @contextmanager
 def substituted(substitutions: tuple[tuple[Any, dict[str, Tensor]], ...]) -> Iterator[None]:
-    """Put Tensors in the place of modules' own, by name, and these back at the end."""
+    """Replace Tensors of modules, by name, inside the block."""
     before = _local.active
     undo: list[tuple[dict[str, Tensor], str, Tensor]] = []
     try:
         for module, state in substitutions:
             for name, value in state.items():
-                table, key = _place(module, name)
+                table, key = _table_and_key(module, name)
                 undo.append((table, key, table[key]))
                 table[key] = value
         _local.active = before + substitutions
@@ -150,19 +150,19 @@ def substituted(substitutions: tuple[tuple[Any, dict[str, Tensor]], ...]) -> Ite
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters and the buffers of several modules of one class, stacked along a new first axis, by name.
+    """Return the parameters and the buffers of several modules, stacked along a new first dimension, by name.
 
-    For an ensemble: ``vmap`` of ``functional_call`` over the result runs all modules at once.
+    ``vmap`` of ``functional_call`` over the result runs an ensemble of modules in one call.
 
     Args:
-        models: modules alike, all training or none.
+        models: modules of one class, all in training mode or all in evaluation mode.
 
     Returns:
-        Dicts of parameters and of buffers. Where a parameter requires grad in every module, its stack is a leaf that
-        does.
+        A dict of parameters and a dict of buffers. The stack of parameters that require grad is a leaf that requires
+        grad.
 
     Raises:
-        RuntimeError: there is no module, or they differ in class or mode, or parameters in ``requires_grad``.
+        RuntimeError: ``models`` is empty, or the modules differ in class, mode, or ``requires_grad``.
 
     >>> from retrograd.func import stack_module_state
     >>> parameters, buffers = stack_module_state([rg.nn.Linear(2, 3) for _ in range(5)])
@@ -170,7 +170,7 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[s
     ((5, 3, 2), {})
     """
     if len(models) == 0:
-        raise RuntimeError("stack_module_state: wanted at least one model")
+        raise RuntimeError("stack_module_state: models must contain at least one module, got none")
     if any(type(model) is not type(models[0]) for model in models):
         kinds = sorted({type(model).__name__ for model in models})
         raise RuntimeError(f"stack_module_state: the models must be of one class, got {', '.join(kinds)}")

@@ -1,8 +1,8 @@
-"""Nests: tuples, lists, dicts, named tuples and dataclasses of Tensors, taken apart into leaves and put together again.
+"""Nests: tuples, lists, dicts, named tuples and dataclasses of Tensors (JAX: pytrees), flattened and rebuilt.
 
-``flatten`` gives the leaves in order and the ``Structure`` they came from, which knows the path of each leaf as a
-program would write it (``['layer.0']['weight']``). Containers may hold containers; ``None`` is one that holds nothing;
-whatever is of no registered kind is a leaf. A subclass of a dict or list is a leaf, since nobody knows how to make it.
+``flatten`` returns the leaves in order and the ``Structure`` of the nest, which knows the path of each leaf as Python
+code would write it (``['layer.0']['weight']``). ``None`` is an empty container. Values of unregistered types are
+leaves, subclasses of dict and list included, since their constructors are unknown.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ Parts = tuple[Sequence[tuple[str, Any]], Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How containers of one type are taken apart and made.
+    """How to flatten and rebuild containers of one type.
 
-    ``parts`` gives pairs of a path (``"[0]"``, ``".name"``) and a child, and what else ``make`` needs besides children.
+    ``parts`` returns pairs of a path (``"[0]"``, ``".name"``) and a child, and the context that ``make`` needs besides
+    the children.
     """
 
     parts: Callable[[Any], Parts]
@@ -41,8 +42,8 @@ def _dict(make: Callable[[Any, Iterable[tuple[Any, Any]]], Any], extra: Callable
     return Kind(parts, lambda context, children: make(context[0], zip(context[1], children, strict=True)))
 
 
-def _made_of_fields(kind: type, children: list[Any]) -> Any:
-    """A dataclass with these fields; neither its ``__init__`` nor ``__post_init__``, which may check values, is run."""
+def _rebuild_dataclass(kind: type, children: list[Any]) -> Any:
+    """Return a dataclass with these fields. ``__init__`` and ``__post_init__``, which may check values, do not run."""
     nest: Any = object.__new__(kind)
     for field, child in zip(fields(kind), children, strict=True):
         object.__setattr__(nest, field.name, child)
@@ -58,7 +59,7 @@ def _fields(nest: Any) -> Parts:
 
 
 _NAMED_TUPLE = Kind(_named, lambda kind, children: kind(*children))
-_DATACLASS = Kind(_fields, _made_of_fields)
+_DATACLASS = Kind(_fields, _rebuild_dataclass)
 _KINDS: dict[type, Kind] = {
     tuple: Kind(lambda nest: (_items(nest), None), lambda _, children: tuple(children)),
     list: Kind(lambda nest: (_items(nest), None), lambda _, children: children),
@@ -73,12 +74,12 @@ _KINDS: dict[type, Kind] = {
 def register(
     kind: type, parts: Callable[[Any], tuple[Sequence[Any], Any]], make: Callable[[Any, list[Any]], Any]
 ) -> None:
-    """Let instances of a class be containers of nests.
+    """Register a class whose instances are containers in nests.
 
     Args:
-        kind: the class; its subclasses are not meant.
-        parts: an instance to its children, and to whatever else ``make`` needs.
-        make: the latter and new children to an instance.
+        kind: the class; subclasses are not registered.
+        parts: takes an instance and returns its children and a context.
+        make: takes the context and new children and returns an instance.
 
     Raises:
         ValueError: the class is registered already.
@@ -102,7 +103,7 @@ def register(
 
 
 def kind_of(nest: object) -> Kind | None:
-    """How a value is taken apart, None for a leaf."""
+    """Return the Kind of a container, None for a leaf."""
     kind = _KINDS.get(type(nest))
     if kind is None:
         if isinstance(nest, tuple) and hasattr(nest, "_fields"):
@@ -114,9 +115,9 @@ def kind_of(nest: object) -> Kind | None:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What remains of a nest without its leaves; equal for nests of the same containers, keys and lengths.
+    """A nest without its leaves; equal for nests with the same containers, keys and lengths.
 
-    ``type`` is None for a leaf; ``context`` is what its kind needs to make an instance again.
+    ``type`` is None for a leaf; ``context`` is what the Kind's ``make`` needs besides the children.
     """
 
     type: type | None
@@ -132,11 +133,11 @@ class Structure:
 
     @property
     def size(self) -> int:
-        """The number of leaves."""
+        """Return the number of leaves."""
         return 1 if self.type is None else sum(child.size for child in self.children)
 
     def paths(self, root: str = "") -> list[str]:
-        """The path of each leaf, in order, after ``root``."""
+        """Return the path of each leaf, in order, each prefixed with ``root``."""
         if self.type is None:
             return [root]
         return [
@@ -146,38 +147,38 @@ class Structure:
         ]  # fmt: skip
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """A nest of this structure with the given leaves."""
+        """Return a nest of this structure with the given leaves."""
         remaining = iter(leaves)
-        nest = self._made(remaining)
+        nest = self._rebuild(remaining)
         if next(remaining, remaining) is not remaining:
             raise ValueError(f"unflatten: more leaves than the {self.size} of {self!r}")
         return nest
 
-    def _made(self, leaves: Iterator[Any]) -> Any:
+    def _rebuild(self, leaves: Iterator[Any]) -> Any:
         if self.type is None:
             for leaf in leaves:
                 return leaf
             raise ValueError("unflatten: fewer leaves than the structure has")
-        children = [child._made(leaves) for child in self.children]
+        children = [child._rebuild(leaves) for child in self.children]
         kind = _KINDS.get(self.type) or (_NAMED_TUPLE if issubclass(self.type, tuple) else _DATACLASS)
         return kind.make(self.context, children)
 
     def leaves_of(self, nest: object, root: str = "") -> list[Any]:
-        """The parts of a nest at the places of this structure's leaves; dicts may name their keys in any order.
+        """Return the parts of a nest at the positions of this structure's leaves. The order of dict keys is free.
 
         Raises:
-            Mismatch: the nest has other containers, keys or lengths; the message begins with the path.
+            Mismatch: the nest differs in containers, keys or lengths; the message begins with the path.
         """
         if self.type is None:
             return [nest]
         if type(nest) is not self.type:
             wanted = "None" if self.type is type(None) else f"a {self.type.__name__}"
-            raise Mismatch(f"{root}: wanted {wanted}, got {type(nest).__name__}")
+            raise Mismatch(f"{root}: expected {wanted}, got {type(nest).__name__}")
         kind = kind_of(nest)
         assert kind is not None
         given = dict(kind.parts(nest)[0])
         if len(given) != len(self.steps) and self.type in (tuple, list):
-            raise Mismatch(f"{root} has {len(given)} parts instead of {len(self.steps)}")
+            raise Mismatch(f"{root}: expected {len(self.steps)} elements, got {len(given)}")
         if given.keys() != set(self.steps):
             only = sorted(set(self.steps) - given.keys()) or sorted(given.keys() - set(self.steps))
             verb = "is missing" if only[0] in self.steps else "was not expected"
@@ -190,18 +191,18 @@ class Structure:
 
 
 class Mismatch(ValueError):
-    """Two nests are not of one structure."""
+    """Two nests have different structures."""
 
 
 LEAF = Structure(None)
 
 
 def flatten(nest: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
-    """The leaves of a nest in order, and its structure.
+    """Return the leaves of a nest in order, and its structure.
 
     Args:
-        nest: containers of containers of leaves, or one leaf.
-        is_leaf: says of a part that it is a leaf, whatever its type.
+        nest: nested containers, or one leaf.
+        is_leaf: returns True for values to treat as leaves whatever their type.
 
     >>> from retrograd.func import nests
     >>> leaves, structure = nests.flatten({"a": (1, 2), "b": None})
@@ -225,7 +226,7 @@ def _structure(part: object, is_leaf: Callable[[Any], bool] | None, leaves: list
 
 
 def mapped(function: Callable[[Any], Any], nest: object, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """The nest with every leaf replaced by the function's value.
+    """Return the nest with the function applied to every leaf.
 
     >>> from retrograd.func import nests
     >>> nests.mapped(str, [1, {"a": 2}])

@@ -1,9 +1,10 @@
-"""What a graph has saved and how it is computed again: calls, the values they give, and the memory these are in.
+"""Recipes for recomputing saved values: calls, the values they return, and the memory of these values.
 
-A ``Value`` is an array that a recorded ``Call`` gave, whether it is there or not; a call refers to its inputs by their
-Values, so each can be computed again from what is there. A ``Record`` says which Values a node saved.
+A ``Value`` stands for an array that a recorded ``Call`` returned, which may have been freed. A call refers to its
+inputs as Values, so each Value can be recomputed from the available ones. A ``Record`` lists the Values that a node
+saved.
 
-Values never change. Whoever refers to an array holds its Storage, too, so that a write goes to fresh memory.
+Values never change: every reference to an array comes with a reference to its Storage, so a write goes to fresh memory.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ _number = count().__next__
 
 
 class Source(NamedTuple):
-    """An input that no recorded call gave: a leaf or a constant, kept as it is."""
+    """An input that is not the result of a recorded call: a leaf or a constant. It is never freed."""
 
     array: Any
     storage: Storage | None
 
 
 class Call:
-    """One recorded call, as it is made again. ``values`` are its outputs and then its residuals.
+    """One recorded call, which can be repeated. ``values`` are its outputs, followed by its residuals.
 
-    ``number`` grows from call to call, so it is larger than those of the calls whose results this one reads.
+    ``number`` increases with every call, so it is larger than the numbers of the calls whose results this one reads.
     """
 
     __slots__ = ("bytes", "inplace", "inputs", "number", "params", "primitive", "reads", "seconds", "values")
@@ -54,11 +55,11 @@ class Call:
         self.inplace = inplace
         self.seconds = seconds
         self.number = _number()
-        self.bytes = 0  # of the fresh memory that it makes
+        self.bytes = 0  # of the memory that the call allocates
         self.values: list[ref[Value]] = []
 
     def makes(self, value: Value, array: Any, homes: dict[int, Value]) -> None:
-        """A value of this call is in memory that the call makes; ``homes`` are the first ones in each piece of it."""
+        """Register a value in memory that this call allocates; ``homes`` has the first value of each allocation."""
         if self.inplace:
             value.bytes = value.layout.reach()[0]
         else:
@@ -72,7 +73,7 @@ class Call:
         self.bytes += value.bytes
 
     def run(self, arrays: tuple[Any, ...]) -> list[Any]:
-        """The outputs and residuals for these inputs."""
+        """Return the outputs and residuals for these inputs."""
         primitive, first = self.primitive, arrays[0]
         if primitive.promote is not None:
             arrays = promoted(primitive.name, primitive.promote, arrays, arrays)
@@ -91,7 +92,7 @@ class Call:
 
 
 class Layout(NamedTuple):
-    """How an array lies in memory. The order of a sum, so its last digits, depends on it."""
+    """The memory layout of an array. The rounding of a sum depends on it."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -102,13 +103,13 @@ class Layout(NamedTuple):
         return cls(array.shape, array.strides, array.dtype)
 
     def reach(self) -> tuple[int, int]:
-        """How many bytes of memory it takes, and at which of them the first element begins."""
+        """Return the number of bytes that the layout spans, and the offset of the first element."""
         reach = [(length - 1) * step for length, step in zip(self.shape, self.strides, strict=True)]
         low, high = sum(min(step, 0) for step in reach), sum(max(step, 0) for step in reach)
         return high - low + self.dtype.itemsize, -low
 
     def filled(self, array: Any) -> Any:
-        """A fresh array that lies so, with the given elements."""
+        """Return a new array with this layout and the elements of ``array``."""
         backend = backend_of(array)
         size, first = self.reach()
         memory = backend.xp.empty(size, "u1")
@@ -118,7 +119,7 @@ class Layout(NamedTuple):
 
 
 class Group:
-    """Values that are not there and hang together, with the seconds of all their calls: a set of a union-find."""
+    """A set of connected freed values with the total seconds of their calls, in a union-find structure."""
 
     __slots__ = ("into", "seconds")
 
@@ -142,12 +143,12 @@ class Group:
 
 
 class Value:
-    """An array that a call gave.
+    """An array that a call returned.
 
-    ``storage`` is that of its memory once a node has saved it (True for what no Tensor lives in): then the array, while
-    anything keeps it alive, is as it was. ``memory`` is set while a node holds it, ``group`` while none does.
-    ``base`` is the Value in whose memory this one is; where there is none, its own call makes ``bytes`` of memory for
-    it, none for a view of a Source.
+    ``storage`` is the Storage of its memory once a node has saved it, True if no Tensor uses the memory; from then on
+    the array does not change while it is alive. ``memory`` is set while a node holds the value, ``group`` while none
+    does. ``base`` is the Value whose memory this one shares. Without a base, the value's call allocates ``bytes`` for
+    it, 0 for a view of a Source.
     """
 
     __slots__ = (
@@ -165,9 +166,9 @@ class Value:
         self.reference: ref[Any] = ref(array)
         self.storage: Any = None
         self.memory: Memory | None = None
-        self.first: Memory | None = None  # that it was in when a node saved it
+        self.first: Memory | None = None  # the memory in which a node first saved it
         self.slots: list[tuple[ref[Record], int, int | None]] = []
-        self.readers: list[ref[Value]] = []  # outputs of the calls that read this one
+        self.readers: list[ref[Value]] = []  # outputs of the calls that read this value
         self.group: Group | None = None
         self.vanish()
         call.values.append(ref(self))
@@ -176,15 +177,15 @@ class Value:
 
     @property
     def home(self) -> Value:
-        """The Value in whose memory this one is."""
+        """Return the Value that owns the memory of this one."""
         return self if self.base is None else self.base
 
     def get(self) -> Any:
-        """The array, where it is still there and nobody may have written to it; else None."""
+        """Return the array if it is alive and protected from writes, else None."""
         return None if self.storage is None else self.reference()
 
     def neighbours(self) -> list[Group]:
-        """The groups of the inputs and readers that are not there."""
+        """Return the groups of the inputs and readers that are freed."""
         groups = [x.group.root() for x in self.call.reads if x.group is not None]
         for reader in self.readers:
             y = reader()
@@ -193,7 +194,7 @@ class Value:
         return groups
 
     def vanish(self) -> None:
-        """No node holds the value any more."""
+        """Mark the value as freed: no node holds it any more."""
         self.memory = None
         if self.group is None:
             group = self.group = Group(self.call.seconds)
@@ -201,7 +202,7 @@ class Value:
                 group.join(other)
 
     def appear(self, memory: Memory, array: Any) -> None:
-        """A node holds the value."""
+        """Mark the value as held by a node."""
         self.reference = ref(array)
         self.memory = memory
         if self.group is not None:
@@ -209,7 +210,7 @@ class Value:
             self.group = None
 
     def live_slots(self) -> Iterator[tuple[Record, int, int | None]]:
-        """Where the value stands, or is to stand: records of nodes that no walk has freed."""
+        """Yield the positions of the value in the records of nodes that no backward pass has freed."""
         for reference, place, part in self.slots:
             record = reference()
             if record is not None and record.alive:
@@ -217,7 +218,7 @@ class Value:
 
 
 class Memory:
-    """A piece of memory: an array that owns it, and the Values that nodes hold in it."""
+    """A piece of memory: the array that owns it, and the Values in it that nodes hold."""
 
     __slots__ = ("bytes", "counted", "fixed", "holder", "locks", "movable", "owner", "used", "values")
 
@@ -225,27 +226,27 @@ class Memory:
         self.owner = ref(owner, died)
         self.bytes = owner.nbytes
         self.values: list[ref[Value]] = []
-        self.fixed = False  # in it are Sources
+        self.fixed = False  # whether the memory contains Sources
         self.movable = False
-        self.holder: ref[Any] | None = None  # a Tensor of the user's that lives in fixed memory
+        self.holder: ref[Any] | None = None  # a Tensor of the user that uses fixed memory
         self.locks = 0
         self.used = 0
         self.counted = False
 
 
 class Restorer(Protocol):
-    """What computes again what a node saved: a ``Pool``."""
+    """The interface of ``Pool`` that a Record needs: restore saved values on demand."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """Held while values are computed again."""
+        """Return the lock that is held during a recomputation."""
 
     def restore(self, record: Record) -> None:
-        """Put the values back into the record."""
+        """Restore all values of the record."""
 
 
 class Record:
-    """What one node saved. Where something of it was let go of, it stands in the node's place with the rest."""
+    """The values that one node saved. After some are freed, the record replaces ``node.saved`` and holds the rest."""
 
     __slots__ = (
         "__weakref__", "bare", "beside", "fixed", "memories", "need", "node", "number", "partial", "places", "pool",
@@ -256,28 +257,28 @@ class Record:
         self.pool = pool
         self.places: list[tuple[int, int | None, Value]] = []
         self.partial: list[Any] = []
-        self.fixed = 0  # the bytes that could not be let go of when it was made
-        # What a Reserve finds out:
+        self.fixed = 0  # the bytes that could not be freed when the record was created
+        # Set by a Reserve:
         self.number = 0
-        self.memories: set[Memory] = set()  # of its own, that might be let go of
-        self.bare = 0  # the bytes that it takes to compute it again from nothing
-        self.beside = 0  # a fingerprint of the others that had to stay then
-        self.need: float = 0  # in smaller budgets than this it has to stay
+        self.memories: set[Memory] = set()  # the memory of its values that can be freed
+        self.bare = 0  # the bytes needed to recompute it from the leaves
+        self.beside = 0  # a hash of the other records that had to stay
+        self.need: float = 0  # in smaller budgets than this the record must stay
 
     @property
     def complete(self) -> bool:
-        """Whether the node itself holds what it saved."""
+        """Return whether the node holds all of its saved values."""
         node = self.node()
         return node is not None and type(node.saved) is tuple
 
     @property
     def alive(self) -> bool:
-        """Whether nobody else has freed what the node saved."""
+        """Return whether the saved values may still be needed: no backward pass has freed them."""
         node = self.node()
         return node is not None and (node.saved is self or type(node.saved) is tuple)
 
     def put(self, place: int, part: int | None, array: Any) -> None:
-        """Let a place hold an array, or with None nothing."""
+        """Set a saved position to an array, or free it with None."""
         if self.complete:
             node = self.node()
             assert node is not None
@@ -295,7 +296,7 @@ class Record:
         return (held if part is None else held[part]) is None
 
     def restore(self) -> None:
-        """Give the node what it saved."""
+        """Restore all saved values of the node."""
         with self.pool.lock:
             self.pool.restore(self)
             node = self.node()
@@ -304,15 +305,15 @@ class Record:
 
 
 def append(items: list[Any], item: object, lives: Callable[[Any], bool]) -> None:
-    """Append to a list from which the dead are removed whenever it has doubled."""
+    """Append to a list, and drop the items that are no longer alive whenever its length has doubled."""
     if len(items) >= 16 and len(items) & (len(items) - 1) == 0:
         items[:] = filter(lives, items)
     items.append(item)
 
 
 def owner_of(array: Any) -> Any:
-    """The array that this one is a view of, or None."""
+    """Return the array that this one is a view of, or None."""
     owner = backend_of(array).owner(array)
-    while owner is not None and not is_array(owner):  # a holder of memory under the array interface
+    while owner is not None and not is_array(owner):  # an object that implements only the array interface
         owner = getattr(owner, "owner" if hasattr(owner, "owner") else "base", None)
     return owner

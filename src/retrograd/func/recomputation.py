@@ -1,4 +1,4 @@
-"""``checkpoint`` in JAX's form: a transform of functions."""
+"""``checkpoint`` as a function transform, like ``jax.checkpoint``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..autograd import checkpoint as _checkpoint
 
 
 def checkpoint(function: Callable[..., Any], *, preserve_rng_state: bool = True) -> Callable[..., Any]:
-    """The function, of whose inside no derivative keeps anything: what it needs is computed a second time.
+    """Return a version of ``function`` that saves no intermediate values and recomputes them in the backward pass.
 
-    A decorator. Under every other transform it has the function's values and derivatives, at the price of one more
-    run for each derivative; ``utils.checkpoint.checkpoint(function, *args)`` is the same for a single call.
+    Values and derivatives are those of ``function``; each derivative costs one more run of it.
+    ``utils.checkpoint.checkpoint(function, *args)`` does the same for a single call.
 
     Args:
-        function: nests of Tensors to one; it has to do the same whenever it is run.
-        preserve_rng_state: draw the same random numbers the second time.
+        function: takes and returns nests of Tensors; it must compute the same in every run.
+        preserve_rng_state: use the same random numbers in the recomputation.
 
     >>> from retrograd.func import checkpoint, grad
     >>> @checkpoint

@@ -1,8 +1,8 @@
-"""A function recorded from identities of its arguments on: what every derivative in this room starts from.
+"""Record the computational graph of a function, starting at identity nodes of its arguments.
 
-All derivatives share one graph. An argument of a transformed function enters as an identity node of its own, no search
-goes below these nodes, and a result keeps its history only where that leads to something older: a Tensor that requires
-grad outside, or an argument of an enclosing transform. So levels need no numbers and cannot be confused.
+All function transforms share one graph. Each argument of a transformed function enters as an identity node of its own,
+no search goes below these nodes, and a result keeps its history only if that leads to something older: a Tensor outside
+that requires grad, or an argument of an enclosing transform. Nested transforms therefore need no level numbers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from .nests import Mismatch, Structure, flatten
 
 @dataclass(slots=True)
 class Recorded:
-    """A call of a function, with the nodes where it starts and what its results depend on besides.
+    """A recorded call of a function.
 
-    ``outside`` has the edges of the results, and the nodes on the way to them, that depend on what requires grad
-    outside of the function. ``attached`` says whether the results keep that history: not so under ``no_grad``, under
-    which derivatives may be asked for later, and then have one.
+    Attributes:
+        starts: the identity nodes of the arguments, ``points``.
+        outside: the edges of the results, and the nodes on the way to them, that depend on Tensors outside of the
+            function that require grad.
+        attached: whether the results keep that history; False if the function was called under ``no_grad``.
     """
 
     transform: str
@@ -43,27 +45,27 @@ class Recorded:
     attached: bool
 
     def value(self) -> Any:
-        """What the function returned; Tensors without a history where it leads to its arguments alone."""
-        return self.structure.unflatten([self.seen(x) for x in self.outputs])
+        """Return the function's result; Tensors that depend on its arguments only are detached."""
+        return self.structure.unflatten([self.exported(x) for x in self.outputs])
 
-    def seen(self, x: Any) -> Any:
-        """A leaf of what the function returned, as the caller gets it."""
+    def exported(self, x: Any) -> Any:
+        """Return a leaf of the function's result as the caller gets it."""
         return _outside_only(x, self.outside if self.attached else ()) if isinstance(x, Tensor) else x
 
-    def made(self, edge: Any) -> bool:
-        """Whether a node is the function's own, not one that it only handed on."""
+    def is_recorded(self, edge: Any) -> bool:
+        """Return whether the function recorded a node; False for nodes of Tensors that it returns unchanged."""
         return type(edge) is Node and edge.sequence >= oldest(self.starts)
 
     def differentiable(self, directions: Iterable[Tensor]) -> bool:
-        """Whether a derivative in these directions has itself a derivative that anybody could want."""
+        """Return whether derivatives in these directions must be differentiable themselves."""
         return modes.grad_enabled and (bool(self.outside) or any(t._requires for t in directions))
 
-    def attached_only(self, results: list[Tensor]) -> list[Tensor]:
-        """Derivatives that were computed on a layer above, with a history where it leads to the outside."""
-        return self.kept(results, ()) if self.differentiable(()) else results
+    def keep_outside_history(self, results: list[Tensor]) -> list[Tensor]:
+        """Detach the derivatives that do not depend on anything outside of the function."""
+        return self.keep_history(results, ()) if self.differentiable(()) else results
 
-    def kept(self, results: list[Tensor], directions: Iterable[Tensor]) -> list[Tensor]:
-        """Derivatives, with a history where it leads to the outside or to the directions."""
+    def keep_history(self, results: list[Tensor], directions: Iterable[Tensor]) -> list[Tensor]:
+        """Detach the derivatives that depend neither on anything outside of the function nor on the directions."""
         edges = [edge_of(t) for t in directions if t._requires]
         outside = read_from_outside([edge_of(x) for x in results], self.starts, edges)
         return [_outside_only(x, outside) for x in results]
@@ -72,7 +74,7 @@ class Recorded:
 def _outside_only(x: Tensor, outside: Collection[Any]) -> Tensor:
     if edge_of(x) in outside:
         return x
-    alias = new_tensor(x.array)  # what detach() gives has no history on the layers below either
+    alias = new_tensor(x.array)  # detach() would drop the history on the layers below, too
     share(alias, x, related=False)
     return alias
 
@@ -80,21 +82,21 @@ def _outside_only(x: Tensor, outside: Collection[Any]) -> Tensor:
 def record(
     transform: str, function: Callable[..., Any], points: list[Tensor], structure: Structure, has_aux: bool = False
 ) -> Recorded:
-    """Call ``function(*nest)`` on a nest of identities of the points.
+    """Call ``function`` on identities of ``points`` and record it.
 
     Args:
-        transform: who calls, for errors.
-        function: to a nest of Tensors; with ``has_aux`` to a pair of this and of anything else.
+        transform: the name of the calling transform, for errors.
+        function: returns a nest of Tensors; with ``has_aux`` a pair of a nest of Tensors and anything else.
         points: the leaves of its arguments.
-        structure: that of the arguments, a sequence.
-        has_aux: see above.
+        structure: the structure of the tuple of arguments.
+        has_aux: whether ``function`` returns a pair.
 
     Raises:
-        RuntimeError: the function returned something else, or nothing.
+        RuntimeError: the function returned no Tensor, or something that is not a Tensor.
     """
     attached = modes.grad_enabled
     inputs = [begin(x) for x in points]
-    starts: list[Any] = [x._node for x in inputs]  # now: the function may write to its arguments
+    starts: list[Any] = [x._node for x in inputs]  # before the call, since the function may write to its arguments
     mode = differentiating(transform)
     try:
         with mode:
@@ -116,16 +118,16 @@ def record(
             raise RuntimeError(f"{transform}: the function must return Tensors, got {path} = {_kind(x)}")
     others, aux_structure = flatten(aux)
     if mode.written:
-        outputs, others = [_apart(x) for x in outputs], [_apart(x) for x in others]
+        outputs, others = [_alias(x) for x in outputs], [_alias(x) for x in others]
         _release_captured([x for written in mode.written if (x := written()) is not None], starts)
     outside = read_from_outside([edge_of(x) for x in (*outputs, *others) if isinstance(x, Tensor)], starts)
     recorded = Recorded(transform, points, starts, outputs, output_structure, None, outside, attached)
-    recorded.aux = aux_structure.unflatten(map(recorded.seen, others))
+    recorded.aux = aux_structure.unflatten(map(recorded.exported, others))
     return recorded
 
 
-def _apart(x: Any) -> Any:
-    """Another Tensor with the history of x, which x itself may lose."""
+def _alias(x: Any) -> Any:
+    """Return another Tensor with the memory and history of x. `_release_captured` may remove the history of x."""
     if not isinstance(x, Tensor):
         return x
     alias = new_tensor(x.array)
@@ -135,10 +137,7 @@ def _apart(x: Any) -> Any:
 
 
 def _release_captured(written: list[Tensor], starts: Sequence[Node]) -> None:
-    """Let Tensors that the function wrote, and that are still there, keep what they depend on outside of it alone.
-
-    They hold the values, as constants where these come from the function's arguments: so do its results.
-    """
+    """Detach captured Tensors that the function wrote in place, unless they depend on something outside of it."""
     if modes.written is not None:
         modes.written += [ref(x) for x in written]
     outside = read_from_outside([edge_of(x) for x in written], starts)
@@ -148,9 +147,9 @@ def _release_captured(written: list[Tensor], starts: Sequence[Node]) -> None:
 
 
 def begin(x: Tensor) -> Tensor:
-    """A Tensor with x's value and history at which a recorded function starts; writes to it leave x alone."""
+    """Return an identity of x at which a recorded function starts. Writes to the result do not change x."""
     if modes.level is not None:
-        x = modes.level.lift(x)  # inside vmap all is recorded on its layer
+        x = modes.level.lift(x)  # inside vmap everything is recorded on its layer
     start = new_tensor(x.array)
     start._storage = borrowed(storage_of(x))
     start._requires = True
@@ -160,9 +159,9 @@ def begin(x: Tensor) -> Tensor:
 
 
 def read_from_outside(edges: list[Any], starts: Sequence[Node], directions: Iterable[Any] = ()) -> set[Any]:
-    """Of the edges, and of the nodes below them, those that depend on what requires grad outside of the function.
+    """Return the edges, and the nodes below them, that depend on Tensors outside of the function that require grad.
 
-    ``directions`` count as outside, too, however young they are.
+    ``directions`` count as outside, even if they were created after the function started.
     """
     since = oldest(starts)
     order, _ = reachable((edge for edge in edges if edge is not None), since)
@@ -177,7 +176,7 @@ def read_from_outside(edges: list[Any], starts: Sequence[Node], directions: Iter
 
 
 def zeros_at(x: Tensor) -> Tensor:
-    """Zeros of x's shape and dtype."""
+    """Return zeros with the shape and dtype of x."""
     return new_tensor(array_module(x).zeros(x.array.shape, x.array.dtype))
 
 
@@ -188,11 +187,11 @@ def as_point(
     wrong_type: type[Exception] = ValueError,
     wrong_dtype: type[Exception] = RuntimeError,
 ) -> Tensor:
-    """A leaf of an argument to differentiate by: a Tensor, an array or a number, floating or complex.
+    """Return a leaf of an argument as a Tensor that derivatives can be taken with respect to.
 
     Raises:
-        ValueError, RuntimeError: it is something else, or an integer; forward mode has it the other way round, as in
-            PyTorch.
+        wrong_type: the leaf is not a Tensor, an array or a float. Forward mode swaps the two errors, as PyTorch does.
+        wrong_dtype: its dtype is neither floating nor complex.
     """
     if not isinstance(value, Tensor) and (not is_array_or_number(value) or isinstance(value, int)):
         raise wrong_type(f"{transform}: {path} must be a Tensor, got {_kind(value)}")
@@ -207,7 +206,7 @@ def as_point(
 def directions_of(
     transform: str, nest: object, name: str, likes: list[Tensor], structure: Structure, what: str
 ) -> list[Tensor]:
-    """The leaves of tangents or cotangents, checked against what they belong to; the names are for errors."""
+    """Return the leaves of tangents or cotangents, checked against ``likes``; ``name`` and ``what`` are for errors."""
     try:
         leaves = structure.leaves_of(nest, name)
     except Mismatch as error:
@@ -219,7 +218,7 @@ def directions_of(
 
 
 def _direction(transform: str, value: object, like: Tensor, path: str, what: str) -> Tensor:
-    """A Tensor, an array or a number as a Tensor of the shape and dtype of what it belongs to."""
+    """Return a tangent or cotangent as a Tensor with the shape and dtype of ``like``."""
     if not isinstance(value, Tensor) and not is_array_or_number(value):
         raise RuntimeError(f"{transform}: {path} must be a Tensor, got {_kind(value)}")
     t = operand(value)
@@ -237,5 +236,5 @@ def _kind(value: object) -> str:
 
 
 def ones_at(x: Tensor) -> Tensor:
-    """Ones of x's shape and dtype."""
+    """Return ones with the shape and dtype of x."""
     return new_tensor(array_module(x).ones(x.array.shape, x.array.dtype))

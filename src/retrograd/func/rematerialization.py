@@ -1,11 +1,10 @@
-"""What a graph has saved, let go of and computed again: dynamic tensor rematerialization.
+"""Free saved values to meet a memory budget and recompute them on demand: dynamic tensor rematerialization.
 
-The ``Pool`` counts the memory that nodes hold, lets go of the Values of the memory it can do best without, and brings
-them back.
+The ``Pool`` counts the memory that nodes hold, frees the cheapest, and recomputes its Values.
 
-Memory is let go of by the heuristic *h_DTR^eq* of Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021: the
-least of ``cost / (bytes * age)`` goes first, where the cost is the time of the calls that gave the memory's Values and
-of those neighbours of theirs that are not there either. What has to stay is no matter of time: see ``Reserve``.
+The heuristic is *h_DTR^eq* of Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021: free the memory with the
+smallest ``cost / (bytes * age)`` first. The cost is the time of the calls that computed the memory's Values and the
+freed Values next to them. Which memory must stay does not depend on time: see ``Reserve``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from .reserve import Reserve
 
 
 class Budget(Protocol):
-    """A limit in bytes, and what it cost to keep it so far."""
+    """A limit in bytes, and the statistics of its recomputations."""
 
     limit: int
     peak: int
@@ -38,45 +37,45 @@ class Budget(Protocol):
 
 
 class Pool:
-    """The memory that the nodes of some graphs hold."""
+    """The memory that the nodes of recorded graphs hold."""
 
     def __init__(self) -> None:
         self.lock = RLock()
         self.budgets: tuple[Budget, ...] = ()
         self.memories: dict[int, Memory] = {}  # by the identity of the array that owns it
-        self.movable: set[Memory] = set()  # what can be let go of
-        self.walked: Record | None = None  # of the node whose rules are running
-        self.in_use: set[Memory] = set()  # what that holds
-        self.passed: Node | None = None  # the last one whose rules have run
+        self.movable: set[Memory] = set()  # memory that can be freed
+        self.visited: Record | None = None  # the record of the node whose rules are running
+        self.in_use: set[Memory] = set()  # the memory of that record
+        self.passed: Node | None = None  # the last node whose rules have run
         self.entries: WeakKeyDictionary[Node, tuple[tuple[Value, ...], Record | None]] = WeakKeyDictionary()
-        self.reserve = Reserve()  # of what is movable, what has to stay
+        self.reserve = Reserve()  # the part of the movable memory that must stay
         self.bytes = 0
-        self.loose = 0  # of these, what is movable
+        self.movable_bytes = 0  # the bytes of movable memory
         self.clock = 0
         self.quickest: dict[Any, float] = {}
 
     @property
     def budget(self) -> int:
-        """The smallest of the budgets in force."""
+        """Return the smallest of the budgets in force."""
         return min([budget.limit for budget in self.budgets])
 
     @property
     def limit(self) -> float:
-        """The budget, or the least one once that could not be kept."""
+        """Return the budget, or the smallest feasible one if the budget is too small."""
         return max(self.budget, self.reserve.least)
 
     @property
     def fixed(self) -> int:
-        """The bytes that cannot be let go of."""
-        return self.bytes - self.loose
+        """Return the number of bytes that cannot be freed."""
+        return self.bytes - self.movable_bytes
 
     @property
     def scarce(self) -> bool:
-        """Whether there was once no room for everything: then it matters what has to stay."""
+        """Return whether memory was ever short, so that the reserve must be tracked."""
         return self.reserve.limit < inf
 
     def timed(self, primitive: Primitive, shape: Any, seconds: float) -> float:
-        """The least that such a call ever took: the first may have compiled something."""
+        """Return the minimum time of such a call so far; the first one may include compilation."""
         key = primitive, shape
         least = self.quickest[key] = min(seconds, self.quickest.get(key, seconds))
         return least
@@ -84,7 +83,7 @@ class Pool:
     # What is counted
 
     def memory_of(self, array: Any) -> Memory:
-        """The memory that the array is in."""
+        """Return the Memory of an array."""
         while (owner := owner_of(array)) is not None:
             array = owner
         memory = self.memories.get(id(array))
@@ -102,11 +101,11 @@ class Pool:
         movable = bool(memory.values) and not memory.fixed
         if movable is not memory.movable:
             memory.movable = movable
-            self.loose += memory.bytes if movable else -memory.bytes
+            self.movable_bytes += memory.bytes if movable else -memory.bytes
             (self.movable.add if movable else self.movable.remove)(memory)
 
     def fix(self, array: Any, tensor: Tensor | None = None) -> None:
-        """The memory stays; it counts when no Tensor of the user's lives in it."""
+        """Mark the memory as never freed; it counts only while no Tensor of the user uses it."""
         memory = self.memory_of(array)
         if tensor is not None and (not memory.fixed or memory.holder is None):
             self.hold(memory, tensor, id(memory.owner()))
@@ -118,7 +117,7 @@ class Pool:
         memory.holder = ref(tensor, partial(_released, ref(self), key, None if storage is None else ref(storage)))
 
     def settle(self, value: Value, array: Any) -> None:
-        """A node holds the value."""
+        """Register a value that a node holds."""
         memory = self.memory_of(array)
         memory.used = self.clock
         if value.first is None:
@@ -129,12 +128,12 @@ class Pool:
         self.recount(memory)
 
     def observe(self) -> None:
-        """Take down how much is held between two operators."""
+        """Update the peak of each budget, between two operators."""
         for budget in self.budgets:
             budget.peak = max(budget.peak, self.bytes)
 
     def forget(self, node: Node) -> None:
-        """A walk has passed the node: where it freed what that saved, nothing new is computed from it."""
+        """Drop the entry of a node that the backward pass has visited, if that freed its saved values."""
         entry = self.entries.get(node)
         if entry is None:
             return
@@ -153,34 +152,34 @@ class Pool:
             memory.values = [reference for reference in memory.values if reference() not in (value, None)]
             self.recount(memory)
 
-    # Letting go
+    # Freeing
 
     def called(self) -> None:
-        """An operator has been recorded: make room before the next."""
+        """Make room after an operator has been recorded."""
         if self.bytes > self.limit < self.reserve.limit:
             self._begin()
         if self.scarce:
-            self.reserve.hold(self.limit, self.fixed, set() if self.walked is None else self.walked.memories)
+            self.reserve.hold(self.limit, self.fixed, set() if self.visited is None else self.visited.memories)
             self.need_room()
         self.observe()
 
     def entered(self, node: Node) -> None:
-        """A walk calls the rules of a node, which holds what it saved."""
-        self.let_pass()
-        record = self.walked = self.entries.get(node, ((), None))[1]
+        """Note that the backward pass calls the rules of a node, whose saved values are in use."""
+        self.forget_last_visited()
+        record = self.visited = self.entries.get(node, ((), None))[1]
         if record is not None:
             self.in_use = {value.memory for _, _, value in record.places if value.memory is not None}
             if self.scarce:
                 self.reserve.enter(record, self.limit, self.fixed)
 
-    def let_pass(self) -> None:
-        """What the last node saved is freed by now, if it ever is."""
-        node, self.passed, self.walked, self.in_use = self.passed, None, None, set()
+    def forget_last_visited(self) -> None:
+        """Forget the node visited last; unless the graph is retained, its saved values are freed by now."""
+        node, self.passed, self.visited, self.in_use = self.passed, None, None, set()
         if node is not None:
             self.forget(node)
 
     def make_room(self, more: int = 0) -> bool:
-        """Let go of memory until what is held, and so much more, keeps the budget; whether it then does."""
+        """Free memory until ``more`` bytes fit in the budget; return whether they do."""
         if self.bytes + more <= self.limit:
             return True
         if self.limit < self.reserve.limit:
@@ -193,36 +192,36 @@ class Pool:
             if not memory.locks and memory not in self.in_use and memory not in staying
         ]
         heapify(heap)
-        surplus = len(heap) >> 5  # a look at all of them is paid for by several at a time
+        surplus = len(heap) >> 5  # free several at a time, to amortize the cost of scoring all of them
         while heap and (self.bytes + more > limit or surplus > 0):
             if self.bytes + more <= limit:
                 surplus -= 1
             _, index, memory = heappop(heap)
-            score = self.score(memory)  # those that went before may have been its neighbours
+            score = self.score(memory)  # the score may have grown, since neighbours were freed in this loop
             if heap and score > heap[0][0]:
                 heappush(heap, (score, index, memory))
             else:
-                self.let_go(memory)
+                self.free(memory)
         return self.bytes + more <= limit
 
     def need_room(self, more: int = 0) -> None:
-        """Make room where nothing else can be done: a budget that is too small is raised to the least that will do."""
+        """Make room for ``more`` bytes; if the budget is too small for that, record the smallest that works."""
         if not self.make_room(more) and self.reserve.kept <= self.budget:
             self.reserve.kept = inf
         if not self.make_room(more):
             self.reserve.bare = max(self.reserve.bare, self.bytes + more)
 
     def _begin(self) -> None:
-        """There is no room for everything: from now on it matters what has to stay."""
+        """Start tracking the reserve, since memory has become short."""
         reserve = self.reserve = Reserve(self.limit)
         for _, record in list(self.entries.values()):
             if record is not None and record.alive:
                 if any(value.memory is None for _, _, value in record.places):
-                    reserve.kept = inf  # it went before, in a larger budget
+                    reserve.kept = inf  # it was freed earlier, under a larger budget
                 reserve.judge(record, self.limit)
 
     def score(self, memory: Memory) -> float:
-        """What it costs to do without the memory: the least goes first."""
+        """Return the cost of freeing the memory; the memory with the smallest score is freed first."""
         seconds = 0.0
         groups: set[Group] = set()
         for reference in memory.values:
@@ -234,7 +233,7 @@ class Pool:
             seconds += group.seconds
         return seconds / (max(memory.bytes, 1) * (self.clock - memory.used + 1))
 
-    def let_go(self, memory: Memory) -> None:
+    def free(self, memory: Memory) -> None:
         values, memory.values = memory.values, []
         for reference in values:
             value = reference()
@@ -244,37 +243,38 @@ class Pool:
                 value.vanish()
         self.recount(memory)
 
-    # Bringing back
+    # Recomputing
 
     def restore(self, record: Record) -> None:
-        """Compute again, from what is there, what a node saved, and put it wherever it is missing."""
-        self.let_pass()
+        """Recompute the values that a node saved, and restore them in every record that misses them."""
+        self.forget_last_visited()
         if self.scarce:
             self.reserve.enter(record, self.limit, self.fixed)
         wanted = [value for _, _, value in record.places]
         if not self._restored(wanted, False):
-            # What is there is in the way: from what has to stay alone it can be done.
+            # The available values take too much room. Recomputing from the reserve only is guaranteed to fit.
             for memory in self.movable - self.reserve.staying(self.budget):
-                self.let_go(memory)
+                self.free(memory)
             self._restored(wanted, True)
 
     def _restored(self, wanted: list[Value], at_any_size: bool) -> bool:
-        """The calls that are needed are found first and made in their old order, each result kept until the last of
-        them has read it; what they do not need makes room. False where that is not enough.
+        """Find the calls that are needed and repeat them in their old order; return False if memory does not suffice.
+
+        Each result is held until the last call that reads it. Memory that no call needs is freed.
         """
         held: dict[Value, tuple[Any, Memory]] = {}
         calls: dict[Call, None] = {}
         uses: Counter[Value] = Counter(wanted)
         pending = list(wanted)
 
-        def keep(value: Value, array: Any) -> None:
+        def hold_result(value: Value, array: Any) -> None:
             memory = self.memory_of(array)
             memory.locks += 1
             memory.used = self.clock
             held[value] = array, memory
             self.recount(memory)
 
-        def drop(value: Value) -> None:
+        def release_result(value: Value) -> None:
             memory = held.pop(value)[1]
             memory.locks -= 1
             self.recount(memory)
@@ -286,7 +286,7 @@ class Pool:
                     continue
                 array = value.get() if value.memory is not None or not at_any_size else None
                 if array is not None:
-                    keep(value, array)
+                    hold_result(value, array)
                     self._fill(value, array)
                     continue
                 calls[value.call] = None
@@ -313,13 +313,13 @@ class Pool:
                         array = results[made.index]
                         self._fill(made, array)
                         if uses[made]:
-                            keep(made, array)
+                            hold_result(made, array)
                 del results
                 array = None
                 for x in call.reads:
                     uses[x] -= 1
                     if not uses[x]:
-                        drop(x)
+                        release_result(x)
                 if at_any_size:
                     self.need_room()
                 elif not self.make_room():
@@ -331,10 +331,10 @@ class Pool:
             return True
         finally:
             for value in list(held):
-                drop(value)
+                release_result(value)
 
     def _fill(self, value: Value, array: Any) -> None:
-        """Put a value wherever it is missing."""
+        """Restore a value in every record that misses it."""
         missing = [(record, place, part) for record, place, part in value.live_slots() if record.lacks(place, part)]
         for record, place, part in missing:
             record.put(place, part, array)
@@ -351,7 +351,7 @@ def _died(pool: ref[Pool], key: int, _: object) -> None:
 
 
 def _released(pool: ref[Pool], key: int, storage: ref[Storage] | None, holder: Any) -> None:
-    """A Tensor that lived in fixed memory is no more: another may still, else the memory is the graph's alone."""
+    """Handle the death of a Tensor that used fixed memory: find another such Tensor, else count the memory."""
     here = pool()
     memory = None if here is None else here.memories.get(key)
     if here is None or memory is None or memory.holder is not holder:

@@ -1,12 +1,12 @@
-"""The smallest memory budget that can be kept, and what has to stay in it: a matter of sizes alone, not of time.
+"""Find the smallest feasible memory budget, and the memory that must stay allocated within a budget.
 
-A node keeps what it saved if that could not be computed again within the budget from what has to stay already and
-nothing else. So each other node can be served at any time, if all but this ``Reserve`` is let go of before, and a
-budget can be kept in which there is room for the reserve. Where there is not, because much of it is never used, every
-node must do with what it takes to be computed again from nothing.
+The result depends on sizes only, not on time. A node's saved values stay if they could not be recomputed within the
+budget from the values that already stay; these form the ``Reserve``. The values of any other node can be recomputed
+after everything except the reserve is freed, so a budget that has room for the reserve is feasible. If the reserve is
+too large, every node must be recomputed from the leaves.
 
-What a node needs is known for all budgets from the one in force upward, since what stays in a larger budget stays in a
-smaller one, too. So a step in too small a budget finds the least that is large enough, and in each one it is the same.
+Values that stay in a larger budget also stay in a smaller one. The need of each node is therefore computed for all
+budgets from the current one upward, so that a step whose budget is too small finds the smallest budget that works.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ State = frozenset[tuple[int, int]]
 
 
 class Reserve:
-    """What has to stay in budgets from ``limit`` upward: infinite, until some memory has to be let go of."""
+    """The memory that must stay, for budgets from ``limit`` upward; ``limit`` is infinite until memory is short."""
 
     def __init__(self, limit: float = inf) -> None:
         self.limit = limit
-        self.kept: float = 0  # the least budget with room for what has to stay
-        self.bare: float = 0  # that in which every node that was walked could be computed again from nothing
+        self.kept: float = 0  # the smallest budget with room for everything that must stay
+        self.bare: float = 0  # the smallest budget in which every visited node can be recomputed from the leaves
         self.count = 0
-        self.records: list[ref[Record]] = []  # that have to stay in some of the budgets
+        self.records: list[ref[Record]] = []  # records that must stay in some budget
         self.peaks: dict[frozenset[Memory], dict[State | None, int]] = {}
 
     @property
     def least(self) -> float:
-        """The smallest budget that can be kept."""
+        """Return the smallest feasible budget."""
         return min(self.kept, self.bare)
 
     def staying(self, budget: float) -> set[Memory]:
-        """The memory that has to stay; none where there is no room for all of it."""
+        """Return the memory that must stay; nothing if the budget has no room for all of it."""
         return set() if self.kept > budget else self._needed(budget)
 
     def judge(self, record: Record, budget: float) -> None:
-        """Find the need of the next record: the least budget, from this one upward, in which it need not stay."""
+        """Compute the need of the next record: the smallest budget, from this one upward, in which it may be freed."""
         self.limit = budget
         self.count += 1
         record.number = self.count
@@ -56,7 +56,7 @@ class Reserve:
             self.hold(budget, record.fixed, set())
 
     def hold(self, budget: float, fixed: int, used: set[Memory]) -> None:
-        """Between two operators there must be room for what has to stay, for these bytes, and for memory in use."""
+        """Require room, between two operators, for the memory that stays, ``fixed`` bytes, and the memory in use."""
         self.bare = max(self.bare, fixed + _size(used))
         if self.kept < inf:
             for low, high, staying in reversed(list(self._ranges(budget))):
@@ -66,7 +66,7 @@ class Reserve:
                     break
 
     def enter(self, record: Record, budget: float, fixed: int) -> None:
-        """A walk comes to the node. What stays beside it may be more, or other memory, than when it was judged."""
+        """Update the need when a backward pass visits the node: the memory that stays may have changed since."""
         self.bare = max(self.bare, fixed + record.bare)
         if fixed > record.fixed or record.beside != self._beside(record):
             need = self._need(record, budget, fixed)
@@ -74,11 +74,11 @@ class Reserve:
                 self.kept = max(self.kept, need)
 
     def peak(self, record: Record, staying: set[Memory]) -> int:
-        """The most bytes, beside what stays, that it takes to compute what a node saved from what stays alone.
+        """Return the peak memory, besides what stays, of recomputing a node's saved values from what stays.
 
-        Before the last call of all that are needed, its inputs have to be held in place of its outputs: so one goes
-        back, call by call, until nothing is needed. Mostly little is needed, as before a layer its input; the rest of
-        the way is then the same for all that is computed from it, and its peak is known.
+        Go back from the latest call: before a call, its inputs are needed instead of its outputs. Often few values are
+        needed, such as the input of a layer. The rest of the way is then shared by everything computed from them, so
+        its peak is cached by that state.
         """
         known = self.peaks.setdefault(frozenset(staying), {})
         front = _Front(staying)
@@ -108,7 +108,7 @@ class Reserve:
         return 0
 
     def _ranges(self, budget: float) -> Iterator[tuple[float, float, set[Memory]]]:
-        """The budgets from this one upward, the largest first: from one to below another, and what stays in them."""
+        """Yield ranges of budgets from this one upward, the largest first, with the memory that stays in each."""
         least = max(budget, self.kept)
         high = inf
         for low in sorted({record.need for record in self._alive() if record.need > least}, reverse=True):
@@ -120,7 +120,7 @@ class Reserve:
         return {memory for record in self._alive() if record.need > budget for memory in record.memories}
 
     def _beside(self, record: Record) -> int:
-        """A fingerprint of the others that have to stay."""
+        """Return a hash of the other records that must stay."""
         return hash(tuple([other.number for other in self._alive() if other is not record]))
 
     def _alive(self) -> Iterator[Record]:
@@ -135,22 +135,22 @@ def _size(memories: set[Memory]) -> int:
 
 
 class _Front:
-    """The values that are needed, beside memory that stays, at some call."""
+    """The values that are needed before some call, besides the memory that stays."""
 
     def __init__(self, staying: set[Memory]) -> None:
         self.staying = staying
-        self.calls: dict[Call, dict[int, Value]] = {}  # that give them
-        self.latest: list[tuple[int, Call]] = []  # a heap
-        self.homes: dict[Value, int] = {}  # how many of them are in the memory of each
+        self.calls: dict[Call, dict[int, Value]] = {}  # the calls that compute these values
+        self.latest: list[tuple[int, Call]] = []  # a heap, latest call first
+        self.homes: dict[Value, int] = {}  # the number of needed values in each piece of memory
         self.bytes = 0
 
-    def there(self, value: Value) -> bool:
+    def is_available(self, value: Value) -> bool:
         memory = value.memory
         return value.first in self.staying or memory is not None and memory.fixed
 
     def need(self, value: Value) -> None:
         call = value.call
-        if self.there(value):
+        if self.is_available(value):
             return
         outputs = self.calls.get(call)
         if outputs is None:
@@ -160,13 +160,13 @@ class _Front:
             return
         outputs[value.index] = value
         home = value.home
-        if home.bytes and not self.there(home):
+        if home.bytes and not self.is_available(home):
             count = self.homes[home] = self.homes.get(home, 0) + 1
             if count == 1:
                 self.bytes += home.bytes
 
     def back(self) -> Call:
-        """Go back before the latest call: its inputs are needed in place of its outputs."""
+        """Go back before the latest call: replace its outputs by its inputs."""
         _, call = heappop(self.latest)
         for value in self.calls.pop(call).values():
             home = value.home
@@ -180,7 +180,7 @@ class _Front:
         return call
 
     def state(self) -> State | None:
-        """What is needed, where it is little."""
+        """Return a key for the needed values, or None if more than four calls are needed."""
         if len(self.calls) > 4:
             return None
         return frozenset([(call.number, index) for call, outputs in self.calls.items() for index in outputs])

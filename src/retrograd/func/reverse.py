@@ -1,4 +1,4 @@
-"""Reverse mode as functions of functions: ``grad``, ``value_and_grad``, ``vjp``, and products with Hessians."""
+"""Transforms in reverse mode: ``grad``, ``value_and_grad``, ``vjp``, and Hessian-vector products."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ Argnums = int | tuple[int, ...]
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives the gradient of ``func``: ``x -> df/dx``.
+    """Return a function that computes the gradient of ``func``: ``x -> df/dx``.
 
-    The gradient is a function like any other: it can be transformed again, and differentiated by whatever else
-    ``func`` reads. ``no_grad`` inside ``func`` is respected, ``no_grad`` around the call makes the gradient a constant.
+    The gradient can be transformed again, and differentiated with respect to any other Tensor that ``func`` reads.
+    ``no_grad`` inside ``func`` is respected; ``no_grad`` around the call makes the gradient a constant.
 
     Args:
-        func: nests of Tensors to a Tensor of one element without axes; with ``has_aux`` to a pair of this and
-            of anything.
-        argnums: the arguments to differentiate by: a number, negative from the end, or a tuple of them.
-        has_aux: whether ``func`` returns such a pair.
+        func: a function of nests of Tensors that returns a real 0-d Tensor; with ``has_aux`` a pair ``(output, aux)``.
+        argnums: the arguments to differentiate with respect to: an index, negative from the end, or a tuple of indices.
+        has_aux: whether ``func`` returns a pair.
 
     Returns:
-        A function of the arguments of ``func`` that gives a nest like the argument (a tuple of them, for a tuple of
-        numbers); with ``has_aux`` a pair of this and of the second part.
+        A function that returns a nest like the argument, or a tuple of nests if ``argnums`` is a tuple; with
+        ``has_aux`` a pair ``(gradient, aux)``.
 
     Raises:
-        RuntimeError: ``argnums`` names no argument, an argument is not floating or complex, or ``func`` returned
-            anything but a real Tensor of one element without axes.
-        ValueError: an argument to differentiate by holds something that is no Tensor, array or number.
+        RuntimeError: ``argnums`` is out of range, an argument is not floating or complex, or ``func`` did not return a
+            real 0-d Tensor.
+        ValueError: an argument contains something that is not a Tensor, array or number.
 
     >>> from retrograd.func import grad
     >>> grad(lambda x: x**3)(rg.tensor(2.0))
@@ -59,7 +58,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """As ``grad``, with the value: ``(gradient, value)``, or ``(gradient, (value, aux))`` with ``has_aux``.
+    """Return a function that computes ``(gradient, value)``, or ``(gradient, (value, aux))`` with ``has_aux``.
 
     Args:
         func, argnums, has_aux: as for ``grad``.
@@ -79,7 +78,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
 
 def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """As ``grad``, with the value, in JAX's order: ``(value, gradient)``, or ``((value, aux), gradient)``.
+    """Return a function that computes ``(value, gradient)``, or ``((value, aux), gradient)`` with ``has_aux``, as JAX.
 
     Args:
         func, argnums, has_aux: as for ``grad``.
@@ -99,21 +98,21 @@ def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The function's value, and the function of cotangents that multiplies them by its Jacobian: ``v -> v @ J(x)``.
+    """Return the value of ``func`` and a function that computes vector-Jacobian products: ``v -> v @ J(x)``.
 
     Args:
-        func: nests of Tensors to one; with ``has_aux`` to a pair of this and of anything.
+        func: takes and returns nests of Tensors; with ``has_aux`` it returns a pair ``(output, aux)``.
         primals: its arguments.
-        has_aux: whether ``func`` returns such a pair.
+        has_aux: whether ``func`` returns a pair.
 
     Returns:
-        The output and the function ``vjp_fn``; with ``has_aux`` also the second part. ``vjp_fn(cotangents)`` takes a
-        nest like the output, any number of times, and gives a tuple with a nest for each primal.
+        ``(output, vjp_fn)``, or ``(output, vjp_fn, aux)`` with ``has_aux``. ``vjp_fn(cotangents)`` takes a nest like
+        the output and returns a tuple with one nest per primal; it can be called any number of times.
 
     Raises:
-        RuntimeError: a primal or an output is not floating or complex, an output is no Tensor; or, by ``vjp_fn``,
-            cotangents differ from the output in structure or shape.
-        ValueError: a primal holds something that is no Tensor, array or number.
+        RuntimeError: a primal or an output is not floating or complex, or an output is not a Tensor. ``vjp_fn`` raises
+            it if cotangents differ from the output in structure or shape.
+        ValueError: a primal contains something that is not a Tensor, array or number.
 
     >>> from retrograd.func import vjp
     >>> value, vjp_fn = vjp(lambda x, y: (x * y, x.sum()), rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
@@ -128,31 +127,31 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 def recorded_vjp(
     transform: str, func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool
 ) -> tuple[Recorded, Callable[[Any], Any]]:
-    """What ``vjp`` stands on, for any transform."""
+    """Record ``func`` and return the record and ``vjp_fn``; errors name ``transform``."""
     points, structure = points_of(transform, primals, [f"primals[{index}]" for index in range(len(primals))])
     recorded = record(transform, func, points, structure, has_aux)
     check_outputs(recorded)
 
     def vjp_fn(cotangents: Any) -> Any:
         directions = directions_of(transform, cotangents, "cotangents", recorded.outputs, recorded.structure, "output")
-        return structure.unflatten(pulled(recorded, directions, retain_graph=True))
+        return structure.unflatten(apply_vjp(recorded, directions, retain_graph=True))
 
     return recorded, vjp_fn
 
 
 def hvp(func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """The function's value and its Hessian times a vector: ``f(x)`` and ``H(x) @ t``, at a few times the cost of f.
+    """Return the value of ``func`` and a Hessian-vector product: ``f(x)`` and ``H(x) @ t``.
 
     The Hessian is never formed: with ``g`` the gradient, ``H @ t`` is the gradient of ``<g(x), t>`` with respect to x,
     by the symmetry of second derivatives (Pearlmutter 1994, *Fast exact multiplication by the Hessian*).
 
     Args:
-        func: nests of Tensors to a real Tensor of one element without axes.
+        func: a function of nests of Tensors that returns a real 0-d Tensor.
         primals: its arguments, a tuple or list.
         tangents: a nest like the primals.
 
     Returns:
-        The value, and the product: a nest like the primals; for one primal, like this.
+        The value, and the product: a nest like the primals, or like the primal if there is only one.
 
     Raises:
         RuntimeError: as for ``grad`` and ``jvp``.
@@ -165,18 +164,17 @@ def hvp(func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any
 
 
 def vhp(func: Callable[..., Any], primals: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, Any]:
-    """The function's value and a vector times its Hessian: ``f(x)`` and ``v @ H(x)``.
+    """Return the value of ``func`` and a vector-Hessian product: ``f(x)`` and ``v @ H(x)``.
 
     Args:
-        func: nests of Tensors to a real Tensor of one element without axes.
-        primals: its arguments, a tuple or list.
+        func, primals: as for ``hvp``.
         cotangents: a nest like the primals.
 
     Returns:
-        The value, and the product: a nest like the primals; for one primal, like this.
+        As for ``hvp``.
 
     Raises:
-        RuntimeError: as for ``grad`` and ``vjp``.
+        RuntimeError: as for ``hvp``.
 
     >>> from retrograd.func import vhp
     >>> vhp(lambda x, y: (x * x * y).sum(), (rg.ones(2), rg.ones(2)), (rg.ones(2), rg.zeros(2)))
@@ -199,20 +197,20 @@ def _hessian_product(
     points, structure = points_of(transform, tuple(primals), names)
     directions = directions_of(transform, tuple(vectors), name, points, structure, "primals")
     recorded = record(transform, func, points, structure)
-    value = recorded.value()  # before the walks, since what the graph saved is theirs
-    product = structure.unflatten(_second_pull(recorded, _scalar(recorded), directions))
+    value = recorded.value()  # before the backward passes, which free the saved values
+    product = structure.unflatten(_hessian_times(recorded, _scalar(recorded), directions))
     return value, product if len(primals) > 1 else product[0]
 
 
-def _second_pull(recorded: Recorded, y: Tensor, directions: list[Tensor]) -> list[Tensor]:
-    """The Hessian of a recorded scalar times the directions: the gradient of ``<g, t>``, g the gradient.
+def _hessian_times(recorded: Recorded, y: Tensor, directions: list[Tensor]) -> list[Tensor]:
+    """Return the Hessian of the recorded scalar y times the directions t: the gradient of ``<g, t>``, g = dy/dx.
 
-    Where the nodes that read a point have forward rules, its part of ``<g, t>`` is taken there: as the sum over them of
-    ``<cotangent, tangent>``. For a weight w of ``w @ x`` that is ``<dy, t @ x>`` in place of ``<dy @ x^T, t>``, and the
-    gradient of the weight, which nobody wants, is never computed.
+    If all nodes that read a point have forward rules, the point's term of ``<g, t>`` is computed at these nodes, as the
+    sum of ``<cotangent, tangent>``. For a weight w of ``w @ x`` this is ``<dy, t @ x>`` instead of ``<dy @ x^T, t>``,
+    which avoids computing the gradient of the weight.
     """
     root = edge_of(y)
-    order, _ = reachable([root] if recorded.made(root) else [], oldest(recorded.starts))
+    order, _ = reachable([root] if recorded.is_recorded(root) else [], oldest(recorded.starts))
     given = dict(zip(recorded.starts, directions, strict=True))
     readers = [(node, [parent for parent in node.parents if parent in given]) for node in order if node not in given]
     ordinary = {start for start in given if start is root or start.hooks is not None}
@@ -229,18 +227,18 @@ def _second_pull(recorded: Recorded, y: Tensor, directions: list[Tensor]) -> lis
         cotangent = cotangents.get(place)
         if cotangent is not None:
             roots += [(edge_of(x), g) for x, g in ((cotangent, tangent), (tangent, cotangent)) if x._requires]
-    return _pulled_from(recorded, roots, directions, retain_graph=False)
+    return _backward_from(recorded, roots, directions, retain_graph=False)
 
 
 def _scalar(recorded: Recorded) -> Tensor:
-    """The one real number that the function is to return."""
+    """Return the recorded output, checked to be one real 0-d Tensor."""
     if recorded.structure.type is not None:
         raise RuntimeError(f"{recorded.transform}: the function must return a Tensor, got {recorded.structure!r}")
     (y,) = recorded.outputs
     if y.ndim:
         raise RuntimeError(
-            f"{recorded.transform}: the function must return a scalar Tensor, one without axes, got {describe(y)}; "
-            "vjp and jacrev differentiate others"
+            f"{recorded.transform}: the function must return a 0-d Tensor, got {describe(y)}; "
+            "use vjp or jacrev for other shapes"
         )
     check_outputs(recorded)
     if y.dtype.kind == "c":
@@ -256,17 +254,17 @@ def _differentiated(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Recorded, Any]:
-    """A scalar function's record, and its gradient by the chosen arguments."""
+    """Record a scalar function; return the record and the gradient with respect to the chosen arguments."""
     function, chosen, paths = chosen_arguments(transform, func, argnums, args, kwargs)
     points, structure = points_of(transform, chosen, paths)
     recorded = record(transform, function, points, structure, has_aux)
     y = _scalar(recorded)
-    found = structure.unflatten(pulled(recorded, [ones_at(y)], retain_graph=False))
+    found = structure.unflatten(apply_vjp(recorded, [ones_at(y)], retain_graph=False))
     return recorded, found[0] if isinstance(argnums, int) else found
 
 
 def check_outputs(recorded: Recorded) -> None:
-    """Refuse outputs that have no derivative."""
+    """Raise RuntimeError for outputs that are neither floating nor complex."""
     for y, path in zip(recorded.outputs, recorded.structure.paths("output"), strict=True):
         if not is_differentiable(y.dtype):
             raise RuntimeError(
@@ -277,7 +275,7 @@ def check_outputs(recorded: Recorded) -> None:
 def chosen_arguments(
     transform: str, func: Callable[..., Any], argnums: Argnums, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], list[str]]:
-    """A function of the arguments at ``argnums`` alone, these, and their names for errors."""
+    """Return a function of only the arguments at ``argnums``, these arguments, and their names for errors."""
     numbers = (argnums,) if isinstance(argnums, int) and not isinstance(argnums, bool) else argnums
     if not isinstance(numbers, tuple) or not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
         raise RuntimeError(f"{transform}: argnums must be an int or a tuple of ints, got {argnums!r}")
@@ -285,7 +283,7 @@ def chosen_arguments(
         raise RuntimeError(f"{transform}: argnums is empty")
     for number in numbers:
         if not -len(args) <= number < len(args):
-            raise RuntimeError(f"{transform}: argnums={argnums!r}, but there are {len(args)} positional arguments")
+            raise RuntimeError(f"{transform}: argnums={argnums!r} is out of range for {len(args)} positional arguments")
     places = [number % len(args) for number in numbers]
     if len(set(places)) != len(places):
         raise RuntimeError(f"{transform}: argnums must name each argument once, got {argnums!r}")
@@ -300,23 +298,23 @@ def chosen_arguments(
 
 
 def points_of(transform: str, nests: tuple[Any, ...], names: list[str]) -> tuple[list[Tensor], Structure]:
-    """The leaves of arguments to differentiate by, and the structure of all of them together."""
+    """Return the leaves of the arguments to differentiate with respect to, and the structure of their tuple."""
     leaves, structure = flatten(nests)
     paths = [path for name, child in zip(names, structure.children, strict=True) for path in child.paths(name)]
     return [as_point(transform, x, path) for x, path in zip(leaves, paths, strict=True)], structure
 
 
-def pulled(recorded: Recorded, cotangents: Sequence[Tensor], retain_graph: bool) -> list[Tensor]:
-    """The gradients of a recorded function's points from the cotangents of its outputs."""
+def apply_vjp(recorded: Recorded, cotangents: Sequence[Tensor], retain_graph: bool) -> list[Tensor]:
+    """Return the gradients with respect to the points of a recorded function, given cotangents of its outputs."""
     edges = map(edge_of, recorded.outputs)
-    roots = [(edge, conjugate(g)) for edge, g in zip(edges, cotangents, strict=True) if recorded.made(edge)]
-    return _pulled_from(recorded, roots, cotangents, retain_graph)
+    roots = [(edge, conjugate(g)) for edge, g in zip(edges, cotangents, strict=True) if recorded.is_recorded(edge)]
+    return _backward_from(recorded, roots, cotangents, retain_graph)
 
 
-def _pulled_from(
+def _backward_from(
     recorded: Recorded, roots: list[tuple[Any, Tensor]], directions: Sequence[Tensor], retain_graph: bool
 ) -> list[Tensor]:
-    """The gradients of a recorded function's points from cotangents of nodes, which the directions go into."""
+    """Return the gradients with respect to the points, given cotangents of nodes computed from the directions."""
     differentiable = recorded.differentiable(directions)
     walk = Walk(set(recorded.starts), retain_graph or differentiable, differentiable)
     found = walk.run(roots if differentiable else [(edge, g.array) for edge, g in roots]) if roots else {}
@@ -327,4 +325,4 @@ def _pulled_from(
             results.append(zeros_at(x))
         else:
             results.append(conjugate(value if isinstance(value, Tensor) else new_tensor(value)))
-    return recorded.kept(results, directions) if differentiable else results
+    return recorded.keep_history(results, directions) if differentiable else results

@@ -1,4 +1,4 @@
-"""The operator harness: example calls of every operator, and what each must fulfil."""
+"""The operator harness: example calls of every operator, and the properties that each operator must satisfy."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What an example call of an operator is made of."""
+"""Example calls of an operator: ``Call`` and ``Case``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from ..core.errors import describe_call
 
 
 class Call:
-    """One call of an operator: ``call(x, y, dim=0)``.
+    """One call of an operator: ``Call(x, y, dim=0)``.
 
-    Floating (and complex) NumPy arrays among the arguments, also in lists and tuples, become Tensors, in float64 as
-    drawn, and are differentiated; integer and bool arrays become Tensors without a gradient; ``Fixed(array)`` makes a
-    floating Tensor that is not differentiated.
+    Floating and complex NumPy arrays among the arguments, also in lists and tuples, become Tensors that require grad.
+    Integer and bool arrays become Tensors without a gradient, ``Fixed(array)`` a floating Tensor without a gradient.
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -32,7 +31,7 @@ Calls = Callable[[np.random.Generator], Iterable[Call]]
 
 
 def together(*parts: Calls) -> Calls:
-    """The calls of all parts, one after another."""
+    """Return the concatenated calls of all parts."""
     return lambda rng: chain.from_iterable(part(rng) for part in parts)
 
 
@@ -45,26 +44,25 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Case:
-    """How to exercise one operator.
+    """How to test one operator.
 
     Args:
         name: its name in the operator table, with the namespace (``"linalg.inv"``).
-        calls: from a seeded generator to example calls, on points where derivatives exist (away from kinks and ties);
-            among them broadcasting, 0-d, several axes, negative axes and each option of the operator.
-        reference: the same function on NumPy arrays (NumPy or SciPy), for the forward value; None where only PyTorch
-            serves as reference.
-        torch: the name of PyTorch's function (``"torch.linalg.inv"``), by default the same as ours; ``""`` where
-            it has none.
-        edge_calls: calls where only the forward (and that gradients are finite and equal PyTorch's) is checked: kinks,
-            ties, zeros, infinities, empty tensors.
-        order: how many times it can be differentiated: 0, 1 or 2.
-        dtypes: floating dtypes in which the result must keep the inputs' dtype.
-        tolerance: relative error allowed of first-order gradients against central differences.
-        torch_tolerance: relative error allowed against PyTorch, which rounds some constants to
+        calls: takes a seeded generator, returns example calls at points where derivatives exist (away from kinks and
+            ties); they should cover broadcasting, 0-d, several axes, negative axes and each option of the operator.
+        reference: the NumPy or SciPy function for the forward value; None if only PyTorch is a reference.
+        torch: the name of PyTorch's function (``"torch.linalg.inv"``), by default the same name; ``""`` if PyTorch has
+            none.
+        edge_calls: calls at kinks, ties, zeros, infinities and with empty tensors, for which only the forward is
+            checked, and that gradients are finite and equal PyTorch's.
+        order: how many times the operator can be differentiated: 0, 1 or 2.
+        dtypes: floating dtypes in which the result must have the inputs' dtype.
+        tolerance: the relative error allowed between first-order gradients and central differences.
+        torch_tolerance: the relative error allowed between results and PyTorch's, which rounds some constants to
             float32 (celu, hardsigmoid).
-        wrap: makes of the operator (and of the reference and PyTorch's) the function to exercise, where not every point
-            or result serves: a decomposition of a symmetric matrix, say, as a function of any matrix.
-        random: the result is random; only shape, dtype and gradient given a seed are checked.
+        wrap: takes the operator (or its reference) and returns the function to test, if not every input is valid or
+            not every result is unique: for example, a decomposition of ``x + x.T`` as a function of any matrix.
+        random: the result is random; only shape, dtype and the gradient for a given seed are checked.
     """
 
     name: str
@@ -80,5 +78,4 @@ class Case:
     random: bool = False
 
     def wrapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function to exercise, made of the operator's."""
         return function if self.wrap is None else self.wrap(function)

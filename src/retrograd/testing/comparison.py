@@ -1,4 +1,4 @@
-"""Comparison of results and Jacobians, by relative error."""
+"""Compare results and Jacobians by relative error."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..core.tensor.tensor import Tensor
 
 
 def relative_errors(analytic: Any, numerical: Any, scale: float) -> Any:
-    """Elementwise ``|a - n|``, relative to the larger of the two.
+    """Return ``|a - n|`` elementwise, relative to the larger of the two.
 
-    Elements under a thousandth of the largest one, or of ``scale`` (the size of the function's values, whose rounding
-    the differences carry), count relative to that.
+    Elements smaller than 1e-3 of the largest element, or of ``scale``, are compared relative to that bound. ``scale``
+    is the magnitude of the function's values, whose rounding errors appear in the differences.
     """
     a, n = np.abs(analytic), np.abs(numerical)
     floor = 1e-3 * max(float(n.max(initial=0.0)), scale, 1e-300)
@@ -29,11 +29,14 @@ def relative_errors(analytic: Any, numerical: Any, scale: float) -> Any:
 
 
 def assert_close(got: Any, wanted: Any, tolerance: float, what: str) -> float:
-    """Equal shapes, and values equal to ``tolerance`` relative to the larger of the element and 1e-3 of the largest."""
+    """Assert equal shapes and close values, and return the largest relative error.
+
+    Errors are relative to the expected element, or to 1e-3 of the largest one if that is larger.
+    """
     got, wanted = to_numpy(got), to_numpy(wanted)
-    assert got.shape == wanted.shape, f"{what}: shape {got.shape}, wanted {wanted.shape}"
+    assert got.shape == wanted.shape, f"{what}: got shape {got.shape}, expected {wanted.shape}"
     if got.dtype.kind not in INEXACT and wanted.dtype.kind not in "fc":
-        assert np.array_equal(got, wanted), f"{what}: got {got.tolist()}, wanted {wanted.tolist()}"
+        assert np.array_equal(got, wanted), f"{what}: got {got.tolist()}, expected {wanted.tolist()}"
         return 0.0
     a, n = as_real_like(got, wanted), as_real_like(wanted, got)
     finite = np.abs(n[np.isfinite(n)])
@@ -47,7 +50,7 @@ def assert_close(got: Any, wanted: Any, tolerance: float, what: str) -> float:
     if error > tolerance:
         where = np.unravel_index(worst // (a.size // got.size), got.shape)
         raise AssertionError(
-            f"{what}: at {list(map(int, where))} got {a[worst]:.12g}, wanted {n[worst]:.12g} "
+            f"{what}: at {list(map(int, where))} got {a[worst]:.12g}, expected {n[worst]:.12g} "
             f"(relative error {error:.2e}, allowed {tolerance:.0e})"
         )
     return error
@@ -66,7 +69,7 @@ def to_numpy(value: Any) -> Any:
 
 
 def numbers(result: Any) -> list[Any]:
-    """The Tensors, arrays and numbers of a result."""
+    """Return the Tensors, arrays and numbers of a result."""
     if isinstance(result, (tuple, list)):
         return [item for value in result for item in numbers(value)]
     if isinstance(result, (str, np.dtype)) or result is None:
@@ -75,7 +78,7 @@ def numbers(result: Any) -> list[Any]:
 
 
 def scale_of(outputs: Sequence[Tensor]) -> float:
-    """The largest finite magnitude among the outputs."""
+    """Return the largest finite magnitude among the outputs."""
     largest = 0.0
     for output in outputs:
         values = np.abs(as_real(output.array))
@@ -84,11 +87,11 @@ def scale_of(outputs: Sequence[Tensor]) -> float:
 
 
 def assert_near(got: object, wanted: Any, tolerance: float, what: str) -> None:
-    """Values equal within ``tolerance`` of the largest finite one (at least 1), where they are finite."""
+    """Assert that finite values differ by at most ``tolerance`` times the largest one (at least 1)."""
     a, n = as_real(to_numpy(got)), as_real(to_numpy(wanted))
-    assert a.shape == n.shape, f"{what}: {describe(got)}, wanted {describe(wanted)}"
+    assert a.shape == n.shape, f"{what}: got {describe(got)}, expected {describe(wanted)}"
     both = np.isfinite(a) & np.isfinite(n)
-    assert np.array_equal(np.isnan(a), np.isnan(n)), f"{what}: got {a}, wanted {n}"
+    assert np.array_equal(np.isnan(a), np.isnan(n)), f"{what}: got {a}, expected {n}"
     allowed = tolerance * max(1.0, float(np.abs(n[both]).max(initial=0.0)))
     difference = float(np.abs(a[both] - n[both]).max(initial=0.0))
     assert difference <= allowed, f"{what}: differs by {difference:.3g}, allowed {allowed:.3g}"

@@ -1,12 +1,12 @@
-"""Random programs of Tensors, for whatever runs programs another way than eagerly.
+"""Random Tensor programs, for tests of the compiler and other non-eager execution.
 
-A program is drawn from a seed: operators with views, writes in place, broadcasting, reductions, products, random
-numbers and control flow on shapes, on a pool of Tensors of which some require grad. ``run`` gives all that can be told
-apart: the values of results, gradients, and of what was written. A ``rich`` program also has several dtypes, more
-views, writes by indices and masks, and more random numbers; results and arguments are written before its backward, and
-some of its gradients are differentiated again.
+A seed determines a program: operators with views, in-place writes, broadcasting, reductions, products, random numbers
+and control flow on shapes, on a pool of Tensors of which some require grad. ``run`` returns everything observable: the
+values of results, gradients, and arguments after the call. A ``rich`` program also has several dtypes, more views,
+writes by indices and masks, and more random numbers; it may write results and arguments before its backward pass, and
+differentiate gradients again.
 
-Where two numbers are compared, one is moved a little: a tie would be decided by rounding.
+Comparisons of two values add a small offset to one of them, because rounding would decide a tie.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ _RICH_BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class FuzzedProgram:
-    """The program of a seed.
+    """The random program of a seed.
 
     Args:
-        seed: of everything.
-        steps: how many operators are drawn.
-        varied: whether its calls come with other sizes.
-        rich: whether it has everything there is.
-        dtype: of its arguments.
+        seed: determines the program and the values of its arguments.
+        steps: the number of operators.
+        varied: whether the sizes of arguments differ between calls.
+        rich: whether to draw from all features; see the module.
+        dtype: the dtype of the arguments.
 
     >>> from retrograd.testing.fuzzing import FuzzedProgram
     >>> program = FuzzedProgram(3)
@@ -115,17 +115,17 @@ class FuzzedProgram:
         self._binary = {**_BINARY, **_RICH_BINARY} if rich else _BINARY
         rng = np.random.default_rng(seed)
         self.base = [int(rng.integers(1, 5)) for _ in range(3)]
-        self.dims = []  # of each argument: from which of the three sizes on, and which of them are 1
+        self.dims = []  # per argument: indices into the three base sizes, None for a dimension of size 1
         for _ in range(int(rng.integers(2, 5))):
             first = int(rng.integers(0, 3))
             self.dims.append([None if rng.random() < 0.2 else dim for dim in range(first, 3)])
         self.requires = [bool(rng.random() < 0.6) for _ in self.dims]
-        self.walks = bool(rng.random() < 0.5)  # whether the program itself calls backward
-        self.disturbs = rich and bool(rng.random() < 0.5)  # whether memory is written before the backward
-        self.twice = rich and bool(rng.random() < 0.3)  # whether gradients are differentiated
+        self.walks = bool(rng.random() < 0.5)  # whether the program calls backward itself
+        self.disturbs = rich and bool(rng.random() < 0.5)  # whether results are written before the backward pass
+        self.twice = rich and bool(rng.random() < 0.3)  # whether gradients are differentiated again
 
     def arguments(self, number: int) -> list[Tensor]:
-        """Fresh arguments for the call with this number."""
+        """Return new arguments for the call with this number."""
         rng = np.random.default_rng([self.seed, number])
         base = [int(rng.integers(1, 7)) for _ in self.base] if self.varied else self.base
         shapes = [[1 if dim is None else base[dim] for dim in dims] for dims in self.dims]
@@ -135,13 +135,13 @@ class FuzzedProgram:
         return tensors
 
     def function(self, *arguments: Tensor) -> Any:
-        """The program: what it does depends on the seed and on shapes alone."""
+        """Run the program. Its operators depend only on the seed and on shapes."""
         rng = np.random.default_rng([self.seed, 1 << 20])
         pool = [x * 1.0 if x.requires_grad and rng.random() < 0.7 else x for x in arguments]
         for _ in range(self.steps):
-            made = self._step(rng, pool)
-            if made is not None and made.numel() <= 512:
-                pool.append(made)
+            result = self._step(rng, pool)
+            if result is not None and result.numel() <= 512:
+                pool.append(result)
         loss = pool[-1].sum()
         for x in pool[-4:-1]:
             loss = loss + (x * x).mean()
@@ -166,15 +166,15 @@ class FuzzedProgram:
                 y = y.sum()
             return self._binary[str(rng.choice(list(self._binary)))](x, y)
         if kind < 0.62:
-            return _reduced(rng, x)
+            return _reduction(rng, x)
         if kind < 0.8:
-            return _viewed_richly(rng, x) if self.rich and rng.random() < 0.5 else _viewed(rng, x)
+            return _rich_view(rng, x) if self.rich and rng.random() < 0.5 else _view(rng, x)
         if kind < 0.9:
-            return _written_richly(rng, x, pick()) if self.rich and rng.random() < 0.5 else _written(rng, x, pick())
+            return _rich_write(rng, x, pick()) if self.rich and rng.random() < 0.5 else _write(rng, x, pick())
         return _product(rng, x, pick())
 
     def run(self, function: Callable[..., Any], number: int) -> list[Any]:
-        """The results of a call, the gradients and the arguments after it, as arrays."""
+        """Return the results of a call, the gradients, and the arguments after the call, as arrays."""
         manual_seed(self.seed + number)
         arguments = self.arguments(number)
         result = function(*arguments)
@@ -183,7 +183,7 @@ class FuzzedProgram:
             total = result[0] + result[1].sum()
             if self.disturbs:
                 for x in (*result, *arguments):
-                    if 0 not in x.stride():  # whose elements are places of their own
+                    if 0 not in x.stride():  # elements of an expanded Tensor overlap in memory
                         x.detach().mul_(-3.0)
             if self.twice:
                 leaves = [x for x in arguments if x.requires_grad]
@@ -202,7 +202,7 @@ def _array(x: Tensor) -> Any:
     return np.array(x.detach().numpy())
 
 
-def _reduced(rng: Draw, x: Tensor) -> Tensor:
+def _reduction(rng: Draw, x: Tensor) -> Tensor:
     name = str(rng.choice(["sum", "mean", "amax", "logsumexp", "var", "prod"]))
     if not x.ndim or name == "prod":
         return x.sum() if name != "prod" else x.tanh().prod()
@@ -213,7 +213,7 @@ def _reduced(rng: Draw, x: Tensor) -> Tensor:
     return getattr(x, name)(dim, keepdim=keep)
 
 
-def _viewed(rng: Draw, x: Tensor) -> Tensor:
+def _view(rng: Draw, x: Tensor) -> Tensor:
     name = str(rng.choice(["T", "slice", "reshape", "expand", "unsqueeze", "select", "flip", "cat", "diagonal"]))
     if name == "unsqueeze" or not x.ndim:
         return x.unsqueeze(0)
@@ -234,8 +234,8 @@ def _viewed(rng: Draw, x: Tensor) -> Tensor:
     return rg.cat([x, x * 2], -1)
 
 
-def _written(rng: Draw, x: Tensor, y: Tensor) -> Tensor:
-    """A write into a copy, through a view of it, or into the Tensor itself where that may be written."""
+def _write(rng: Draw, x: Tensor, y: Tensor) -> Tensor:
+    """Write to a copy of x, to a view of the copy, or to x itself if it is not a leaf."""
     target = x.clone() if x.is_leaf or rng.random() < 0.5 or 0 in x.stride() else x
     value = y.sum()
     kind = int(rng.integers(0, 4))
@@ -253,7 +253,7 @@ def _written(rng: Draw, x: Tensor, y: Tensor) -> Tensor:
     return target
 
 
-def _viewed_richly(rng: Draw, x: Tensor) -> Tensor:
+def _rich_view(rng: Draw, x: Tensor) -> Tensor:
     name = str(rng.choice(["every other", "narrow", "movedim", "chunk", "unfold", "squeeze", "stack", "roll", "tril"]))
     if not x.ndim:
         return x.reshape(1, 1)
@@ -276,8 +276,8 @@ def _viewed_richly(rng: Draw, x: Tensor) -> Tensor:
     return x.roll(1, 0)
 
 
-def _written_richly(rng: Draw, x: Tensor, y: Tensor) -> Tensor:
-    """A write by a mask, by indices, or by a slice with steps."""
+def _rich_write(rng: Draw, x: Tensor, y: Tensor) -> Tensor:
+    """Write by a mask, by indices, or by a slice with steps."""
     target = x.clone() if x.is_leaf or rng.random() < 0.5 or 0 in x.stride() else x
     kind = int(rng.integers(0, 5))
     if not target.ndim:

@@ -1,7 +1,7 @@
-"""The operator harness: what every operator of the table must fulfil, one function per property.
+"""The operator harness: the properties that every operator of the table must satisfy, one function per property.
 
-Each ``check_...`` takes an ``Operator`` and its ``Case`` and raises AssertionError, with the call and the element,
-where the property does not hold. Those that measure return the largest relative error they met. Tests and ``retrograd
+Each ``check_...`` takes an ``Operator`` and its ``Case`` and raises an AssertionError that names the call and the
+element if the property does not hold. Numerical checks return the largest relative error. Tests and ``retrograd
 check`` run the same functions.
 """
 
@@ -45,18 +45,19 @@ from .case import Case
 from .comparison import assert_close, assert_near, numbers, relative_errors, scale_of, to_numpy
 from .programs import Program, cast, make_tensor, program_of, programs, replaced, rewritten
 
-# A Jacobian with more rows or columns than this is checked in that many of them, drawn at random; half as many for
-# the second order.
+# The maximum number of rows and columns of a Jacobian to check; a larger Jacobian is sampled. Half as many are used for
+# second order.
 MOST_ROWS = 48
 
 EXACT = 1e-10
 SECOND_ORDER_TOLERANCE = 5e-6
 DTYPE_TOLERANCE = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}
 
-# Operators that need particular strides of their input and may refuse others, and those that are about strides.
+# Operators that may raise an error for some strides of their input.
 NEED_STRIDES = {"view", "view_as"}
-# Their results share memory on purpose, without a history.
+# Operators whose results share memory with the input but have no history.
 WITHOUT_HISTORY = {"detach"}
+# Operators whose results depend on strides.
 SHOW_STRIDES = {"as_strided", "data_ptr", "is_contiguous", "storage_offset", "stride"}
 
 
@@ -65,7 +66,7 @@ def seed_of(program: Program) -> np.random.Generator:
 
 
 def sample(size: int, most: int, rng: np.random.Generator) -> list[int]:
-    """All places of ``size``, or ``most`` of them."""
+    """Return all indices below ``size``, or ``most`` of them at random."""
     if size <= most:
         return list(range(size))
     return sorted(rng.choice(size, most, replace=False).tolist())
@@ -75,12 +76,12 @@ def sample(size: int, most: int, rng: np.random.Generator) -> list[int]:
 
 
 def check_forward(operator: Operator, case: Case) -> None:
-    """The result equals the reference's (NumPy or SciPy); a random operator gives the same for the same seed."""
+    """The result equals that of NumPy or SciPy; a random operator returns the same result for the same seed."""
     for program in programs(operator, case):
         with no_grad():
             got = numbers(program(*program.inputs(False)))
-        for x in got:  # NumPy makes scalars of results without axes
-            assert not isinstance(x, Tensor) or is_array(x.array), f"{program}: gives a Tensor of {type(x.array)}"
+        for x in got:  # NumPy returns scalars instead of 0-d arrays
+            assert not isinstance(x, Tensor) or is_array(x.array), f"{program}: returns a Tensor of {type(x.array)}"
         if case.random:
             wanted = numbers(program(*program.inputs(False)))
         elif case.reference is None:
@@ -93,7 +94,7 @@ def check_forward(operator: Operator, case: Case) -> None:
             }
             with np.errstate(all="ignore"):
                 wanted = numbers(case.wrapped(case.reference)(*args, **kwargs))
-        assert len(got) == len(wanted), f"{program}: {len(got)} results, the reference has {len(wanted)}"
+        assert len(got) == len(wanted), f"{program}: {len(got)} results, but the reference has {len(wanted)}"
         for a, b in zip(got, wanted, strict=True):
             assert_close(a, b, EXACT, f"{program}: forward")
 
@@ -102,7 +103,7 @@ def check_forward(operator: Operator, case: Case) -> None:
 
 
 def check_gradient(operator: Operator, case: Case, most: int = MOST_ROWS) -> float:
-    """First order: the Jacobian by the rules against central differences; the largest relative error."""
+    """Compare the Jacobian with central differences; return the largest relative error."""
     return max((first_order(program, most) for program in programs(operator, case)), default=0.0)
 
 
@@ -122,7 +123,7 @@ def first_order(program: Program, most: int = MOST_ROWS) -> float:
 
 
 def check_second_order(operator: Operator, case: Case, most: int = MOST_ROWS // 2) -> float:
-    """Second order: the Jacobian of the gradient, by inputs and cotangents, against differences of the gradient."""
+    """Compare the Jacobian of the gradient, with respect to inputs and cotangents, with central differences."""
     return max((second_order(program, most) for program in programs(operator, case)), default=0.0)
 
 
@@ -154,7 +155,7 @@ def compare_jacobians(
     most: int,
     what: str,
 ) -> float:
-    """The largest relative error between the rules' Jacobians and central differences of ``function``."""
+    """Return the largest relative error between the Jacobians by derivative rules and by central differences."""
     rng = seed_of(program)
     columns = [sample(real_size(x), most, rng) for x in inputs]
 
@@ -176,7 +177,7 @@ def compare_jacobians(
             if not n.size:
                 continue
             errors = relative_errors(a, n, scale)
-            # Where a step is too long for the curvature or too short for the rounding, another one serves.
+            # Retry with other steps: truncation may require a smaller step, rounding a larger one.
             for eps in (1e-4, 3e-7, 1e-3):
                 if float(errors.max()) <= tolerance:
                     break
@@ -195,7 +196,7 @@ def compare_jacobians(
 
 
 def check_forward_mode(operator: Operator, case: Case) -> float:
-    """Forward mode against reverse: ``<v, J t> = <J^T v, t>`` for random t and v."""
+    """Compare forward mode with reverse mode: ``<v, J t> = <J^T v, t>`` for random t and v."""
     return max((forward_mode(program) for program in programs(operator, case)), default=0.0)
 
 
@@ -217,9 +218,9 @@ def forward_mode(program: Program) -> float:
     ahead = sizes = 0.0
     for output, value, t, v in zip(outputs, values, moved, cotangents, strict=True):
         assert t.shape == output.shape and t.dtype == output.dtype, (
-            f"{program}: forward mode gives {describe(t)} for an output of {describe(output)}"
+            f"{program}: forward mode gives the tangent {describe(t)} for the output {describe(output)}"
         )
-        assert_close(value, output, EXACT, f"{program}: forward mode's value")
+        assert_close(value, output, EXACT, f"{program}: value in forward mode")
         terms = as_real(t.array) * as_real(v.array)
         ahead, sizes = ahead + float(terms.sum()), sizes + float(np.abs(terms).sum())
     back = 0.0
@@ -236,12 +237,12 @@ def forward_mode(program: Program) -> float:
 
 
 def floating(result: Any) -> Iterator[Tensor]:
-    """The Tensors of a result with floating or complex numbers."""
+    """Yield the floating and complex Tensors of a result."""
     return (x for x in tensors_of(result) if x.dtype.kind in INEXACT)
 
 
 def evaluated(program: Program, inputs: list[Tensor]) -> tuple[list[Any], list[Tensor | None]]:
-    """The results, and the gradients for cotangents that are the same for every precision and layout."""
+    """Return the results, and the gradients for cotangents that are the same for every precision and layout."""
     with enable_grad():
         result = program(*inputs)
         outputs = differentiable_outputs(result)
@@ -252,7 +253,7 @@ def evaluated(program: Program, inputs: list[Tensor]) -> tuple[list[Any], list[T
 
 
 def check_dtypes(operator: Operator, case: Case) -> None:
-    """In each lower precision: results keep the inputs' dtype, gradients their input's, both close to float64's."""
+    """In lower precision, results and gradients have the dtype of the inputs and are close to those in float64."""
     for dtype in case.dtypes:
         tolerance = DTYPE_TOLERANCE[dtype]
         for program in programs(operator, case):
@@ -261,7 +262,7 @@ def check_dtypes(operator: Operator, case: Case) -> None:
                 or dtype in ("float16", "bfloat16")
                 and any(array.dtype.kind == "c" for array in program.arrays)
             ):
-                continue  # there are no complex numbers of half precision
+                continue  # NumPy has no half-precision complex dtype
             narrow = program_of(operator, case, cast(program.call, dtype))
             wide = program_of(operator, case, cast(cast(program.call, dtype), "float64"))
             inputs = narrow.inputs()
@@ -271,12 +272,12 @@ def check_dtypes(operator: Operator, case: Case) -> None:
                 if hasattr(a, "dtype") and b.dtype.kind in INEXACT and "dtype" not in program.call.kwargs:
                     wanted_dtype = "complex64" if b.dtype.kind == "c" else dtype
                     assert a.dtype.name == wanted_dtype, (
-                        f"{narrow}: the result has dtype {a.dtype}, wanted {wanted_dtype}"
+                        f"{narrow}: the result has dtype {a.dtype}, expected {wanted_dtype}"
                     )
                 if not case.random and hasattr(a, "dtype") and a.dtype.kind in INEXACT:
                     assert_near(a, b, tolerance, f"{narrow}: forward in {dtype}")
             for x, a, b in zip(inputs, got_gradients, wanted_gradients, strict=True):
-                assert (a is None) == (b is None), f"{narrow}: gradients exist in one precision only"
+                assert (a is None) == (b is None), f"{narrow}: a gradient exists in {dtype} or in float64, but not both"
                 if a is not None and b is not None:
                     assert a.dtype == x.dtype, f"{narrow}: the gradient has dtype {a.dtype}, its input {x.dtype}"
                     if not case.random:
@@ -284,12 +285,12 @@ def check_dtypes(operator: Operator, case: Case) -> None:
 
 
 def transposed(array: Any) -> Any:
-    """The same values with the axes in reverse order in memory."""
+    """Return a copy in Fortran order."""
     return array.T.copy().T
 
 
 def strided(array: Any) -> Any:
-    """The same values at every second place of each axis of a larger array."""
+    """Return a copy that occupies every second element of each axis of a larger array."""
     if array.ndim == 0:
         return array
     wide = np.full([2 * length for length in array.shape], 7, array.dtype)
@@ -299,7 +300,7 @@ def strided(array: Any) -> Any:
 
 
 def reversed_(array: Any) -> Any:
-    """The same values with negative strides."""
+    """Return a copy with negative strides."""
     backwards = tuple(slice(None, None, -1) for _ in array.shape)
     return array[backwards].copy()[backwards] if array.ndim else array
 
@@ -312,7 +313,7 @@ def on_layout(layout: Callable[[Any], Any], array: Any, differentiated: bool) ->
 
 
 def check_layouts(operator: Operator, case: Case) -> None:
-    """Inputs that are transposed, strided or reversed in memory give the same results and gradients."""
+    """Results and gradients do not depend on the memory layout of the inputs: transposed, strided or reversed."""
     if operator.name in SHOW_STRIDES:
         return
     for program in programs(operator, case):
@@ -337,9 +338,9 @@ def check_layouts(operator: Operator, case: Case) -> None:
 
 
 def check_inputs_unchanged(operator: Operator, case: Case) -> None:
-    """Neither the call nor its backward walk writes into the arrays it was given, cotangents included."""
+    """Neither the call nor its backward pass writes to its arguments or cotangents."""
     if operator.name == "__setitem__" or operator.name.endswith("_") and not operator.name.endswith("__"):
-        return  # it is there to write
+        return  # an in-place operator
     for program in programs(operator, case):
         given: list[tuple[Any, Any]] = []
 
@@ -357,8 +358,8 @@ def check_inputs_unchanged(operator: Operator, case: Case) -> None:
             cotangents = random_like(outputs, np.random.default_rng(3))
             before = [(g.array, g.array.copy()) for g in cotangents]
             gradients(outputs, inputs, cotangents)
-            assert_unchanged(given, f"{program}: the backward walk changed an input")
-            assert_unchanged(before, f"{program}: the backward walk changed a cotangent")
+            assert_unchanged(given, f"{program}: the backward pass changed an input")
+            assert_unchanged(before, f"{program}: the backward pass changed a cotangent")
 
 
 def assert_unchanged(pairs: Iterable[tuple[Any, Any]], what: str) -> None:
@@ -368,7 +369,7 @@ def assert_unchanged(pairs: Iterable[tuple[Any, Any]], what: str) -> None:
 
 
 def check_no_aliasing(operator: Operator, case: Case) -> None:
-    """``.grad`` of different inputs, the cotangents, the inputs and the results are different memory."""
+    """The ``.grad`` of an input shares no memory with other gradients, cotangents, inputs or results."""
     for program in programs(operator, case):
         inputs = program.inputs()
         with enable_grad():
@@ -391,7 +392,7 @@ def check_no_aliasing(operator: Operator, case: Case) -> None:
 
 
 def check_views(operator: Operator, case: Case) -> None:
-    """A result that shares memory with an input is that input, or a view that the graph knows: writes are seen."""
+    """A result that shares memory with an input is that input or its registered view, so that writes are tracked."""
     if operator.qualified_name in WITHOUT_HISTORY:
         return
     for program in programs(operator, case):
@@ -404,12 +405,12 @@ def check_views(operator: Operator, case: Case) -> None:
                     continue
                 base = x if x._base is None else x._base
                 assert y._base is base and y._storage is x._storage, (
-                    f"{program}: result {place} shares memory with input {index} and is no view of it"
+                    f"{program}: result {place} shares memory with input {index} but is not its view"
                 )
 
 
 def check_freed(operator: Operator, case: Case) -> None:
-    """After the walk and the last reference, graph and results are gone at once, without the cycle collector."""
+    """The graph and the results are freed by reference counts after the backward pass, without garbage collection."""
     for program in programs(operator, case):
         inputs = program.inputs()
         enabled = gc.isenabled()
@@ -438,14 +439,14 @@ def check_freed(operator: Operator, case: Case) -> None:
 
 
 def check_mutation(operator: Operator, case: Case) -> None:
-    """Inputs, constants and integer results written in place after the call do not change its gradients.
+    """In-place writes to inputs, constants and integer results after the call do not change its gradients.
 
-    What the graph saved must be protected (copied on write), whichever way the operator saves it.
+    All saved arrays must be protected by copy on write.
     """
     for program in programs(operator, case):
         _, wanted = evaluated(program, program.inputs())
         leaves = program.inputs()
-        constants: list[Tensor] = []  # indices, masks, weights that have no gradient
+        constants: list[Tensor] = []  # Tensors without a gradient: indices, masks, weights
 
         def make(array: Any, constants: list[Tensor] = constants) -> Tensor:
             constants.append(make_tensor(array))
@@ -475,12 +476,12 @@ CLONE = Primitive("clone", lambda x: x.copy(), "x", [lambda g: g])
 
 
 def aliased(x: Tensor, y: Tensor) -> bool:
-    """Whether the Tensors are one, or share memory."""
+    """Return whether two Tensors are the same or share memory."""
     return x is y or x._storage is not None and x._storage is y._storage or np.may_share_memory(x.array, y.array)
 
 
 def check_written_result(operator: Operator, case: Case) -> None:
-    """Gradients through a result that is then scaled in place are scaled, whatever the graph saved of it."""
+    """Scaling a result in place scales the gradients, even if the graph saved the result."""
     for program in programs(operator, case):
         _, wanted = evaluated(program, program.inputs())
         leaves = program.inputs()
@@ -499,7 +500,7 @@ def check_written_result(operator: Operator, case: Case) -> None:
                     apply_inplace(MUL, x, 3.0)
             except RuntimeError as error:
                 if "view of another dtype" in str(error):
-                    continue  # refused, which is right, too
+                    continue  # an error is correct, too
                 raise
             got = gradients(outputs, leaves, cotangents)
         for index, (g, h) in enumerate(zip(got, wanted, strict=True)):
@@ -509,7 +510,7 @@ def check_written_result(operator: Operator, case: Case) -> None:
 
 
 def check_inplace(operator: Operator, case: Case) -> int:
-    """The in-place form gives the function's values and gradients, in the Tensor's own memory; how many calls ran."""
+    """Compare the in-place form with the function, in values and gradients; return the number of checked calls."""
     ran = 0
     form = getattr(Tensor, operator.name + "_", None)
     assert form is not None, f"{operator.qualified_name}: has no method {operator.name}_"
@@ -543,7 +544,7 @@ def is_floating(value: object) -> bool:
 
 
 def check_chain(operator: Operator, case: Case) -> bool:
-    """A chain of calls longer than Python's recursion limit differentiates; whether the operator can be chained."""
+    """Differentiate a chain of calls longer than the recursion limit; return whether the operator can be chained."""
     for program in programs(operator, case):
         if len(program.arrays) != 1 or program.arrays[0].size > 16 or case.random:
             continue
@@ -565,7 +566,7 @@ def check_chain(operator: Operator, case: Case) -> bool:
 
 @contextmanager
 def recursion_limit(room: int = 300) -> Iterator[int]:
-    """A limit ``room`` calls above here: under a lower limit, shorter chains are longer than it."""
+    """Lower Python's recursion limit to ``room`` calls above the current depth, so that shorter chains suffice."""
     before, depth, frame = sys.getrecursionlimit(), 0, sys._getframe()
     while frame.f_back is not None:
         depth, frame = depth + 1, frame.f_back

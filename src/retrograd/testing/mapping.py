@@ -1,8 +1,8 @@
-"""The harness's column for ``vmap``: every example call, mapped, against a Python loop over the examples.
+"""The harness's check of ``vmap``: compare every example call under ``vmap`` with a Python loop over the examples.
 
-Each argument is mapped alone and all of them together, the examples along the first and along the last axis, none of
-them and two; a gradient per example, forward mode inside, and the gradient of all of it from outside. Both sides run
-the same function, so what is compared is the batching rules alone.
+Each argument is mapped separately, and all of them together, along the first and the last axis, with zero and two
+examples. Gradients per example, forward mode inside ``vmap``, and the gradient of ``vmap`` are checked, too. Both sides
+run the same function, so the comparison tests only the batching rules.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ from .case import Case
 from .comparison import assert_close, scale_of
 from .programs import Program, programs, replaced
 
-# A rule may sum in another order than the loop does.
+# A batching rule may sum in another order than the loop.
 TOLERANCE = 1e-9
 EXAMPLES = 2
-MOST_CALLS = 8  # of one operator; more are checked one in two, one in three ...
-SCALE = 0.97  # of the second example's numbers: inside of whatever the first one's were chosen for
+MOST_CALLS = 8  # calls per operator; of more calls, every second, third, ... one is checked
+SCALE = 0.97  # the factor of the second example, chosen so that its values stay in the operator's domain
 
-# What ``vmap`` refuses, by its own words: results whose shape, or Python whose course, depends on values.
-SHAPED_BY_VALUES = {"argwhere", "bincount", "repeat_interleave"}  # which ``vmap`` calls once per example
+# ``vmap`` calls these once per example, since the shape of the result depends on values.
+SHAPED_BY_VALUES = {"argwhere", "bincount", "repeat_interleave"}
+# The errors of ``vmap`` for shapes or Python control flow that depend on values.
 REFUSED = re.compile(r"vmap: (It looks like|an index by a mask|inplace arithmetic|does not support the same random)")
 
 Function = Callable[..., list[Tensor]]
 
 
 def check_vmap(operator: Operator, case: Case, *, long: bool = False) -> float:
-    """``vmap`` against a loop; the largest relative error. ``long`` for more combinations of arguments and axes."""
+    """Compare ``vmap`` with a loop; return the largest relative error. ``long`` checks more arguments and axes."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "vmap: .* has no batching rule")  # a loop serves as well, here
+        warnings.filterwarnings("ignore", "vmap: .* has no batching rule")  # the fallback, a loop, is checked as well
         chosen = list(programs(operator, case))
         if not long:
             chosen = chosen[:: 1 + len(chosen) // MOST_CALLS]
@@ -52,7 +53,7 @@ def check_vmap(operator: Operator, case: Case, *, long: bool = False) -> float:
 
 
 def mapped_program(program: Program, *, long: bool = False) -> float:
-    """The checks of one call."""
+    """Check one call and return the largest relative error."""
     arrays, function = as_function(program)
     randomness = "same" if program.case.random else "error"
     with no_grad(), silent():
@@ -65,7 +66,7 @@ def mapped_program(program: Program, *, long: bool = False) -> float:
         return vmap(f, in_dims, randomness=randomness)
 
     def against_loop(what: str, f: Function, chosen: Sequence[int], dim: int = 0, size: int = EXAMPLES) -> float:
-        """``vmap`` of f with these arguments mapped, against calls of f."""
+        """Compare ``vmap`` of f, with the chosen arguments mapped, with separate calls of f."""
         inputs = [
             np.stack(examples[index][:size] or examples[index][:1], dim)[(slice(None),) * (dim % (array.ndim + 1))
             + (slice(size),)] if index in chosen else array
@@ -135,7 +136,7 @@ def _derivatives(
     def gradients(*tensors: Tensor) -> list[Tensor]:
         return list(gradient(*tensors))
 
-    def pushed(*tensors: Tensor) -> list[Tensor]:
+    def forward_tangents(*tensors: Tensor) -> list[Tensor]:
         def at(*moving: Tensor) -> list[Tensor]:
             inputs = list(tensors)
             for index, x in zip(points, moving, strict=True):
@@ -153,7 +154,7 @@ def _derivatives(
     every = list(range(len(arrays)))
     with silent():
         worst = against_loop("vmap(grad)", gradients, every)
-        worst = max(worst, against_loop("jvp under vmap", pushed, points, -1))
+        worst = max(worst, against_loop("jvp under vmap", forward_tangents, points, -1))
         stacked = [np.stack(rows) if index in points else arrays[index] for index, rows in enumerate(examples)]
         in_dims = tuple([0 if index in points else None for index in every])
         outside = grad(lambda *xs: mapped(lambda *ts: [scalar(*ts)], in_dims)(*xs)[0].sum(), argnums=tuple(points))
@@ -166,7 +167,7 @@ def _derivatives(
 
 
 def program_points(program: Program) -> set[int]:
-    """The places of the arrays that are differentiated, among all arrays of a call."""
+    """Return the indices of the differentiable arrays among all arrays of a call."""
     places: set[int] = set()
     count = 0
 
@@ -183,7 +184,7 @@ def program_points(program: Program) -> set[int]:
 
 
 def as_function(program: Program) -> tuple[list[Any], Function]:
-    """All arrays of a call, and the call as a function of Tensors in their places."""
+    """Return all arrays of a call, and the call as a function of Tensors that replace them."""
     arrays: list[Any] = []
 
     def collect(array: Any, differentiated: bool) -> Any:
@@ -208,7 +209,7 @@ def as_function(program: Program) -> tuple[list[Any], Function]:
 
 
 def _examples(array: Any, arrays: list[Any], index: int, function: Function) -> list[Any]:
-    """Values of one argument for the examples: its own, and others that the operator takes, too."""
+    """Return two values of one argument: its own, and another one that the operator accepts."""
     if array.dtype.kind in "fc":
         return [array, (array * SCALE).astype(array.dtype)]
     other = np.flip(array).copy() if array.dtype.kind != "b" else ~array
@@ -219,7 +220,7 @@ def _examples(array: Any, arrays: list[Any], index: int, function: Function) -> 
                 [x.shape for x in function(*[_tensor(value if i == index else a) for i, a in enumerate(arrays)])]
                 for value in (array, other)
             ]
-    except Exception:  # an index out of range, offsets that do not ascend
+    except Exception:  # for example, an index out of range, or offsets that are not increasing
         return [array, array]
     return [array, other if shapes[0] == shapes[1] else array]
 
@@ -232,10 +233,10 @@ def _compare(what: str, got: Sequence[Tensor], rows: Sequence[Sequence[Tensor]])
     worst = 0.0
     for index, (a, column) in enumerate(zip(got, zip(*rows, strict=True), strict=True)):
         wanted = np.stack([x.array for x in column])
-        assert a.dtype == wanted.dtype, f"{what}: output {index} has dtype {a.dtype}, in a loop {wanted.dtype}"
+        assert a.dtype == wanted.dtype, f"{what}: output {index} has dtype {a.dtype}, but {wanted.dtype} in a loop"
         scale = scale_of(list(column))
         tolerance = TOLERANCE if wanted.dtype != np.float32 else 1e-4
-        if scale < 1e-12:  # rounding errors of zero
+        if scale < 1e-12:  # the values are rounding errors of zero
             continue
         worst = max(worst, assert_close(a, wanted, tolerance, f"{what}: output {index}"))
     return worst

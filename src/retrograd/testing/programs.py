@@ -1,4 +1,4 @@
-"""A call of an operator as a function of the Tensors in it that are differentiated."""
+"""``Program``: a call of an operator as a function of its differentiable Tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .case import Call, Case, Fixed
 
 
 def make_tensor(array: Any) -> Tensor:
-    """A Tensor on a copy of the array that keeps its layout in memory."""
+    """Return a Tensor on a copy of the array with the same memory layout."""
     return new_tensor(np.array(array, copy=True, order="K"))
 
 
@@ -47,17 +47,17 @@ class Program:
         return replaced(value, lambda array, differentiated: next(rest) if differentiated else self.make(array))
 
     def inputs(self, requires_grad: bool = True) -> list[Tensor]:
-        """Fresh leaves with the call's values."""
+        """Return new leaves with the call's values."""
         leaves = [self.make(array) for array in self.arrays]
         for leaf in leaves:
             leaf._requires = requires_grad
         return leaves
 
     def __str__(self) -> str:
-        return self._shown
+        return self._description
 
     @cached_property
-    def _shown(self) -> str:
+    def _description(self) -> str:
         shown = [replaced(value, lambda array, differentiated: array) for value in self.call.args]
         named = {name: replaced(value, lambda array, differentiated: array) for name, value in self.call.kwargs.items()}
         parts = [describe(value) for value in shown] + [f"{name}={describe(value)}" for name, value in named.items()]
@@ -68,7 +68,7 @@ _PLAIN = {bool, int, float, str, type(None)}
 
 
 def replaced(value: object, change: Callable[[Any, bool], Any]) -> Any:
-    """An argument with ``change(array, differentiated)`` in place of every array in it."""
+    """Return an argument with every array replaced by ``change(array, differentiated)``."""
     if type(value) in _PLAIN:
         return value
     if type(value) is np.ndarray:
@@ -86,7 +86,7 @@ def replaced(value: object, change: Callable[[Any, bool], Any]) -> Any:
 
 
 def programs(operator: Operator, case: Case, *, edges: bool = False, seed: int = 0) -> Iterator[Program]:
-    """The case's calls (or its calls at the edges) as programs."""
+    """Yield the calls of a case, or its ``edge_calls``, as programs."""
     calls = case.edge_calls if edges else case.calls
     for call in () if calls is None else calls(np.random.default_rng(seed)):
         yield program_of(operator, case, call)
@@ -107,7 +107,7 @@ def program_of(operator: Operator, case: Case, call: Call, make: Callable[[Any],
 
 
 def cast(call: Call, dtype: Any) -> Call:
-    """The call with its floating arrays in another precision, fixed ones included."""
+    """Return the call with its floating arrays cast to another precision, fixed ones included."""
     dtype = as_dtype(dtype)
     parts = {"bfloat16": "complex64", "float16": "complex64", "float32": "complex64", "float64": "complex128"}
 
@@ -122,9 +122,9 @@ def cast(call: Call, dtype: Any) -> Call:
 
 
 def rewritten(call: Call, change: Callable[[Any, bool], Any]) -> Call:
-    """The call with ``change`` applied to its arrays."""
+    """Return the call with ``change`` applied to its arrays."""
 
-    def kept(array: Any, differentiated: bool) -> Any:
+    def change_and_fix(array: Any, differentiated: bool) -> Any:
         changed = change(array, differentiated)
         return (
             Fixed(changed)
@@ -132,5 +132,5 @@ def rewritten(call: Call, change: Callable[[Any, bool], Any]) -> Call:
             else changed
         )
 
-    args = [replaced(value, kept) for value in call.args]
-    return Call(*args, **{name: replaced(value, kept) for name, value in call.kwargs.items()})
+    args = [replaced(value, change_and_fix) for value in call.args]
+    return Call(*args, **{name: replaced(value, change_and_fix) for name, value in call.kwargs.items()})

@@ -14,12 +14,12 @@ from .selective_checkpoint import create_selective_checkpoint_contexts as create
 
 
 def set_checkpoint_debug_enabled(enabled: bool | None) -> None:
-    """Taken for compatibility: an error says what differed in any case."""
+    """Do nothing; accepted for compatibility. The error always names the difference between the runs."""
 
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Say for all checkpoints called inside whether their second runs stop early, whatever their ``early_stop`` is.
+    """Override the argument ``early_stop`` of all checkpoints called inside the block.
 
     >>> import retrograd as rg
     >>> from retrograd.utils.checkpoint import checkpoint, set_checkpoint_early_stop

@@ -1,8 +1,8 @@
-"""Selective checkpoints: a policy says which operators keep their results instead of being computed a second time.
+"""Selective checkpoints: a policy decides which operators save their results instead of being recomputed.
 
-The first context notes what each forward returns and, when the operator that the program called has ended, asks the
-policy whether to keep it. The second context gives what was kept in place of the forward. Every call of a primitive has
-a number, which is the same in both runs. Derivatives do not depend on the policy, only time and memory do.
+In the first run, an observer records the result of each primitive and calls the policy when the public operator ends.
+In the second run, another observer returns the saved results instead of computing them. Calls of primitives are
+numbered, and the numbers are the same in both runs. The policy affects time and memory, but not derivatives.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ..ops.table.registry import OPERATORS
 
 
 class CheckpointPolicy(Enum):
-    """What is done with the result of an operator inside a checkpoint.
+    """The treatment of an operator's result inside a checkpoint.
 
-    ``MUST_SAVE`` and ``PREFER_SAVE`` keep it, ``MUST_RECOMPUTE`` and ``PREFER_RECOMPUTE`` compute it a second time.
+    ``MUST_SAVE`` and ``PREFER_SAVE`` save it, ``MUST_RECOMPUTE`` and ``PREFER_RECOMPUTE`` compute it a second time.
 
     >>> from retrograd.utils.checkpoint import CheckpointPolicy
     >>> CheckpointPolicy.MUST_SAVE.name
@@ -39,11 +39,11 @@ class CheckpointPolicy(Enum):
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told beside the operator and its arguments.
+    """The first argument of a policy.
 
     Args:
-        is_recompute: False, since a policy is asked in the first run alone.
-        op_output: what the operator returned.
+        is_recompute: always False, since policies are called only in the first run.
+        op_output: the result of the operator.
     """
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
@@ -56,7 +56,7 @@ Policy = Callable[..., CheckpointPolicy | bool]
 
 @dataclass(slots=True)
 class _Result:
-    """What a forward returned, and who is to leave its memory alone."""
+    """The result of a primitive, with the Storages that protect its memory from writes."""
 
     primitive: Recordable
     shapes: list[Any]
@@ -65,29 +65,28 @@ class _Result:
 
 
 class _Call:
-    """A public operator that has not ended yet, with the results of its parts by their numbers."""
+    """A running call of a public operator, with the results of its primitives by their numbers."""
 
     def __init__(self, name: str, inputs: tuple[Any, ...]) -> None:
         self.name, self.inputs = name, inputs
         self.results: dict[int, _Result] = {}
 
 
-class _Keeping(Observer):
-    """In the first run: keeps the results that the policy wants."""
+class _ResultSaver(Observer):
+    """Saves, in the first run, the results that the policy selects."""
 
     def __init__(self, policy: Policy, kept: dict[int, _Result]) -> None:
         self.policy, self.kept = policy, kept
         self.count = 0
         self.calls: list[_Call] = []
-        self.last: _Result | None = None  # whose Tensors are not made yet
+        self.last: _Result | None = None  # the result whose Tensors do not exist yet
 
     def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
-        """Let the parts of a public operator belong to it."""
+        """Open a call that collects the results of a public operator's primitives."""
         if isinstance(what, str):
             self.calls.append(_Call(what, inputs))
 
     def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
-        """Ask the policy about a public operator."""
         if isinstance(what, str) and self.calls:
             self._ask(self.calls.pop(), result)
 
@@ -99,7 +98,7 @@ class _Keeping(Observer):
         params: dict[str, Any],
         forward: Callable[..., Any],
     ) -> Callable[..., Any]:
-        """Compute with the forward, and note its result."""
+        """Return a version of ``forward`` that records its result."""
         number, self.last = self.count, None
         self.count += 1
         if primitive.view or modes.level is not None:
@@ -108,12 +107,12 @@ class _Keeping(Observer):
             self.calls.append(_Call("", inputs))
         call = self.calls[-1]
 
-        def noted(*arrays: Any, **params: Any) -> Any:
+        def forward_and_record(*arrays: Any, **params: Any) -> Any:
             out = forward(*arrays, **params)
             call.results[number] = self.last = _Result(primitive, _shapes(arrays), out)
             return out
 
-        return noted
+        return forward_and_record
 
     def called(
         self,
@@ -123,7 +122,7 @@ class _Keeping(Observer):
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
-        """Note the memory of the result; of a primitive that is an operator itself, ask the policy."""
+        """Record the Storages of the result; call the policy for a primitive that is a public operator itself."""
         if self.last is not None and self.last.primitive is primitive:
             self.last.storages = [storage_of(output) for output in outputs]
             self.last = None
@@ -135,7 +134,6 @@ class _Keeping(Observer):
     def failed(
         self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any], error: BaseException
     ) -> None:
-        """Forget the call."""
         self.last = None
         if self.calls and self.calls[-1].name == "":
             self.calls.pop()
@@ -155,13 +153,13 @@ class _Keeping(Observer):
                 break
 
 
-class _Giving(Observer):
-    """In the second run: gives what was kept in place of computing it."""
+class _ResultReplayer(Observer):
+    """Returns, in the second run, the saved results instead of computing them."""
 
     def __init__(self, kept: dict[int, _Result]) -> None:
         self.kept = kept
         self.count = 0
-        self.given: _Result | None = None  # whose Tensors are not made yet
+        self.given: _Result | None = None  # the result whose Tensors do not exist yet
 
     def answering(
         self,
@@ -171,7 +169,7 @@ class _Giving(Observer):
         params: dict[str, Any],
         forward: Callable[..., Any],
     ) -> Callable[..., Any]:
-        """Give the result that was kept, if one was."""
+        """Return a function that returns the saved result, or ``forward`` if none was saved."""
         number, self.given = self.count, None
         self.count += 1
         result = self.kept.pop(number, None)
@@ -180,7 +178,7 @@ class _Giving(Observer):
         if result.primitive is not primitive or result.shapes != _shapes(arrays):
             raise RuntimeError(
                 f"selective checkpoint: the second run calls {primitive.name} where the first called "
-                f"{result.primitive.name}, or with other shapes or dtypes; the function must do the same both times"
+                f"{result.primitive.name}, or with other shapes or dtypes; both runs must be the same"
             )
         self.given = result
         return lambda *arrays, **params: result.out
@@ -193,7 +191,7 @@ class _Giving(Observer):
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
-        """Let writes to the result go to other memory: Tensors of the first run may live in it."""
+        """Protect the result's memory from writes, since Tensors of the first run may share it."""
         if self.given is not None:
             for output, storage in zip(outputs, self.given.storages, strict=True):
                 if output._storage is None:
@@ -204,10 +202,10 @@ class _Giving(Observer):
 
 
 class _Second(observing):
-    """The context of a second run: each entry begins to count anew."""
+    """The context of a second run, which restarts the numbering at each entry."""
 
     def __enter__(self) -> Any:
-        assert isinstance(self.observer, _Giving)
+        assert isinstance(self.observer, _ResultReplayer)
         self.observer.count = 0
         return super().__enter__()
 
@@ -217,7 +215,7 @@ def _shapes(arrays: tuple[Any, ...]) -> list[Any]:
 
 
 def _operators(call: _Call) -> list[Any]:
-    """What a policy is asked about: the public functions of the name, and products under PyTorch's names of them."""
+    """Return the public functions to pass to a policy; products also under PyTorch's names for them."""
     name, inputs = call.name, call.inputs
     names = [name, f"nn.functional.{name}", f"Tensor.{name}"]
     if name == "linear":
@@ -227,7 +225,7 @@ def _operators(call: _Call) -> list[Any]:
         if max(dims, default=0) > 1:
             names.append("mm" if dims == {2} else "mv" if dims == {1, 2} else "bmm")
     functions = [OPERATORS[found].function for found in names if found in OPERATORS]
-    # Where the table has the function without ``out``, its module has the one that users call.
+    # The table may hold a version without ``out``; the module's attribute is the function that users call.
     public = [getattr(sys.modules[function.__module__], function.__qualname__, function) for function in functions]
     return list(dict.fromkeys(public)) or [getattr(Tensor, name, name)]
 
@@ -235,24 +233,24 @@ def _operators(call: _Call) -> list[Any]:
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Policy | list[Callable[..., Any]], allow_cache_entry_mutation: bool = False
 ) -> tuple[observing, observing]:
-    """The two contexts of a checkpoint that keeps the results of some operators; for its argument ``context_fn``.
+    """Return the two contexts of a checkpoint that saves the results of some operators, for ``context_fn``.
 
-    A policy is called once for each operator of the function, as ``policy(ctx, op, *args, **kwargs)``, and returns a
-    ``CheckpointPolicy``, or True to keep the result. ``op`` is the public function, such as ``rg.exp`` or
-    ``nn.functional.linear``, the innermost one where they are nested; ``ops.aten.exp.default`` is the same object.
-    A policy that does not keep the result is asked again under each further name: ``nn.functional.relu`` after
-    ``rg.relu``, and, since PyTorch computes products so, ``addmm`` or ``mm`` after ``linear``, ``mm`` or ``bmm`` after
-    ``matmul``. Of an operator composed of several primitives the result of each is
-    kept. Views, writes in place, and operators inside ``vmap`` are computed a second time in any case.
+    A policy is called for each operator, as ``policy(ctx, op, *args, **kwargs)``, and returns a ``CheckpointPolicy``,
+    or True to save the result. ``op`` is the public function, such as ``rg.exp`` or ``nn.functional.linear``, or the
+    innermost one if calls are nested; ``ops.aten.exp.default`` is the same object. If the policy does not save the
+    result, it is called again with each alias: ``nn.functional.relu`` after ``rg.relu``, and PyTorch's operators for
+    products, ``addmm`` or ``mm`` after ``linear``, ``mm`` or ``bmm`` after ``matmul``. For an operator that consists of
+    several primitives, all their results are saved. Views, in-place writes, and operators inside ``vmap`` are always
+    recomputed.
 
     Args:
-        policy_fn_or_list: a policy, or a list of the functions whose results are kept.
-        allow_cache_entry_mutation: taken for compatibility: what is kept does not change when the function writes to
-            it in place, so gradients are right with either value.
+        policy_fn_or_list: a policy, or a list of the functions whose results are saved.
+        allow_cache_entry_mutation: accepted for compatibility; in-place writes never change saved results, so gradients
+            are correct with either value.
 
     Raises:
         TypeError: ``policy_fn_or_list`` is neither a function nor a list.
-        ValueError: the list has something that is no operator.
+        ValueError: an element of the list is not an operator.
 
     >>> import functools
     >>> from retrograd.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
@@ -267,8 +265,8 @@ def create_selective_checkpoint_contexts(
         for op in wanted:
             if not callable(op) or getattr(op, "is_packet", False):
                 raise ValueError(
-                    f"create_selective_checkpoint_contexts: wanted operators, such as rg.exp or "
-                    f"torch.ops.aten.exp.default, in the list, got {op!r}"
+                    "create_selective_checkpoint_contexts: the list must contain operators, such as rg.exp or "
+                    f"torch.ops.aten.exp.default, got {op!r}"
                 )
 
         def policy(ctx: SelectiveCheckpointContext, op: Any, *args: Any, **kwargs: Any) -> bool:
@@ -282,4 +280,4 @@ def create_selective_checkpoint_contexts(
             f"{type(policy_fn_or_list).__name__}"
         )
     kept: dict[int, _Result] = {}
-    return observing(_Keeping(policy, kept)), _Second(_Giving(kept))
+    return observing(_ResultSaver(policy, kept)), _Second(_ResultReplayer(kept))

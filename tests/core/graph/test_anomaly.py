@@ -1,4 +1,4 @@
-"""Anomaly mode: the operator, the line, the first non-finite gradient, and memory changed behind the engine's back."""
+"""Anomaly mode: the operator, the line, the first non-finite gradient, and writes to saved memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_memory_changed_behind_the_back():
     with detect_anomaly():
         y = (x * x).sum()
         array[0] = 7.0
-        with pytest.raises(RuntimeError, match="behind the engine's back"):
+        with pytest.raises(RuntimeError, match="bypasses copy on write"):
             y.backward()
 
 

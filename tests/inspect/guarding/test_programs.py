@@ -108,7 +108,7 @@ def inverse_of_a_range():
     return scale * 2
 
 
-@program("pow gave NaN at (0,), 1 of 2", "(-8.0) ** 0.3", "a negative number to a power that is no integer is NaN")
+@program("pow gave NaN at (0,), 1 of 2", "(-8.0) ** 0.3", "a negative number to a non-integer power is NaN")
 def cube_root_by_a_power():
     x = rg.tensor([8.0, 27.0])
     y = x * rg.tensor([-1.0, 1.0])  # cause
@@ -250,7 +250,7 @@ def a_gradient_that_overflows_in_half():
 # Infinities that were put there on purpose, and the NaN that comes of them
 
 
-@program("softmax gave NaN at (1, 0), 3 of 6 elements", "-inf throughout", "masked_fill")
+@program("softmax gave NaN at (1, 0), 3 of 6 elements", "all values are -inf", "masked_fill")
 def attention_to_nothing():
     scores = rg.zeros(2, 3, requires_grad=True)
     padding = rg.tensor([[False, False, True], [True, True, True]])
