@@ -11,7 +11,7 @@ from .program import Program as Program
 from .program import Value as Value
 from .run.compiled_function import Compiled as Compiled
 from .run.compiled_module import compile as compile
-from .trace.listening import set_stance as set_stance
+from .trace.trace_modes import set_stance as set_stance
 from .trace.sizes import mark_dynamic as mark_dynamic
 from .trace.sizes import mark_static as mark_static
 from .trace.tracer import DataDependent as DataDependent

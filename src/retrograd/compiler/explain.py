@@ -70,11 +70,11 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     if costs:
         out.append(f"measured: {1e3 * sum(costs.values()):.3g} ms")
     if entry.trace.sizes is not None:
-        out += entry.trace.sizes.words()
+        out += entry.trace.sizes.describe()
     if entry.apart:
         out.append(f"a program beside that for other sizes: {entry.apart}")
     out.append("assumed: shapes, dtypes, strides and requires_grad of all inputs, grad mode, default dtype, and")
-    out += ["  " + line for line in entry.trace.surroundings.words(entry.trace.free)]
+    out += ["  " + line for line in entry.trace.surroundings.describe(entry.trace.free)]
     return "\n".join(out)
 
 

@@ -17,8 +17,8 @@ from ...core.arrays.layout import dense
 from ...kernels import MAPPED, suits
 from ..program import Instruction, Method, Value, replaced, values_in
 from ..trace.effects import run_step
-from ..trace.listening import tracing_with
-from ..trace.traced import Traced
+from ..trace.trace_modes import tracing_with
+from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
 from .emission import TYPES, Body, Kernel, constant, type_of
 from .indices import add_at, getitem, setitem

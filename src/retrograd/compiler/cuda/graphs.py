@@ -70,7 +70,7 @@ class Graph:
             self.reason = str(why)
 
     @property
-    def words(self) -> str:
+    def describe(self) -> str:
         """For ``explain``."""
         if self.reason:
             return f"no CUDA graph: {self.reason}"

@@ -15,8 +15,8 @@ import numpy as np
 
 from ...kernels import USEFUL
 from ..program import Instruction, Method, Value
-from ..trace.listening import tracing_with
-from ..trace.traced import Traced
+from ..trace.trace_modes import tracing_with
+from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
 
 # By ufunc or operator; ``{0}`` is the first operand, ``{zero}`` that of the operands' dtype.

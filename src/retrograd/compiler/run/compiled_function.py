@@ -24,13 +24,13 @@ from ...func.nests import Structure, flatten
 from ...kernels.runtime.settings import turned_on
 from ...nn.parameter import Parameter
 from ..program import Value
-from ..trace.arguments import Copies
-from ..trace.effects import hooks_of, unrepeated
+from ..trace.argument_copies import Copies
+from ..trace.effects import hooks_of, unrepeatable_change
 from ..trace.escapes import KEPT, containers, kept_outside
-from ..trace.listening import tracing_with
-from ..trace.scalars import leave_scalars
+from ..trace.trace_modes import tracing_with
+from ..trace.numpy_scalars import drop_scalar_conversions
 from ..trace.sizes import NEW, Differs, Sizes, Varying, marks
-from ..trace.traced import Number, Traced, Watched
+from ..trace.traced_arrays import Number, Traced, WatchedIterator
 from ..trace.tracer import ELSEWHERE, Tracer
 from ..trace.untrace import as_real
 from .guard_failures import difference, left_behind, modes_now
@@ -120,7 +120,7 @@ class Compiled(Wrapper):
                 return self.function(*args, **kwargs)
             sizes = entry.trace.sizes
             room = stance == "default" and len(self.own) < self.limit
-            if sizes is not None and room and sizes.often(leaves):
+            if sizes is not None and room and sizes.count_call(leaves):
                 return self._trace((args, kwargs), leaves, structure, None)
             started = time.perf_counter()
             try:
@@ -237,13 +237,13 @@ class Compiled(Wrapper):
                     apart = apart or str(why)
                     continue
                 if changed:
-                    made = Entry(entry.trace.sizes.made(), self.function, label)
+                    made = Entry(entry.trace.sizes.merged_trace(), self.function, label)
                     for kept in ("casts", "calls", "seconds", "apart", "because"):
                         setattr(made, kept, getattr(entry, kept))
                     self.entries = [made if other is entry else other for other in self.entries]
                 return
             marked: Varying = {index: marks(leaf) for index, leaf in enumerate(trace.leaves)}
-            trace = Sizes(trace, None if every else marked).made()
+            trace = Sizes(trace, None if every else marked).merged_trace()
         if full:
             least = min(self.entries, key=lambda entry: entry.calls)
             self.entries.remove(least)
@@ -286,7 +286,7 @@ class Compiled(Wrapper):
                     tracer.arguments.setdefault(id(leaf), index)
                     tracer.lift(leaf, ("argument", index))
                 elif is_iterator(leaf):
-                    given[index] = Watched(leaf, tracer)
+                    given[index] = WatchedIterator(leaf, tracer)
                 elif is_array(leaf) or index in free_leaves:
                     given[index] = self._input(tracer, leaf, ("argument", index))
             for tensor_ in surroundings.tensors:
@@ -296,7 +296,7 @@ class Compiled(Wrapper):
             for array, _ in surroundings.arrays:
                 tracer.known[id(array)] = array
             for place in surroundings.iterators:
-                places.append((place, place.value, Watched(place.value, tracer)))
+                places.append((place, place.value, WatchedIterator(place.value, tracer)))
             for place in surroundings.large_arrays:
                 places.append((place, place.value, self._input(tracer, place.value, ("place", place))))
             for place in free:
@@ -311,7 +311,7 @@ class Compiled(Wrapper):
                 found, result_structure = flatten(result)
                 results = self._results(tracer, found, leaves)
                 split, cotangents, gradients = self._backward(tracer, found, results, leaves)
-                for why in filter(None, (unrepeated(tracer.outside.values()), left_behind(modes_before, _casts()))):
+                for why in filter(None, (unrepeatable_change(tracer.outside.values()), left_behind(modes_before, _casts()))):
                     tracer.breaks(why)
             if tracer.refusal is not None:  # which the function has caught
                 raise tracer.refusal
@@ -354,7 +354,7 @@ class Compiled(Wrapper):
         if why:
             return value, None, why + _SHORTEN if tracer.too_long else why
         made = [result.value for result in results if type(result.value) is Value]
-        program.split = leave_scalars(program, made, split)
+        program.split = drop_scalar_conversions(program, made, split)
         trace = Trace(program, structure, leaves, results, result_structure, surroundings)
         trace.free = {place.identity for place in free}
         trace.free_leaves = free_leaves
@@ -437,7 +437,7 @@ class Compiled(Wrapper):
             if result.requires and not _forget_spent(tracer, x, result)
         ]
         outputs = [x for x, _ in pairs]
-        if not outputs or not tracer.recording:
+        if not outputs or not tracer.tracing:
             return None, [], []
         split = len(tracer.program.instructions)
         arguments = {id(leaf): index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
@@ -460,7 +460,7 @@ class Compiled(Wrapper):
             cotangents.append(node)
             roots.append((edge_of(x), Traced(tracer, ones, node)))
         gradients = Walk(set(wanted), True, False, beyond=False).run(roots)
-        if not tracer.recording:  # the walk has met what cannot be written down
+        if not tracer.tracing:  # the walk has met what cannot be written down
             return None, [], []
         gradients_of = [(gradients.get(edge), source) for edge, source in wanted.items()]
         return split, cotangents, [(None if g is None else g.node, source) for g, source in gradients_of]

@@ -452,7 +452,7 @@ class Surroundings:
                 )
         return ""
 
-    def words(self, free: set[tuple[int, Any]]) -> list[str]:
+    def describe(self, free: set[tuple[int, Any]]) -> list[str]:
         """What is compared, by name, with how many places have it."""
         plain: dict[str, int] = {}
         objects: dict[str, int] = {}

@@ -27,7 +27,7 @@ from ..passes import optimized
 from ..passes.constants import Folded, folded
 from ..program import Instruction, Program, Value
 from ..trace.effects import give_array, hooks_of, run_step
-from ..trace.scalars import no_scalar
+from ..trace.numpy_scalars import ensure_array
 from ..trace.sizes import NEW, Sizes
 from .guard_failures import modes_now
 from .guards import Surroundings
@@ -420,7 +420,7 @@ class Entry:
                     if result.requires and tensors is not None:
                         value = next(recorded)
                     else:
-                        value = new_tensor(value if type(value) is np.ndarray else no_scalar(value))
+                        value = new_tensor(value if type(value) is np.ndarray else ensure_array(value))
                     if result.spent is not None:
                         freed: Any = None
                         value._requires = True
@@ -478,7 +478,7 @@ class Entry:
             found = pull((*gs, *kept.arrays))
             out: list[Any] = [None] * len(needs)
             for (source, _), array in zip(flowing, found, strict=True):
-                out[places[entry._key(source)]] = no_scalar(array)
+                out[places[entry._key(source)]] = ensure_array(array)
             return out
 
         count = sum(result.requires for result in self.results)
@@ -502,7 +502,7 @@ class Entry:
         with silent():
             found = self.forward(arrays)
         requires = [result.requires for result in self.results if result.kind in ("tensor", "array", "number")]
-        outs = tuple([no_scalar(x) for x, need in zip(found, requires, strict=False) if need])
+        outs = tuple([ensure_array(x) for x, need in zip(found, requires, strict=False) if need])
         inputs = tuple([self._tensor_of(source, leaves) for source in self.operands])
         kept = Kept(list(found[self.width :]), list(leaves), self._versions(leaves), self._numbers(arrays))
         for x, read in zip(inputs, self.is_read, strict=True):

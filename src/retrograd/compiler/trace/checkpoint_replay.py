@@ -1,7 +1,7 @@
 """Parts of a function that run twice within a trace, as checkpoints do.
 
-The second run computes its instructions again, which no pass takes for those of the first: memory is what a checkpoint
-is for. Random numbers are kept instead, since a program draws each of them once.
+The instructions of the second run are not merged with those of the first, since a checkpoint recomputes to save memory.
+Random numbers of the first run are reused instead, because a program draws each of them once.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from .tracer import Tracer
 
 
-class Twice:
-    """One such part: ``first()`` is around its first run and ``second()`` around the other."""
+class CheckpointRuns:
+    """One part that runs twice: ``first()`` and ``second()`` are the contexts of its runs."""
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
-        self.number = 0  # of the run that instructions belong to; 0 is the function's own
-        self._around: Twice | None = None
+        self.number = 0  # of the run that instructions belong to; 0 for the function itself
+        self._around: CheckpointRuns | None = None
         self._kept: list[Any] = []
         self._again: Iterator[Any] | None = None
 
     @contextmanager
     def first(self) -> Iterator[None]:
-        """Keep what is drawn."""
+        """Store the random draws."""
         with self._entered():
             self.number = 0 if self._around is None else self._around.number
             yield
 
     @contextmanager
     def second(self) -> Iterator[None]:
-        """Draw what was kept."""
+        """Replay the stored random draws."""
         self._again = iter(self._kept)
-        self.tracer.second_runs += 1
-        self.number = self.tracer.second_runs
+        self.tracer.checkpoint_reruns += 1
+        self.number = self.tracer.checkpoint_reruns
         try:
             with self._entered():
                 yield
@@ -47,18 +47,18 @@ class Twice:
 
     @contextmanager
     def _entered(self) -> Iterator[None]:
-        self._around, self.tracer.twice = self.tracer.twice, self
+        self._around, self.tracer.checkpoint_runs = self.tracer.checkpoint_runs, self
         try:
             yield
         finally:
-            self.tracer.twice = self._around
+            self.tracer.checkpoint_runs = self._around
 
     def drawn(self, draw: Callable[[], Any]) -> Any:
-        """What ``draw`` gives in the first run."""
+        """Return the result of ``draw`` in the first run."""
         if self._again is not None:
             for numbers in self._again:
                 return numbers
         numbers = draw() if self._around is None else self._around.drawn(draw)
-        if self._again is None:  # a copy, for the program may write into what it has drawn
+        if self._again is None:  # a copy, because the program may write to the numbers
             self._kept.append(self.tracer.call(np.copy, (numbers,), {}))
         return numbers
