@@ -1,4 +1,4 @@
-"""``explain``: a program in words: instructions by the user's lines, what was fused, what it costs and assumes."""
+"""Describe a program: instructions by source line, fused loops, cost and guards."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .program import Instruction, Value
 from .run.replay import Replay
 
 
-class Timed:
-    """A replay that measures each of its lines."""
+class TimedReplay:
+    """A replay that measures the time of each line."""
 
     def __init__(self, replay: Any) -> None:
         self.seconds = [0.0] * len(replay.lines)
@@ -35,10 +35,10 @@ class Timed:
 
 
 def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
-    """The text; with arguments after a call with them that was measured."""
+    """Describe a program; with arguments, after a measured call."""
     costs: dict[int, float] = {}
     if leaves is not None:
-        timed = Timed(entry.replay)
+        timed = TimedReplay(entry.replay)
         plain, entry.replay.function = entry.replay.function, timed.function
         forward, entry.forward = entry.forward, entry.replay
         try:
@@ -59,11 +59,11 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
         out.append(f"computed once: {', '.join(names)}; {len(entry.folded.kept)} constants are kept ({size})")
     out += _lines(entry.replay.instructions, costs)
     if entry.pull is not None:
-        out += ["backward, when a walk comes to the result:", *_lines(entry.pull.instructions, costs)]
+        out += ["backward, when a backward pass reaches the result:", *_lines(entry.pull.instructions, costs)]
     if entry.notes:
         out.append(f"in no region: {'; '.join(dict.fromkeys(entry.notes))}")
     if entry.kernels is not None:
-        out.append(f"on a GPU: {len(entry.kernels)} CUDA kernels of its own; {entry.forward.words}")
+        out.append(f"on a GPU: {len(entry.kernels)} generated CUDA kernels; {entry.forward.words}")
     out += _memory("memory", entry.replay)
     if entry.pull is not None:
         out += _memory("memory of the backward part", entry.pull)
@@ -72,19 +72,19 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     if entry.trace.sizes is not None:
         out += entry.trace.sizes.describe()
     if entry.apart:
-        out.append(f"a program beside that for other sizes: {entry.apart}")
+        out.append(f"a separate program, not shared with other sizes: {entry.apart}")
     out.append("assumed: shapes, dtypes, strides and requires_grad of all inputs, grad mode, default dtype, and")
     out += ["  " + line for line in entry.trace.surroundings.describe(entry.trace.free)]
     return "\n".join(out)
 
 
 def _memory(what: str, replay: Replay) -> list[str]:
-    """The plan of a replay's memory: what leaves it, and the arena's places."""
+    """Describe the memory of a replay: arrays that leave, and the places in the arena."""
     leaving = sum(
         v.nbytes for step in replay.instructions for v in step.outs if v.root is v and v in replay.plan.outside
     )
     plan = replay.plan
-    out = [f"{what}: an arena of {_bytes(plan.size)}, and {_bytes(leaving)} new in each call, which leave it"]
+    out = [f"{what}: an arena of {_bytes(plan.size)}, and {_bytes(leaving)} of results in new memory in each call"]
     for index, slots in plan.slots.items():
         step = replay.instructions[index]
         for asked, slot in zip(step.asked, slots, strict=True):
@@ -136,7 +136,7 @@ def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list
         elif hasattr(step.function, "note"):
             what = step.function.note
         elif step.kind == "guard":
-            what = f"a check: {'the elements are' if step.args else 'the optimizer is'} as in the trace"
+            what = f"a check: the {'elements are' if step.args else 'optimizer is'} as in the trace"
         named = (
             f" ({backward}{step.operator})" if step.operator and (step.backward or step.operator != step.name) else ""
         )

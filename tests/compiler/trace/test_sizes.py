@@ -109,7 +109,7 @@ def test_steps_at_many_sizes_are_the_eager_ones_in_one_program(make):
     # Sizes 0 and 1, and few elements, for which operators go other ways, may be other programs.
     known = [len(entry.trace.sizes.known) for entry in step.entries]
     assert len(known) <= 5 and max(known) >= 3 and sum(known) == step.traces
-    assert "constants follow them" in step.explain()
+    assert "constants that depend on them" in step.explain()
 
 
 def test_a_size_that_was_seen_is_not_traced_again():
@@ -128,7 +128,7 @@ def test_choices_by_sizes_are_programs_of_their_own():
     for size in (2, 5, 3, 8, 1, 4, 7, 3, 2):
         wanted = [2.0] * size if size > 4 else size + min(size, 3) ** 2
         assert f(rg.ones(size)).tolist() == wanted
-    assert len(f.entries) == 2 and "a program beside that for other sizes" in f.explain()
+    assert len(f.entries) == 2 and "not shared with other sizes" in f.explain()
 
 
 def test_results_that_are_sizes_follow_them():

@@ -1,4 +1,4 @@
-"""Why a kept program does not fit a call, in words."""
+"""Explain why a program does not fit a call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..trace.untrace import same_number
 
 
 def modes_now() -> dict[str, Any]:
-    """The modes that a program is for, by their names."""
+    """Return the modes that a program depends on, by name."""
     return {
         "grad mode": modes.grad_enabled,
         "inference mode": modes.inference,
@@ -28,7 +28,7 @@ def modes_now() -> dict[str, Any]:
 
 
 def left_behind(before: tuple[dict[str, Any], Any], casts: Any) -> str:
-    """Which mode, or autocast, a call has left changed, in words; empty where none is: a replay changes no modes."""
+    """Describe a mode, or autocast, that a call leaves changed; empty if there is none. A replay changes no modes."""
     modes_before, casts_before = before
     for name, now in modes_now().items():
         if now != modes_before[name]:
@@ -37,12 +37,12 @@ def left_behind(before: tuple[dict[str, Any], Any], casts: Any) -> str:
 
 
 def difference(entry: Any, leaves: Sequence[Any], structure: Structure, casts: Any) -> str:
-    """The first thing that differs from what the trace of a program assumed."""
+    """Describe the first difference between a call and the trace of a program."""
     trace = entry.trace
     if structure != trace.structure:
-        return "the arguments are others in number, names or nesting"
+        return "the number, names or nesting of the arguments differ"
     if casts != entry.casts:
-        return "autocast casts otherwise"
+        return "autocast casts differently"
     for name, now in modes_now().items():
         if now != entry.modes[name]:
             return f"{name} is {now}, it was {entry.modes[name]}"
@@ -56,15 +56,15 @@ def difference(entry: Any, leaves: Sequence[Any], structure: Structure, casts: A
         for what in chain(_of_array(tensor.array, value), _of_flag(tensor._requires, requires)):
             return f"a Tensor from outside: {what}"
         if requires and hooks_of(tensor) != hooks:
-            return "a Tensor from outside has other hooks"
+            return "the hooks of a Tensor from outside differ"
     for tensor, present in trace.grads:
         if (tensor._grad is not None) is not present:
-            return "a gradient is None, it was not" if present else "a gradient is there, it was None"
-    return "elements that it depends on are others, or one Tensor stands for two arguments"
+            return "a gradient is None, it was not" if present else "a gradient is not None, it was None"
+    return "elements that it depends on differ, or two arguments are the same Tensor"
 
 
 def _named(path: str, function: Callable[..., Any]) -> str:
-    """An argument as the function has it, of a path into ``(args, kwargs)``."""
+    """Return the name of an argument in the function's signature, for a path into ``(args, kwargs)``."""
     group, place, rest = re.fullmatch(r"\[(\d)\]\[([^]]+)\](.*)", path, re.DOTALL).groups()  # type: ignore[union-attr]
     if group == "1":
         return place.strip("'") + rest
