@@ -18,7 +18,7 @@ import numpy as np
 from retrograd.compiler.cpu import fusing, lowering, machine, regions
 from retrograd.compiler.cpu import products as native_products
 from retrograd.compiler.cpu.steps import Unlowered
-from retrograd.compiler.passes import destinations, groups, loops, products
+from retrograd.compiler.passes import destinations, fused_loops, grouping, matrix_products
 from retrograd.compiler.run import arenas, program_entry
 from retrograd.compiler.trace import sizes
 from retrograd.kernels.loops.matrices.products import TILES
@@ -102,8 +102,8 @@ def loops_of_every_size(made: Callable[[str], None] = lambda source: None) -> li
         return scope["loop"]
 
     return [
-        (groups, "LEAST", 2), (groups, "NARROW", 1), (loops, "PART", 4), (products, "USEFUL", 0),
-        (loops, "compiled_loop", run), (products, "compiled_loop", run),
+        (grouping, "MIN_ELEMENTS", 2), (grouping, "MIN_ROW", 1), (fused_loops, "PART", 4),
+        (matrix_products, "USEFUL", 0), (fused_loops, "compiled_loop", run), (matrix_products, "compiled_loop", run),
     ]  # fmt: skip
 
 

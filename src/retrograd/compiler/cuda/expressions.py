@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..passes.expressions import Machine
+from ..passes.expressions import Capabilities
 
 _INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 DTYPES = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, np.bool_, *_INTEGERS)))
@@ -54,7 +54,7 @@ FUNCTIONS: Mapping[str, str] = {
 }  # fmt: skip
 
 _REAL = frozenset(FUNCTIONS[name] for name in ("floor", "ceil", "trunc", "rint", "reciprocal", "fmod", "fmax", "fmin"))
-GPU = Machine(FUNCTIONS, _REAL, DTYPES, DTYPES - {np.dtype(np.bool_)}, False)
+GPU = Capabilities(FUNCTIONS, _REAL, DTYPES, DTYPES - {np.dtype(np.bool_)}, False)
 
 # What the source of every module begins with. Tests let a processor read it, too.
 PRELUDE = r"""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ..passes.expressions import keeps_shapes, row_major, steps_of
-from ..passes.groups import Part, Target, grouped, sum_of
+from ..passes.grouping import Part, Target, grouped, sum_of
 from ..passes.layouts import fits
 from ..passes.order import versions
 from ..passes.repeats import without_repeats

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.arrays.devices import cupy_backend
 from ..passes.expressions import row_major
-from ..passes.loops import Group
+from ..passes.fused_loops import Group
 from ..program import Asked, Value
 from .expressions import DTYPES, PRELUDE
 from .source import NUMBERS, POINTERS, THREADS, Kernel, Operands, copying, elementwise, with_sums

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..passes.fused_loops import Group
 from ..passes.layouts import Layout, strides_in
-from ..passes.loops import Group
 from ..program import Value
 from .expressions import cast, expression, held, literal, load, store, stored
 

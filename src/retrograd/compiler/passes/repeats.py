@@ -1,4 +1,4 @@
-"""Instructions that compute again what is known: the first one's result serves for all."""
+"""Common subexpression elimination."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..program import Instruction, Value, replaced
 def without_repeats(
     instructions: Sequence[Instruction], takes: Iterable[Value], gives: Iterable[Value]
 ) -> list[Instruction]:
-    """The instructions without those that compute an earlier value again.
+    """Remove instructions that compute an earlier value again.
 
-    Both have the same function and arguments and belong to one run of the part that they are in, nobody writes to
-    memory that they read or make, and what they make is handed to nobody: two results of one program are never one
-    array.
+    Two instructions are equal if they have the same function and arguments and belong to the same run of a checkpointed
+    part, if no instruction writes to memory that they read or return, and if their results do not leave the program:
+    two results of a program are never the same array.
     """
     written = {value.root for step in instructions for value in step.writes}
     given = {value.root for value in gives}
     given |= {value.root for step in instructions if step.kind == "effect" for value in step.reads()}
     outer = {value.root for value in takes}
-    effects = 0  # after which memory from outside may be another
+    effects = 0  # memory from outside may change at an effect
     known: dict[Any, Instruction] = {}
     same: dict[Value, Value] = {}
     kept: list[Instruction] = []
@@ -57,7 +57,7 @@ def _key(step: Instruction, effects: int) -> Any:
 
 
 def _part(nest: Any) -> Any:
-    """What tells arguments apart: numbers with their types and signs, all else that is no container as itself."""
+    """Return a key for arguments: plain values with type and sign, other objects by identity."""
     kind = type(nest)
     if kind in (tuple, list):
         return kind, tuple(map(_part, nest))

@@ -24,7 +24,7 @@ from ..cpu import compiled_regions
 from ..cuda import Graph, fused
 from ..cuda import Module as Kernels
 from ..passes import optimized
-from ..passes.constants import Folded, folded
+from ..passes.constants import FoldedConstants, fold_constants
 from ..program import Instruction, Program, Value
 from ..trace.effects import give_array, hooks_of, run_step
 from ..trace.numpy_scalars import ensure_array
@@ -117,7 +117,7 @@ class Entry:
         handed_out = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]
         program.outputs = handed_out + [value for value, _ in trace.gradients if value is not None]
         late = set(map(id, program.instructions[split:]))
-        self.folded = Folded((), {}) if program.varies else folded(program, program.outputs)
+        self.folded = FoldedConstants((), {}) if program.varies else fold_constants(program, program.outputs)
         program.instructions = live(program.instructions, program.outputs, {value for value, _ in program.inputs})
         forward = [step for step in program.instructions if id(step) not in late]
         backward = [step for step in program.instructions if id(step) in late]
