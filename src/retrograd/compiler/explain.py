@@ -63,7 +63,7 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     if entry.notes:
         out.append(f"in no region: {'; '.join(dict.fromkeys(entry.notes))}")
     if entry.kernels is not None:
-        out.append(f"on a GPU: {len(entry.kernels)} generated CUDA kernels; {entry.forward.words}")
+        out.append(f"on a GPU: {len(entry.kernels)} generated CUDA kernels; {entry.forward.description}")
     out += _memory("memory", entry.replay)
     if entry.pull is not None:
         out += _memory("memory of the backward part", entry.pull)

@@ -8,8 +8,8 @@ import pytest
 
 import retrograd as rg
 from retrograd.compiler.cuda import kernels
-from retrograd.compiler.cuda.expressions import DTYPES, FUNCTIONS, expression, literal
-from retrograd.compiler.cuda.groups import part_of
+from retrograd.compiler.cuda.cpp_expressions import DTYPES, FUNCTIONS, expression, literal
+from retrograd.compiler.cuda.kernel_fusion import part_of
 from retrograd.compiler.cuda.kernels import OPTIONS, CudaLoop, Module
 from retrograd.compiler.cuda.source import Kernel, Tile
 from retrograd.compiler.passes.expressions import _ARITHMETIC, _COMPARISONS

@@ -15,8 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from retrograd.compiler.cpu import fusing, lowering, machine, regions
-from retrograd.compiler.cpu import products as native_products
+from retrograd.compiler.cpu import fusing, lowering, machine_code, product_kernels, regions
 from retrograd.compiler.cpu.steps import Unlowered
 from retrograd.compiler.passes import destinations, fused_loops, grouping, matrix_products
 from retrograd.compiler.run import arenas, program_entry
@@ -113,7 +112,7 @@ def loops_of_every_size(made: Callable[[str], None] = lambda source: None) -> li
 def _quickly(text: str, _: Any) -> bytes:
     import llvmlite.binding as llvm
 
-    cpu, features = machine._processor()
+    cpu, features = machine_code._processor()
     target = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=0, jit=True)
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = target.triple, str(target.target_data)
@@ -123,7 +122,7 @@ def _quickly(text: str, _: Any) -> bytes:
 
 ARENAS: list[Change] = [(arenas, "LEAST", 9), (destinations, "LEAST", 9)]  # bytes; a single number may be a scalar
 REGIONS: list[Change] = [
-    (machine, "_compiled", _quickly), (machine, "read_region", lambda key: None),
-    (machine, "write_region", lambda key, code: None), (fusing, "LONG", 8), (fusing, "BLOCK", 4),
-    (native_products, "SMALL", 8), (regions, "QUICK", 0.0),
+    (machine_code, "_compiled", _quickly), (machine_code, "read_region", lambda key: None),
+    (machine_code, "write_region", lambda key, code: None), (fusing, "LONG", 8), (fusing, "BLOCK", 4),
+    (product_kernels, "SMALL", 8), (regions, "QUICK", 0.0),
 ]  # fmt: skip
