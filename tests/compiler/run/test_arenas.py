@@ -47,13 +47,13 @@ def test_blocks_that_live_at_once_lie_apart():
             blocks.append(arenas.Block(int(rng.integers(1, 5000)), first, first + int(rng.integers(8))))
         size = arenas.arranged(blocks)
         for number, block in enumerate(blocks):
-            assert block.offset % arenas.LINE == 0 and block.offset + block.nbytes <= size
+            assert block.offset % arenas.CACHE_LINE == 0 and block.offset + block.nbytes <= size
             for other in blocks[:number]:
                 together = block.first <= other.last and other.first <= block.last
                 meet = block.offset < other.offset + other.nbytes and other.offset < block.offset + block.nbytes
                 assert not (together and meet)
         at_once = max(sum(b.nbytes for b in blocks if b.first <= t <= b.last) for t in range(40))
-        assert at_once <= size <= 1.5 * at_once + 40 * arenas.LINE
+        assert at_once <= size <= 1.5 * at_once + 40 * arenas.CACHE_LINE
 
 
 def test_a_block_takes_the_smallest_gap_it_fits_in():

@@ -8,7 +8,7 @@ import pytest
 import retrograd as rg
 from retrograd import nn, optim
 from retrograd.compiler import mark_dynamic, mark_static
-from retrograd.compiler.trace.sizes import OFTEN
+from retrograd.compiler.trace.sizes import FREQUENT_CALLS
 from retrograd.nn import functional as F
 
 WORDS = 11
@@ -194,14 +194,14 @@ def test_a_size_that_comes_often_gets_a_program_of_its_own():
     rng = np.random.default_rng(0)
     w = rg.tensor(rng.standard_normal((4, 4)), requires_grad=True)
     f = rg.compile(lambda x: ((x @ w).tanh() * len(x) + 1).mean(), dynamic=True, limit=2)
-    for number in range(4 * OFTEN):
-        for size in (3, 5, 2, 7)[: 4 if number < 2 * OFTEN else 1]:
+    for number in range(4 * FREQUENT_CALLS):
+        for size in (3, 5, 2, 7)[: 4 if number < 2 * FREQUENT_CALLS else 1]:
             x = rg.tensor(rng.standard_normal((size, 4)))
             got, want = f(x), f.function(x)
             np.testing.assert_allclose(got.item(), want.item(), rtol=1e-12)
             for g, h in zip(rg.autograd.grad(got, w), rg.autograd.grad(want, w), strict=True):
                 np.testing.assert_allclose(g.numpy(), h.numpy(), rtol=1e-12)
     assert len(f.entries) == 1 and len(f.own) == 2 and f.traces == 4 + 2
-    assert f.own[0].calls + 1 + OFTEN <= 4 * OFTEN and "a program of its own" in f.explain()
+    assert f.own[0].calls + 1 + FREQUENT_CALLS <= 4 * FREQUENT_CALLS and "a program of its own" in f.explain()
     rg._dynamo.reset()
     assert not f.own

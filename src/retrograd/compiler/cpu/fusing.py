@@ -10,7 +10,7 @@ from .emission import collapsed
 from .steps import Buffer, Map, Step
 
 MAX_NODES = 24  # nodes of a loop
-LONG = 1 << 15  # elements from which threads share a loop
+MIN_SHARED_ELEMENTS = 1 << 15  # elements from which threads share a loop
 BLOCK = 1 << 12  # elements of a block
 
 
@@ -74,5 +74,5 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
 def _share(step: Map) -> None:
     """Let threads share a long loop over contiguous memory."""
     lengths, _ = collapsed(step.operands[0].shape, *[place.strides for place in step.operands])
-    if len(lengths) == 1 and lengths[0] >= LONG:
+    if len(lengths) == 1 and lengths[0] >= MIN_SHARED_ELEMENTS:
         step.parts = -(-lengths[0] // BLOCK), 2, BLOCK, PARTS

@@ -46,7 +46,7 @@ def setitem(lowering: Any, instruction: Instruction) -> None:
 def add_at(lowering: Any, instruction: Instruction) -> None:
     """Lower ``np.add.at``, which accumulates repeated indices."""
     if len(instruction.args) != 3 or instruction.kwargs:
-        raise Unlowered("at")
+        raise Unlowered("unsupported arguments of add.at")
     x, key, value = instruction.args
     _scatter(lowering, lowering.place(x), key, value, "add")
 
@@ -57,7 +57,7 @@ def _scatter(lowering: Any, x: Place, key: Any, value: Any, how: str) -> None:
     source = lowering.operand(value)
     if not isinstance(source, Place) or source.dtype != x.dtype:
         if isinstance(source, Place) and source.dtype.kind == "f" and x.dtype.kind != "f":
-            raise Unlowered("a cast")
+            raise Unlowered("a cast from float to integer")
         source = lowering.cast(source, x.dtype, x)
     if source.meets(x):
         raise Unlowered("an assignment whose value overlaps the target")

@@ -28,7 +28,7 @@ from .product_kernels import product
 from .scalar_operations import UFUNCS, choice, scalar
 from .steps import Buffer, Operand, Place, Step, Unlowered, kernel_of, map_step, row_major, stand_in_of
 
-LARGEST = 1 << 15  # elements above which Python's overhead is small and separate instructions are as fast
+MAX_ELEMENTS = 1 << 15  # elements above which Python's overhead is small and separate instructions are as fast
 _PACKAGE = __file__[: -len("compiler/cpu/lowering.py")]
 _NUMBERS = {float: np.dtype(np.float64), int: np.dtype(np.int64), bool: np.dtype(bool)}
 
@@ -54,7 +54,7 @@ class Lowering:
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
         self.updates: list[Update] = []
-        self.unlimited = False  # whether arrays may be larger than LARGEST
+        self.unlimited = False  # whether arrays may be larger than MAX_ELEMENTS
         self._outer: Instruction | None = None
         self._depth = 0
 
@@ -93,7 +93,7 @@ class Lowering:
         for value in instruction.outs:
             if value.shape is not None:
                 if value.dtype.name not in TYPES:
-                    raise Unlowered(f"{value.dtype}")
+                    raise Unlowered(f"the dtype {value.dtype}")
                 if not value.size:
                     raise Unlowered("no elements")
         if is_view(instruction):
@@ -132,7 +132,7 @@ class Lowering:
             else:
                 dtype, shape, strides = x.dtype, x.shape, x.strides
             if dtype is None or dtype.name not in TYPES or not dtype.isnative:
-                raise Unlowered(f"{x.dtype}")
+                raise Unlowered(f"the dtype {x.dtype}")
             if 0 in shape:
                 raise Unlowered("no elements")
             found = self.places[x] = Place(Buffer("input", 0, x), 0, shape, strides, dtype)
@@ -146,7 +146,7 @@ class Lowering:
             return x, np.dtype(type(x))
         if isinstance(x, (np.generic, np.ndarray)):
             if x.dtype.name not in TYPES:
-                raise Unlowered(f"{x.dtype}")
+                raise Unlowered(f"the dtype {x.dtype}")
             if x.ndim == 0:
                 return x.item(), x.dtype
             return self.known(x)
@@ -182,8 +182,8 @@ class Lowering:
     def add(self, step: Step) -> None:
         """Append a step of the current instruction."""
         step.instruction = self._outer
-        if step.flops == 0 and not self.unlimited and max(place.size for place in step.operands) > LARGEST:
-            raise Unlowered(f"more than {LARGEST:,} elements")
+        if step.flops == 0 and not self.unlimited and max(place.size for place in step.operands) > MAX_ELEMENTS:
+            raise Unlowered(f"more than {MAX_ELEMENTS:,} elements")
         self.steps.append(step)
 
     def map(self, name: str, out: Place, inputs: Sequence[Operand], emit: Any, dtypes: Any, dtype: Any) -> None:
@@ -243,13 +243,13 @@ class Lowering:
 
     def _guard(self, instruction: Instruction) -> None:
         if len(instruction.args) != 2:
-            raise Unlowered("guard")
+            raise Unlowered("a guard that does not compare one number")
         value, seen = instruction.args
         if not isinstance(value, Value) or not isinstance(seen, (bool, int, float)) or seen != seen:
-            raise Unlowered("guard")
+            raise Unlowered("a guard that does not compare one number")
         place = self.place(value)
         if place.size != 1:
-            raise Unlowered("guard")
+            raise Unlowered("a guard that does not compare one number")
         self.add(Step("check", [place], 0, _check_kernel(constant(seen, place.dtype)), checked=True))
 
     # Elementwise
@@ -284,7 +284,7 @@ class Lowering:
         kinds = ufunc.resolve_dtypes((*given, None))
         for kind, x, wanted in zip(python, operands, kinds, strict=False):
             if kind is int and isinstance(x, Place) and wanted.kind in "iu" and wanted.itemsize < 8:
-                raise Unlowered("a number that may be too large")
+                raise Unlowered("a Python number that may not fit the dtype")
         target = self.result(instruction.outs[0]) if out is None else self.place(out)
         if any(dtype.name not in TYPES for dtype in kinds):
             raise Unlowered(f"{ufunc.__name__} of {kinds}")
@@ -319,7 +319,7 @@ class Lowering:
         x = self.operand(source)
         out = self.result(instruction.outs[0])
         if isinstance(x, Place) and x.shape != out.shape:
-            raise Unlowered("another shape")
+            raise Unlowered("a copy with another shape")
         self.copy(x, out)
 
     def _reshaped(self, instruction: Instruction) -> None:
@@ -347,13 +347,13 @@ class Lowering:
 
     def _full(self, instruction: Instruction) -> None:
         if set(instruction.kwargs) - {"dtype"} or len(instruction.args) < 2:
-            raise Unlowered("full")
+            raise Unlowered("unsupported arguments of full")
         self.copy(self.operand(instruction.args[1]), self.result(instruction.outs[0]))
 
     def _item(self, instruction: Instruction) -> None:
         x = self.place(instruction.args[0])
         if len(instruction.args) != 1 or x.size != 1:
-            raise Unlowered("item")
+            raise Unlowered("item of an array with several elements")
         self.copy(Place(x.buffer, x.offset, (), (), x.dtype), self.result(instruction.outs[0]))
 
     def _joined(self, instruction: Instruction) -> None:
@@ -361,7 +361,7 @@ class Lowering:
         parts, *rest = instruction.args
         axis = rest[0] if rest else instruction.kwargs.get("axis", 0)
         if len(rest) > 1 or set(instruction.kwargs) - {"axis"} or axis is None:
-            raise Unlowered("options")
+            raise Unlowered(f"unsupported arguments of {instruction.name}")
         stacked = instruction.name == "stack"
         places = [self.operand(x) for x in parts]
         out = self.result(instruction.outs[0])
@@ -402,7 +402,7 @@ class Lowering:
         )
         if x.dtype != dtype:
             if x.dtype.kind == "f" and dtype.kind in "iu":
-                raise Unlowered("a cast")
+                raise Unlowered("a cast from float to integer")
             x = self.cast(x, dtype, x)
         strides = iter(out.strides)
         kept = bool(options.get("keepdims"))
@@ -432,7 +432,7 @@ class Lowering:
 
     def _product(self, instruction: Instruction) -> None:
         if instruction.kwargs or len(instruction.args) != 2:
-            raise Unlowered("options")
+            raise Unlowered(f"unsupported arguments of {instruction.name}")
         self._matmul(instruction, instruction.args, None)
 
     def _matmul(self, instruction: Instruction, args: Sequence[Any], out: Any) -> None:
@@ -523,7 +523,7 @@ class Lowering:
     def _bind(self, out: Value, x: Any) -> None:
         """Assign a traced result's place to a value."""
         if type(x) is not Traced:
-            raise Unlowered("a constant")
+            raise Unlowered("a constant result")
         place = self.place(x.node)
         if place.shape != out.shape or place.dtype != out.dtype:
             raise Unlowered("another shape than in the trace")

@@ -10,8 +10,8 @@ from .emission import SCALAR_TEXT, Body, Kernel
 from .machine_code import HEAD, ITEMS
 from .steps import Buffer, Place, Step
 
-OTHERS = 1  # status: elements are not as the trace assumed
-OVERLAP = 2  # status: an input that is written overlaps another input
+ELEMENTS_DIFFER = 1  # status: elements are not as the trace assumed
+INPUTS_OVERLAP = 2  # status: an input that is written overlaps another input
 
 # ``launch`` of kernels/runtime/thread_protocol.py for functions of (data, start, stop).
 _LAUNCH = f"""
@@ -133,9 +133,9 @@ class Module:
             self._step(step)
         body.do("ret i32 0")
         body.block("others")
-        body.do(f"ret i32 {OTHERS}")
+        body.do(f"ret i32 {ELEMENTS_DIFFER}")
         body.block("overlap")
-        body.do(f"ret i32 {OVERLAP}")
+        body.do(f"ret i32 {INPUTS_OVERLAP}")
         self.kernels = len(self._names)
         if self.threaded:
             self._declared.add("declare i64 @llvm.smin.i64(i64, i64)")

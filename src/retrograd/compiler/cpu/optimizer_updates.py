@@ -37,7 +37,7 @@ class Update:
         self.optimizer = optimizer
         self.forms = [optimizer.update_form(group) for group in optimizer.param_groups]
         if None in self.forms or not _has_default_step(optimizer):
-            raise Unlowered(f"a step of {type(optimizer).__name__}")
+            raise Unlowered(f"{type(optimizer).__name__} has no update form, or hooks")
         self.moved = moved
         self._statics = [form.static for form in self.forms]
         self._ids = [list(map(id, group["params"])) for group in optimizer.param_groups]

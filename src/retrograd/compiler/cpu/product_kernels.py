@@ -15,20 +15,20 @@ from .emission import Body, Kernel, type_of
 from .machine_code import gemm, packing, tiles
 from .steps import Place, Step, Unlowered, kernel_of
 
-SMALL = 1 << 13  # multiplications up to which a loop is faster than BLAS
-ROWS = 6  # of the block in registers
+MAX_LOOP_MULTIPLICATIONS = 1 << 13  # multiplications up to which a loop is faster than BLAS
+BLOCK_ROWS = 6  # of the block in registers
 
 
 def product(lowering: Any, x: Place, y: Place, out: Place) -> None:
     """Append ``out = x @ y`` for matrices of one dtype."""
     (m, k), n = x.shape, y.shape[1]
     if (x.shape[1], out.shape) != (y.shape[0], (m, n)):
-        raise Unlowered("shapes that do not fit")
+        raise Unlowered("shapes that do not match")
     size = x.dtype.itemsize
     count = m * n * k
     if count > TILED:
         raise Unlowered(f"more than {TILED:,} multiplications")
-    if count <= SMALL or gemm(x.dtype) is None:
+    if count <= MAX_LOOP_MULTIPLICATIONS or gemm(x.dtype) is None:
         if out.strides[1] != size and n > 1:
             if out.strides[0] == size:  # the transposed product
                 product(lowering, _transposed(y), _transposed(x), _transposed(out))
@@ -123,9 +123,9 @@ def _small_kernel(step: Step) -> Kernel:
         for piece in columns:
             block(row, rows, *piece)
 
-    whole = m // ROWS * ROWS
+    whole = m // BLOCK_ROWS * BLOCK_ROWS
     if whole:
-        body.loop("0", str(whole), ROWS, lambda row: rows_of(row, ROWS))
+        body.loop("0", str(whole), BLOCK_ROWS, lambda row: rows_of(row, BLOCK_ROWS))
     if m > whole:
         rows_of(str(whole), m - whole)
     body.do("ret void")

@@ -22,9 +22,9 @@ from .optimizer_updates import Update
 from .steps import Buffer, Place, Unlowered
 
 MIN_INSTRUCTIONS = 3  # instructions from which a region pays
-QUICK = 200_000.0  # operations up to which a region holds the GIL
+MAX_GIL_OPERATIONS = 200_000.0  # operations up to which a region holds the GIL
 
-_WAITING = (set_grad, clear_grad, give_array)  # effects on objects only, which may run after the region
+_DEFERRABLE_EFFECTS = (set_grad, clear_grad, give_array)  # effects on objects only, which may run after the region
 
 
 class Region:
@@ -55,7 +55,7 @@ class Region:
         self.steps, self.kernels, self.text = len(steps), module.kernels, module.text
         self.checked = any(step.checked for step in steps)
         work = sum(step.flops or 4.0 * max(place.size for place in step.operands) for step in steps)
-        self._function = machine_code.function(module.text, work < QUICK and not module.threaded)
+        self._function = machine_code.function(module.text, work < MAX_GIL_OPERATIONS and not module.threaded)
         self.takes = [b.source for b in inputs if isinstance(b.source, Value)]
         self._inputs = [lowering.places[value] for value in self.takes]
         self._sure = sure
@@ -100,7 +100,7 @@ class Region:
             order = sorted(range(len(place.shape)), key=lambda d: -place.strides[d])
             names[f"s{k}"] = tuple([place.shape[d] for d in order])
             turned = "" if place.dense else f".transpose({[order.index(d) for d in range(len(order))]})"
-            large = place.size * place.dtype.itemsize >= arenas.LEAST
+            large = place.size * place.dtype.itemsize >= arenas.MIN_PLANNED_BYTES
             if large:
                 self.asked.append(Asked(names[f"s{k}"], place.dtype, k))
             lines.append(f"o{k} = {'asked' if large else 'empty'}(s{k}, e{k}){turned}")
@@ -197,7 +197,7 @@ def compiled_regions(
         if current is None:
             current = _Group()
             groups.append(current)
-        if instruction.kind == "effect" and instruction.function in _WAITING and current.parts:
+        if instruction.kind == "effect" and instruction.function in _DEFERRABLE_EFFECTS and current.parts:
             current.add(instruction, current.waiting)
             continue
         try:

@@ -25,7 +25,7 @@ from ..run.replay import Replay
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
 from .kernels import Copies, Module
 
-CAPTURES = 3  # graphs that are captured for changed addresses
+MAX_CAPTURES = 3  # graphs that are captured for changed addresses
 _PURE = ("array", "primitive", "whole", "loop")
 
 
@@ -193,7 +193,7 @@ class Graph:
         if self.graph is not None and places == self._places:
             self._launch(everything)
             return self._results()
-        if self.captures == CAPTURES:
+        if self.captures == MAX_CAPTURES:
             raise Refused("the addresses of its inputs change in each call")
         self._capture(xp, everything, places)
         return self._compared(xp, everything)

@@ -12,7 +12,7 @@ from ..passes.expressions import row_major
 from ..passes.fused_loops import Group
 from ..program import Asked, Value
 from .cpp_expressions import DTYPES, PRELUDE
-from .source import NUMBERS, POINTERS, THREADS, Kernel, Operands, copying, elementwise, with_sums
+from .source import MAX_POINTERS, NUMBERS, THREADS, Kernel, Operands, copying, elementwise, with_sums
 
 OPTIONS = ("--std=c++14", "--fmad=false")
 
@@ -101,8 +101,8 @@ class Copies:
         self.module = module
         plain = [n for n, x in enumerate(values) if x.size and x.dtype in DTYPES and row_major(x)]
         self.launches: list[tuple[str, Kernel, list[int]]] = []
-        for begin in range(0, len(plain), POINTERS // 2):
-            some = plain[begin : begin + POINTERS // 2]
+        for begin in range(0, len(plain), MAX_POINTERS // 2):
+            some = plain[begin : begin + MAX_POINTERS // 2]
             kernel = copying([values[n] for n in some])
             self.launches.append((module.enter(kernel), kernel, some))
 

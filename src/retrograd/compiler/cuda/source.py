@@ -21,9 +21,9 @@ from ..program import Value
 from .cpp_expressions import cast, expression, held, literal, load, store, stored
 
 THREADS = 256
-MOST_BLOCKS = 1 << 16  # of an elementwise kernel; beyond, each thread computes several elements
-ENOUGH_BLOCKS = 1024  # that occupy any GPU; a sum is not split into more tiles
-LEAST_EACH = 16  # terms per thread from which splitting a sum pays
+MAX_BLOCKS = 1 << 16  # of an elementwise kernel; beyond, each thread computes several elements
+MAX_SUM_BLOCKS = 1024  # of a kernel whose sums are split into tiles; enough to occupy any GPU
+MIN_TERMS_PER_THREAD = 16  # terms per thread from which splitting a sum pays
 _DOUBLE = np.dtype(np.float64)
 
 
@@ -112,7 +112,7 @@ class _Places:
             self.strides[x] = [steps[axes[-1]] // x.dtype.itemsize for axes in layout.groups]
             lengths = zip(self.strides[x], layout.lengths, strict=True)
             reach = max(reach, 1 + sum(abs(stride) * (length - 1) for stride, length in lengths))
-        self.kind = "int" if reach + THREADS * MOST_BLOCKS < 1 << 31 else "long long"
+        self.kind = "int" if reach + THREADS * MAX_BLOCKS < 1 << 31 else "long long"
 
     def of(self, strides: Sequence[int]) -> str:
         terms = [f"r{axis}" if s == 1 else f"r{axis} * {s}" for axis, s in enumerate(strides) if s]
@@ -129,32 +129,32 @@ class _Places:
         ]
 
 
-POINTERS = 480  # of a launch, whose parameters may take 4 KiB
-EACH = 16  # elements per thread of a kernel over several arrays
+MAX_POINTERS = 480  # of a launch, whose parameters may take 4 KiB
+THREAD_ELEMENTS = 16  # elements per thread of a kernel over several arrays
 
 
 def split_blocks(calls: Sequence[tuple[str, int]]) -> tuple[list[str], int]:
     """Return the lines of a kernel that divides its blocks among calls with a size each, and the number of blocks.
 
-    In a call ``block`` is the index of its range of ``THREADS * EACH`` elements.
+    In a call ``block`` is the index of its range of ``THREADS * THREAD_ELEMENTS`` elements.
     """
     lines, total = ["int block = blockIdx.x;"], 0
     for call, size in calls:
-        blocks = -(-size // (THREADS * EACH))
+        blocks = -(-size // (THREADS * THREAD_ELEMENTS))
         total += blocks
         lines += [f"if (block < {blocks}) {{ {call}; return; }}", f"block -= {blocks};"]
     return lines, max(total, 1)
 
 
 # The loop over the elements ``i`` of a block.
-OF_BLOCK = (
-    f"const long long first = (long long)block * {THREADS * EACH};",
-    f"const long long last = first + {THREADS * EACH} < size ? first + {THREADS * EACH} : size;",
+BLOCK_LOOP = (
+    f"const long long first = (long long)block * {THREADS * THREAD_ELEMENTS};",
+    f"const long long last = first + {THREADS * THREAD_ELEMENTS} < size ? first + {THREADS * THREAD_ELEMENTS} : size;",
     f"for (long long i = first + threadIdx.x; i < last; i += {THREADS}) {{",
 )
 _COPY = (
     "template <class T> __device__ void copied(T* to, const T* from, long long size, int block) {\n"
-    + "".join(f"  {line}\n" for line in OF_BLOCK)
+    + "".join(f"  {line}\n" for line in BLOCK_LOOP)
     + "    to[i] = from[i];\n  }\n}\n"
 )
 
@@ -182,7 +182,7 @@ def elementwise(group: Group, operands: Operands) -> Kernel:
     lines = _split("i", list(enumerate(layout.lengths)), kind)
     lines += places.loads(operands.arrays) + steps_of(group, operands)
     lines += [f"o{n}[i] = {store(operands.names[x], x.dtype)};" for n, x in enumerate(group.outs)]
-    blocks = min(-(-count // THREADS), MOST_BLOCKS)
+    blocks = min(-(-count // THREADS), MAX_BLOCKS)
     body = (
         f"  for ({kind} i = ({kind})blockIdx.x * {THREADS} + threadIdx.x; i < {count}; i += {blocks * THREADS}) {{\n"
         + _indented(lines, 2)
@@ -211,7 +211,7 @@ class Tile(NamedTuple):
             across = _next_power_of_two(kept)
             along = THREADS // across
         blocks = -(-kept // across)
-        shares = max(1, min(length // (along * LEAST_EACH), ENOUGH_BLOCKS // blocks))
+        shares = max(1, min(length // (along * MIN_TERMS_PER_THREAD), MAX_SUM_BLOCKS // blocks))
         return cls(kept, length, along_first, across, along, shares)
 
     def kernel(

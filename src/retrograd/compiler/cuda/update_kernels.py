@@ -21,7 +21,7 @@ from ..program import Instruction, Value
 from ..trace.effects import run_step
 from .cpp_expressions import DTYPES, cast, expression, held, load, store, stored
 from .kernels import Module
-from .source import OF_BLOCK, POINTERS, Kernel, split_blocks
+from .source import BLOCK_LOOP, MAX_POINTERS, Kernel, split_blocks
 
 _DOUBLE = np.dtype(np.float64)
 _indices = count(1 << 40)  # of values that are neither in the trace nor in regions
@@ -78,7 +78,7 @@ class CudaUpdate(Update):
         begin = 0
         while begin < len(rows):
             end, pointers = begin, 0
-            while end < len(rows) and pointers + len(rows[end]) <= POINTERS:
+            while end < len(rows) and pointers + len(rows[end]) <= MAX_POINTERS:
                 pointers += len(rows[end])
                 end += 1
             kernel = _kernel(rows[begin:end], updates[begin:end])
@@ -186,7 +186,7 @@ def _function(form: Any, dtype: Any) -> tuple[str, str]:
                 f"const {real} {name} = {cast(place, _DOUBLE, dtype)};"
                 for name, place in zip(names, places, strict=True)
             ],
-            *OF_BLOCK,
+            *BLOCK_LOOP,
             *[f"  {real} {x} = {load(f'{x}_[i]', dtype)};" for x in arrays],
             *["  " + line for line in writer.lines],
             *[f"  {x}_[i] = {store(x, dtype)};" for x in dict.fromkeys(writer.written)],

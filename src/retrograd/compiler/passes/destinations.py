@@ -13,7 +13,7 @@ from ...core.arrays.summation import LARGE
 from ...kernels.loops.elements.ufuncs import applied
 from ...kernels.runtime.result_arrays import empty
 from ..program import Asked, Instruction, Method, Value
-from ..run.arenas import LEAST
+from ..run.arenas import MIN_PLANNED_BYTES
 from .expressions import row_major, wrapped
 
 _OPERATORS = {
@@ -57,7 +57,7 @@ def _request_result(step: Instruction) -> Instruction:
         return step
     (out,) = step.outs
     known = any(asked.out == 0 for asked in step.asked)
-    if known or step.checks or out.root is not out or out.nbytes < LEAST or not _fills(out):
+    if known or step.checks or out.root is not out or out.nbytes < MIN_PLANNED_BYTES or not _fills(out):
         return step
     compute = _compute(step, out)
     if compute is None:

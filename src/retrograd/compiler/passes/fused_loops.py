@@ -24,7 +24,7 @@ from ..program import Asked, Instruction, Value
 from .expressions import Step
 from .layouts import Layout, Operand
 
-PART = 1 << 13  # elements per block
+BLOCK_ELEMENTS = 1 << 13  # elements per block
 _NUMBER = {"float32": "f32", "float64": "f64", "bool": "b1", "int64": "i64", "int32": "i32", "uint8": "u8"}
 
 
@@ -150,7 +150,7 @@ class Loop:
         *outer, self.columns = self.layout.lengths
         self.rows = prod(outer)
         self.flat = not outer
-        self.block = PART if self.flat else max(1, PART // self.columns)  # columns or rows per block
+        self.block = BLOCK_ELEMENTS if self.flat else max(1, BLOCK_ELEMENTS // self.columns)  # columns or rows
         self.parts = -(-(self.columns if self.flat else self.rows) // self.block)
         self.loop = compiled_loop(self._source(names, len(outer)))
         self.lengths = (*outer[1:], self.columns)
@@ -184,7 +184,7 @@ class Loop:
         before, ends, begins = list(names.once), [], []
         for number, total in enumerate(group.sums):
             if last in layout.reduces(total.axes):
-                before.append(f"b{number} = np.empty({PART if self.flat else 'n'}, np.{total.of.dtype.name})")
+                before.append(f"b{number} = np.empty({BLOCK_ELEMENTS if self.flat else 'n'}, np.{total.of.dtype.name})")
                 each.append(f"b{number}[j] = {names.names[total.of]}")
                 place, width = ("part", "high - low") if self.flat else ("r", "n")
                 ends.append(f"p{number}[{place}] = _sum(b{number}[:{width}])")

@@ -22,8 +22,8 @@ from ...core.arrays.memory import caches
 from ..program import Instruction, Value
 from ..trace.effects import run_step, set_grad
 
-LINE = 64  # bytes of a cache line, to which arrays are aligned
-LEAST = 1 << 12  # bytes from which an array is planned; NumPy caches small arrays itself
+CACHE_LINE = 64  # bytes of a cache line, to which arrays are aligned
+MIN_PLANNED_BYTES = 1 << 12  # bytes from which an array is planned; NumPy caches small arrays itself
 
 
 class Block:
@@ -48,7 +48,7 @@ def arranged(blocks: Iterable[Block]) -> int:
             gap = other.offset - at
             if gap >= block.nbytes and (best < 0 or gap < least):
                 best, least = at, gap
-            at = max(at, -(-(other.offset + other.nbytes) // LINE) * LINE)
+            at = max(at, -(-(other.offset + other.nbytes) // CACHE_LINE) * CACHE_LINE)
         block.offset = best if best >= 0 else at
         placed.append(block)
         size = max(size, block.offset + block.nbytes)
@@ -57,8 +57,8 @@ def arranged(blocks: Iterable[Block]) -> int:
 
 def aligned(size: int) -> Any:
     """Return ``size`` bytes of memory that begin at a cache line."""
-    memory = np.empty(size + LINE, np.uint8)
-    away = -memory.ctypes.data % LINE
+    memory = np.empty(size + CACHE_LINE, np.uint8)
+    away = -memory.ctypes.data % CACHE_LINE
     return memory[away : away + size]
 
 
@@ -122,8 +122,8 @@ class Plan:
             for shape, dtype, out in step.asked:
                 nbytes = prod(shape) * dtype.itemsize
                 root = None if out is None else step.outs[out].root
-                spent.append(None if root is None or nbytes < LEAST else leaves.get((number, root)))
-                if nbytes < LEAST or root in leaving or dtype.hasobject:
+                spent.append(None if root is None or nbytes < MIN_PLANNED_BYTES else leaves.get((number, root)))
+                if nbytes < MIN_PLANNED_BYTES or root in leaving or dtype.hasobject:
                     found.append(None)
                 else:
                     blocks.append(Block(nbytes, number, number if root is None else last[root]))

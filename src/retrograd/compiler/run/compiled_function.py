@@ -26,19 +26,19 @@ from ...nn.parameter import Parameter
 from ..program import Value
 from ..trace.argument_copies import Copies
 from ..trace.effects import hooks_of, unrepeatable_change
-from ..trace.escapes import KEPT, containers, kept_outside
+from ..trace.escapes import ESCAPED, containers, kept_outside
 from ..trace.numpy_scalars import drop_scalar_conversions
 from ..trace.sizes import NEW, Differs, Sizes, Varying, marks
 from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Number, Traced, WatchedIterator
-from ..trace.tracer import ELSEWHERE, Tracer
+from ..trace.tracer import OTHER_THREAD, Tracer
 from ..trace.untrace import as_real
 from .guard_failures import difference, left_behind, modes_now
 from .guards import Place, Surroundings, Wrapper, is_iterator
 from .program_entry import Entry, Lifted, Result, Trace
 from .replay import Miss
 
-GIVEN_UP = 3  # consecutive traces without a program, after which a function runs eagerly
+MAX_FAILED_TRACES = 3  # consecutive traces without a program, after which a function runs eagerly
 LIMIT = 8  # programs of a function
 MAX_OPERATORS = 10_000  # of one program, which takes up to 15 s to compile
 _all: WeakSet[Compiled] = WeakSet()
@@ -206,9 +206,9 @@ class Compiled(Wrapper):
         with _tracing:
             result, trace, why = self._run_traced(arguments, leaves, structure)
         if trace is None:
-            self._failures += GIVEN_UP if why.endswith(_SHORTEN) else 0.1 if why == ELSEWHERE else 1
+            self._failures += MAX_FAILED_TRACES if why.endswith(_SHORTEN) else 0.1 if why == OTHER_THREAD else 1
             self.why = why
-            if self._failures >= GIVEN_UP:
+            if self._failures >= MAX_FAILED_TRACES:
                 self._give_up(why)
         else:
             self._failures = 0
@@ -348,7 +348,7 @@ class Compiled(Wrapper):
         x = alias = None
         tracer.look_for_escapes()
         if not tracer.broken and kept_outside(made_here, found, containers(value), grads):
-            tracer.broken = KEPT
+            tracer.broken = ESCAPED
         why = why or tracer.broken or surroundings.random_draws()
         if surroundings.unseen:
             why = why or "it can read an iterator in a list, dict or set, which a replay would not advance"
@@ -449,7 +449,7 @@ class Compiled(Wrapper):
             if x._requires and entry.requires:
                 made = x._node
                 if x._hooks is not None or made is not None and (made.hooks or made.plan.node_hooks):
-                    tracer.breaks("hooks on a Tensor from outside of the function")
+                    tracer.breaks("a Tensor from outside of the function has hooks")
                     return None, [], []  # tracing the backward pass would call the hooks, an eager call does not
                 index = arguments.get(id(x))
                 wanted[edge_of(x)] = ("tensor", x) if index is None else ("argument", index)

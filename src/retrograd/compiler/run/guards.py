@@ -41,12 +41,12 @@ from ..trace.untrace import same_number
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.dtype)
 _BUILTIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque, bytearray, array.array)
-_SMALL = 1 << 16  # bytes up to which the elements of an array are compared
+_MAX_COMPARED_BYTES = 1 << 16  # bytes up to which the elements of an array are compared
 _PACKAGE = __name__.partition(".")[0] + "."
 _PARTS = "__code__", "__defaults__", "__kwdefaults__"
 _OPTIONS = frozenset(("param_groups", "get_last_lr"))  # names by which code reads an optimizer's options
-_MANY = 4096
-_DEEP = 24
+_MAX_OBJECTS = 4096
+_MAX_DEPTH = 24
 
 
 class Missing:
@@ -185,7 +185,7 @@ class Surroundings:
 
     def _visit(self, x: Any, depth: int) -> None:
         kind = type(x)
-        if kind in _BUILTIN or id(x) in self._seen or depth > _DEEP or len(self._seen) > _MANY:
+        if kind in _BUILTIN or id(x) in self._seen or depth > _MAX_DEPTH or len(self._seen) > _MAX_OBJECTS:
             return
         self._seen[id(x)] = x
         if isinstance(x, (*_PLAIN, *_CONTAINERS)) and _module_of(kind) not in ("builtins", "collections", "array"):
@@ -220,7 +220,7 @@ class Surroundings:
         elif isinstance(x, _RANDOM):
             self.random.append(x)
         elif isinstance(x, _CONTAINERS):
-            if len(x) <= _MANY:
+            if len(x) <= _MAX_OBJECTS:
                 self.lists.append((x, _contents(x)))
                 for item in list(x.values() if isinstance(x, dict) else x):
                     self.unseen = self.unseen or is_iterator(item)
@@ -405,7 +405,7 @@ class Surroundings:
     def large_arrays(self) -> Iterator[Place]:
         """The places of arrays that are too large to compare; programs read them in each call."""
         for place, value in self.places.values():
-            if type(value) is np.ndarray and value.nbytes > _SMALL and not value.dtype.hasobject:
+            if type(value) is np.ndarray and value.nbytes > _MAX_COMPARED_BYTES and not value.dtype.hasobject:
                 yield place
 
     @property
@@ -585,7 +585,7 @@ def _elements(array: Any) -> Any:
     """Return the state of an array to compare: a copy, a checksum of a large array, or None on a GPU."""
     if type(array) is not np.ndarray:
         return None
-    if array.nbytes <= _SMALL or array.dtype.hasobject:
+    if array.nbytes <= _MAX_COMPARED_BYTES or array.dtype.hasobject:
         return array.copy()
     return array.shape, array.dtype, crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 

@@ -15,7 +15,7 @@ from numpy import may_share_memory
 
 from ...kernels.runtime.result_arrays import into
 from ..program import Instruction, Method, Value, values_in
-from ..trace.effects import give_back, spent_grad
+from ..trace.effects import give_back, reusable_grad
 from .arenas import Plan
 
 _names = count()
@@ -51,7 +51,7 @@ class Replay:
         self.plan = Plan(self.instructions if planned else (), takes, gives, cleared)
         self.lines: list[Instruction | None] = [None, None]  # by line number
         self._constants: dict[str, Any] = {"Miss": Miss, "into": into, "plan": self.plan, "overlap": may_share_memory}
-        self._constants |= {"spent": spent_grad, "give_back": give_back}
+        self._constants |= {"spent": reusable_grad, "give_back": give_back}
         self._numbers: dict[int, str] = {}
         self.file = f"<{label} {next(_names)}>"
         source = self._source(takes, gives)

@@ -55,7 +55,7 @@ def set_grad(leaf: Tensor, array: Any) -> None:
     leaf._grad = new_tensor(array)
 
 
-def spent_grad(leaf: Tensor) -> Any:
+def reusable_grad(leaf: Tensor) -> Any:
     """Return the memory of a leaf's gradient for reuse, or None if another object may refer to it.
 
     The gradient is removed from the leaf first, so that the reference counts include holders on other threads.
@@ -73,7 +73,7 @@ def spent_grad(leaf: Tensor) -> Any:
 
 
 def give_back(leaves: Sequence[Tensor | None], arrays: Sequence[Any]) -> None:
-    """Restore gradients that ``spent_grad`` removed from leaves."""
+    """Restore gradients that ``reusable_grad`` removed from leaves."""
     for leaf, array in zip(leaves, arrays, strict=True):
         if leaf is not None and array is not None:
             set_grad(leaf, array)

@@ -13,7 +13,7 @@ from ...core.tensor.storage import LOCAL_ONLY
 from ...core.tensor.tensor import Tensor
 from .untrace import as_real
 
-KEPT = "it stores a Tensor or number made in the call in an object outside"
+ESCAPED = "it stores a Tensor or number made in the call in an object outside"
 
 
 def replace_by_real(x: Any) -> list[Tensor]:

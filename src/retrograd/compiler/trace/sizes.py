@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ndarray)
 NEW = "sizes that are not known yet"  # returned in place of arrays if a call fits except for its sizes
 _NONE: frozenset[int] = frozenset()
-_MANY = 4096  # sizes that are stored
-OFTEN = 16  # calls at one size after which that size gets an optimized program
+_MAX_SIZES = 4096  # sizes that are stored
+FREQUENT_CALLS = 16  # calls at one size after which that size gets an optimized program
 
 Varying = dict[int, frozenset[int]] | None  # dims that may vary, by argument; None: all dims of all arguments
 
@@ -91,7 +91,7 @@ class Sizes:
         if key in self.known:
             raise Differs("its constants differ although the sizes are the same")
         earlier = tuple([was for _, was, _ in new])
-        self.known = {sizes: (*values, *earlier) for sizes, values in list(self.known.items())[-_MANY:]}
+        self.known = {sizes: (*values, *earlier) for sizes, values in list(self.known.items())[-_MAX_SIZES:]}
         self.known[key] = constants
         self.slots += [slot for slot, _, _ in new]
         self.trace = changed
@@ -104,13 +104,13 @@ class Sizes:
         arrays = [x.array if isinstance(x, Tensor) else x for x in (leaves[index] for index in self._sized)]
         key = tuple([step for array in arrays for step in (array.shape, array.strides)])
         count = self.calls[key] = self.calls.get(key, 0) + 1
-        return count == OFTEN
+        return count == FREQUENT_CALLS
 
     def describe(self) -> list[str]:
         """Describe the sizes for ``explain``."""
         return [
             f"sizes: {len(self.known)} known, with {len(self.slots)} constants that depend on them; a new size runs "
-            f"eagerly once, and one with {OFTEN} calls gets a program of its own"
+            f"eagerly once, and one with {FREQUENT_CALLS} calls gets a program of its own"
         ]
 
 

@@ -30,13 +30,13 @@ from ..program import SHAPED_BY_DATA, Asked, Instruction, Program, Value, replac
 from .checkpoint_replay import CheckpointRuns
 from .derivative_rules import Rules, Whole
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
-from .escapes import KEPT, replace_by_real
+from .escapes import ESCAPED, replace_by_real
 from .numpy_scalars import as_array
 from .trace_modes import tracing_paused
 from .traced_arrays import Number, Traced, TracedModule, asks_facts
 from .untrace import as_real, is_ours, is_real, lies_in, made_real, numbers_of, owner_of, same_number
 
-ELSEWHERE = "another thread works with an array or number of the function"
+OTHER_THREAD = "another thread works with an array or number of the function"
 _NUMBERS = (bool, int, float, complex)
 _STORAGE = Storage()
 _UNKNOWN = -1
@@ -91,7 +91,7 @@ class Tracer(Observer):
         """Return whether another thread uses a traced array, and break the trace then: its operations go unseen."""
         if get_ident() == self._thread:
             return False
-        self.broken = self.broken or (ELSEWHERE if self._active else "")
+        self.broken = self.broken or (OTHER_THREAD if self._active else "")
         return True
 
     def cannot_trace(self, what: str) -> bool:
@@ -204,7 +204,7 @@ class Tracer(Observer):
             elif kind in _PLAIN or kind in (Traced, Number):
                 return x
             else:
-                self.breaks(f"{instruction.name} gives {kind.__name__}")
+                self.breaks(f"{instruction.name} returns a {kind.__name__}, which cannot be traced")
                 return x
             outs.append(node)
             if python:
@@ -245,7 +245,7 @@ class Tracer(Observer):
         kind = type(x)
         if kind is Traced or kind is Number:
             if x.tracer is not self:
-                self.breaks("an array of another trace")
+                self.breaks("an array belongs to another trace")
             return x.node
         if is_real(x):
             if id(x) in self.known or x.nbytes > 1 << 20:
@@ -364,7 +364,7 @@ class Tracer(Observer):
             return
         if not is_real(array):
             if is_array(array):
-                self.breaks(f"an array of type {type(array).__name__}")
+                self.breaks(f"an array of type {type(array).__name__} cannot be traced")
             return
         if id(x) in self.outside:
             self.breaks("the memory of a Tensor from outside of the function was replaced")
@@ -583,7 +583,7 @@ class Tracer(Observer):
         escaped = [x for reference in self.traced_objects if (x := reference()) is not None]
         self.traced_objects.clear()
         if escaped and not self.broken:
-            self.broken = KEPT
+            self.broken = ESCAPED
         for x in escaped:
             self.release(replace_by_real(x))
 
