@@ -52,21 +52,22 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     out = [f"{entry.label}: {len(program.instructions)} instructions, {entry.calls} replays"]
     if entry.because:
         out.append(f"why it was traced again: {entry.because}")
-    out += [f"inputs: {_inputs(program.inputs)}"]
+    out += [f"inputs: {_describe_inputs(program.inputs)}"]
     if entry.folded.instructions:
         names = dict.fromkeys(step.operator or step.name for step in entry.folded.instructions)
         size = _bytes(sum(value.nbytes for value in entry.folded.kept))
         out.append(f"computed once: {', '.join(names)}; {len(entry.folded.kept)} constants are kept ({size})")
-    out += _lines(entry.replay.instructions, costs)
+    out += _instruction_lines(entry.replay.instructions, costs)
     if entry.pull is not None:
-        out += ["backward, when a backward pass reaches the result:", *_lines(entry.pull.instructions, costs)]
+        out.append("backward, when a backward pass reaches the result:")
+        out += _instruction_lines(entry.pull.instructions, costs)
     if entry.notes:
         out.append(f"in no region: {'; '.join(dict.fromkeys(entry.notes))}")
     if entry.kernels is not None:
         out.append(f"on a GPU: {len(entry.kernels)} generated CUDA kernels; {entry.forward.description}")
-    out += _memory("memory", entry.replay)
+    out += _memory_lines("memory", entry.replay)
     if entry.pull is not None:
-        out += _memory("memory of the backward part", entry.pull)
+        out += _memory_lines("memory of the backward part", entry.pull)
     if costs:
         out.append(f"measured: {1e3 * sum(costs.values()):.3g} ms")
     if entry.trace.sizes is not None:
@@ -78,7 +79,7 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     return "\n".join(out)
 
 
-def _memory(what: str, replay: Replay) -> list[str]:
+def _memory_lines(what: str, replay: Replay) -> list[str]:
     """Describe the memory of a replay: arrays that leave, and the places in the arena."""
     leaving = sum(
         v.nbytes for step in replay.instructions for v in step.outs if v.root is v and v in replay.plan.outside
@@ -90,13 +91,13 @@ def _memory(what: str, replay: Replay) -> list[str]:
         for asked, slot in zip(step.asked, slots, strict=True):
             if slot is not None:
                 block = slot.block
-                name = "scratch" if asked.out is None else _named(step.outs[asked.out])
+                name = "scratch" if asked.out is None else _value_name(step.outs[asked.out])
                 where = f"at {block.offset}: {_bytes(block.nbytes)}"
                 out.append(f"  {where} for {name}, instructions {block.first} to {block.last}")
     return out
 
 
-def _inputs(inputs: Iterable[tuple[Value, tuple[str, Any]]]) -> str:
+def _describe_inputs(inputs: Iterable[tuple[Value, tuple[str, Any]]]) -> str:
     by_kind: dict[str, list[Value]] = {}
     for value, source in inputs:
         by_kind.setdefault(source[0], []).append(value)
@@ -115,7 +116,7 @@ def _inputs(inputs: Iterable[tuple[Value, tuple[str, Any]]]) -> str:
     return ", ".join(parts) or "none"
 
 
-def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list[str]:
+def _instruction_lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list[str]:
     out: list[str] = []
     site = None
     for step in instructions:
@@ -125,7 +126,7 @@ def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list
             out.append(f"{where}: {step.site.code if step.site is not None else ''}")
         cost = f"{1e6 * costs[id(step)]:9.1f} us  " if id(step) in costs else ""
         backward = "backward of " if step.backward else ""
-        made = ", ".join(f"{_named(v)} {v.describe()}" for v in step.outs)
+        made = ", ".join(f"{_value_name(v)} {v.describe()}" for v in step.outs)
         what = step.name
         if step.kind == "native":
             note = getattr(step.function, "note", step.name)
@@ -144,7 +145,7 @@ def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list
     return out
 
 
-def _named(value: Value) -> str:
+def _value_name(value: Value) -> str:
     return value.name or repr(value)
 
 

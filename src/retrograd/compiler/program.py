@@ -196,16 +196,16 @@ class Instruction:
         return getattr(self.function, "__name__", None) or type(self.function).__name__
 
     def __repr__(self) -> str:
-        call = [*map(_shown, self.args), *[f"{name}={_shown(value)}" for name, value in self.kwargs.items()]]
+        call = [*map(_format, self.args), *[f"{name}={_format(value)}" for name, value in self.kwargs.items()]]
         outs = ", ".join(f"{value!r}: {value.describe()}" for value in self.outs)
         return f"{outs + ' = ' if outs else ''}{self.name}({', '.join(call)})"
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"<{value.dtype}{list(value.shape)}>"
     if isinstance(value, (tuple, list)):
-        return f"({', '.join(map(_shown, value))})"
+        return f"({', '.join(map(_format, value))})"
     return repr(value) if len(repr(value)) < 40 else f"<{type(value).__name__}>"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..run.arenas import Block, arranged
+from ..run.arenas import Block, place_blocks
 from .steps import Buffer, Step
 
 
@@ -28,7 +28,7 @@ def plan(buffers: Sequence[Buffer]) -> int:
     """Set the offset of each buffer in the arena; return the bytes of the arena."""
     inside = [buffer for buffer in buffers if buffer.kind == "arena"]
     blocks = [Block(buffer.nbytes, buffer.first, buffer.last) for buffer in inside]
-    size = arranged(blocks)
+    size = place_blocks(blocks)
     for buffer, block in zip(inside, blocks, strict=True):
         buffer.index = block.offset
     return size

@@ -53,7 +53,7 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
             writes = [inputs, *[written.get(source.buffer, ()) for source in sources]]
             moved = any(bisect_right(times, before) < bisect_left(times, number) for times in writes)
             target = step.operands[0]
-            clash = any(source.meets(target) and source[:4] != target[:4] for source in sources)
+            clash = any(source.may_overlap(target) and source[:4] != target[:4] for source in sources)
             if moved or clash or len(step.operands) + len(sources) > 10:
                 continue
             step.absorb(maker, step.operands.index(place, 1))

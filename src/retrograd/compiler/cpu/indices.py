@@ -59,7 +59,7 @@ def _scatter(lowering: Any, x: Place, key: Any, value: Any, how: str) -> None:
         if isinstance(source, Place) and source.dtype.kind == "f" and x.dtype.kind != "f":
             raise Unlowered("a cast from float to integer")
         source = lowering.cast(source, x.dtype, x)
-    if source.meets(x):
+    if source.may_overlap(x):
         raise Unlowered("an assignment whose value overlaps the target")
     source = source._replace(shape=shape, strides=broadcast_strides(source.shape, source.strides, shape))
     lowering.add(gathering(x, indices, rest, source, how))

@@ -114,9 +114,9 @@ class Lowering:
             if next(instruction.reads(), None) is None and len(instruction.outs) == 1:
                 self._constant(instruction)
                 return
-            if isinstance(function, Method) or not _is_ours(function):
+            if isinstance(function, Method) or not _is_package_function(function):
                 raise Unlowered(name)
-        elif name in _KNOWN and _is_ours(function):
+        elif name in _KNOWN and _is_package_function(function):
             _KNOWN[name](self, instruction)
             return
         self._expand(instruction)
@@ -190,7 +190,7 @@ class Lowering:
         """Append a loop that writes ``out``, through a new array if ``out`` overlaps an input."""
         target = out
         for place in inputs:
-            if isinstance(place, Place) and place.meets(out) and place[:4] != out[:4]:
+            if isinstance(place, Place) and place.may_overlap(out) and place[:4] != out[:4]:
                 out = self.new(out.shape, out.dtype)
                 break
         self.add(map_step(name, out, inputs, emit, dtypes, dtype))
@@ -297,7 +297,7 @@ class Lowering:
             for x, dtype in zip(operands, kinds, strict=False)
         ]
         into = target
-        if target.dtype != kinds[-1] or any(x.meets(target) and x[:4] != target[:4] for x in ready):
+        if target.dtype != kinds[-1] or any(x.may_overlap(target) and x[:4] != target[:4] for x in ready):
             into = self.new(target.shape, kinds[-1])
         self.add(loop_call(ufunc, kinds, into, ready))
         if into is not target:
@@ -443,7 +443,7 @@ class Lowering:
         if instruction.name == "dot" and max(len(x.shape), len(y.shape)) > 2 or not x.shape or not y.shape:
             raise Unlowered("a product of stacked matrices by dot")
         into = target
-        if target.dtype != x.dtype or any(p.meets(target) for p in (x, y)):
+        if target.dtype != x.dtype or any(p.may_overlap(target) for p in (x, y)):
             into = self.new(target.shape, x.dtype)
         left, right, whole = x, y, into
         if len(x.shape) == 1:
@@ -559,7 +559,7 @@ def _python_type(x: Any) -> Any:
     return type(x) if type(x) in (bool, int, float) else None
 
 
-def _is_ours(function: Any) -> bool:
+def _is_package_function(function: Any) -> bool:
     code = getattr(function, "__code__", None)
     return code is not None and code.co_filename.startswith(_PACKAGE)
 

@@ -155,7 +155,7 @@ def lower_step(lowering: Any, instruction: Instruction) -> Update:
                 state = [lowering.place(next(states)) for _ in form.state]
                 if p.dtype.kind != "f" or g.dtype != p.dtype or any(x.dtype.kind != "f" for x in state):
                     raise Unlowered(f"an update of {p.dtype}")
-                if g.meets(p):
+                if g.may_overlap(p):
                     raise Unlowered("a gradient that overlaps its parameter")
                 FORMS[form.name](_Writer(lowering, p.dtype), p, g, state, given, form.static)
     finally:

@@ -57,7 +57,7 @@ class Place(NamedTuple):
                 high += (length - 1) * stride
         return low, high + self.dtype.itemsize
 
-    def meets(self, other: Place) -> bool:
+    def may_overlap(self, other: Place) -> bool:
         """Return whether two arrays may overlap."""
         if self.buffer is not other.buffer:
             return False
@@ -225,7 +225,7 @@ def kernel_of(step: Step, body: Body) -> Kernel:
     parameters = []
     for k, place in enumerate(step.operands):
         others = step.operands if k < step.writes else out
-        alone = not any(place.meets(other) for other in others if other is not place and other[:4] != place[:4])
-        read = not any(place.meets(other) for other in out)
+        alone = not any(place.may_overlap(other) for other in others if other is not place and other[:4] != place[:4])
+        read = not any(place.may_overlap(other) for other in out)
         parameters.append(f"ptr {'noalias ' if alone else ''}{'readonly ' if read else ''}%p{k}")
     return Kernel(", ".join(parameters), tuple(body.lines), tuple(sorted(body.declared)))

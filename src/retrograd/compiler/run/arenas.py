@@ -37,7 +37,7 @@ class Block:
         self.offset = -1
 
 
-def arranged(blocks: Iterable[Block]) -> int:
+def place_blocks(blocks: Iterable[Block]) -> int:
     """Set the offset of each block, largest first, to the smallest gap that fits; return the bytes of the arena."""
     placed: list[Block] = []
     size = 0
@@ -95,7 +95,7 @@ class Plan:
 
     Attributes:
         slots: by instruction, a slot for each requested array, or None for new memory.
-        again: by instruction, for each requested array the leaf whose last gradient may be its memory, or None.
+        reused: by instruction, for each requested array the leaf whose last gradient may be its memory, or None.
         leaving: by instruction with slots, the values that leave.
         size: the bytes of the arena.
         outside: the roots of values in memory from outside of the program, and of values that leave.
@@ -111,9 +111,9 @@ class Plan:
                 last[value.root] = number
             if step.kind == "effect":
                 leaving.update(value.root for value in step.reads())
-        leaves = _gradients(instructions, {value.root for value in (*takes, *gives)}, cleared)
+        leaves = _reusable_gradients(instructions, {value.root for value in (*takes, *gives)}, cleared)
         self.slots: dict[int, tuple[Slot | None, ...]] = {}
-        self.again: dict[int, tuple[Any, ...]] = {}
+        self.reused: dict[int, tuple[Any, ...]] = {}
         self.leaving: dict[int, list[Value]] = {}
         blocks: list[Block] = []
         for number, step in enumerate(instructions):
@@ -129,11 +129,11 @@ class Plan:
                     blocks.append(Block(nbytes, number, number if root is None else last[root]))
                     found.append(Slot(blocks[-1], shape, dtype))
             if any(leaf is not None for leaf in spent):
-                self.again[number] = tuple(spent)
+                self.reused[number] = tuple(spent)
             if any(found):
                 self.slots[number] = tuple(found)
                 self.leaving[number] = [x for x in step.outs if x.root in leaving and x.shape is not None]
-        self.size = arranged(blocks)
+        self.size = place_blocks(blocks)
         self.outside = leaving
         self._arena: _Arena | None = None
         if self.size:
@@ -166,7 +166,9 @@ class Plan:
         )
 
 
-def _gradients(instructions: Sequence[Instruction], outer: set[Value], cleared: int) -> dict[tuple[int, Value], Any]:
+def _reusable_gradients(
+    instructions: Sequence[Instruction], outer: set[Value], cleared: int
+) -> dict[tuple[int, Value], Any]:
     """Find the leaves whose new gradient only they refer to, by the instruction and the root of the gradient.
 
     An instruction counts only if it follows all checks from before gradients are cleared: if such a check fails, the

@@ -26,14 +26,14 @@ from ...nn.parameter import Parameter
 from ..program import Value
 from ..trace.argument_copies import Copies
 from ..trace.effects import hooks_of, unrepeatable_change
-from ..trace.escapes import ESCAPED, containers, kept_outside
+from ..trace.escapes import ESCAPED, containers, is_referenced_outside
 from ..trace.numpy_scalars import drop_scalar_conversions
-from ..trace.sizes import NEW, Differs, Sizes, Varying, marks
+from ..trace.sizes import NEW, Differs, Sizes, Varying, dynamic_dims
 from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Number, Traced, WatchedIterator
 from ..trace.tracer import OTHER_THREAD, Tracer
 from ..trace.untrace import as_real
-from .guard_failures import difference, left_behind, modes_now
+from .guard_failures import changed_modes, first_difference, modes_now
 from .guards import Place, Surroundings, Wrapper, is_iterator
 from .program_entry import Entry, Lifted, Result, Trace
 from .replay import Miss
@@ -137,7 +137,7 @@ class Compiled(Wrapper):
                 pass
             return self(*args, **kwargs)
         _tracing.release()
-        differences = [difference(entry, leaves, structure, casts) for entry in (*self.own, *self.entries)]
+        differences = [first_difference(entry, leaves, structure, casts) for entry in (*self.own, *self.entries)]
         because = "; ".join(dict.fromkeys(differences))
         if stance == "fail_on_recompile":
             why = f": {because}" if because else ""
@@ -217,17 +217,17 @@ class Compiled(Wrapper):
                 entry.casts, entry.because = casts, because
                 self.own.append(entry)
             else:
-                self._keep(trace, casts, other_sizes, because)
+                self._add_program(trace, casts, other_sizes, because)
         self.traces += 1
         self.seconds += time.perf_counter() - started
         return result
 
-    def _keep(self, trace: Trace, casts: Any, other_sizes: list[Entry], because: str) -> None:
+    def _add_program(self, trace: Trace, casts: Any, other_sizes: list[Entry], because: str) -> None:
         """Compile a trace, or merge it into the common program of other sizes."""
         label, apart = getattr(self.function, "__name__", "program"), ""
         full = len(self.entries) >= self.limit
         every = bool(self.dynamic) or self.dynamic is None and full
-        if every or other_sizes or any(map(marks, trace.leaves)):
+        if every or other_sizes or any(map(dynamic_dims, trace.leaves)):
             for entry in other_sizes:
                 assert entry.trace.sizes is not None
                 try:
@@ -242,7 +242,7 @@ class Compiled(Wrapper):
                         setattr(made, kept, getattr(entry, kept))
                     self.entries = [made if other is entry else other for other in self.entries]
                 return
-            marked: Varying = {index: marks(leaf) for index, leaf in enumerate(trace.leaves)}
+            marked: Varying = {index: dynamic_dims(leaf) for index, leaf in enumerate(trace.leaves)}
             trace = Sizes(trace, None if every else marked).merged_trace()
         if full:
             least = min(self.entries, key=lambda entry: entry.calls)
@@ -275,8 +275,8 @@ class Compiled(Wrapper):
         tracer = Tracer(not self.fallback, self.max_operators, surroundings.exact)
         fixed = fixed or float in surroundings.exact
         program = tracer.program
-        free_leaves = set() if fixed else self._free_leaves(leaves, structure)
-        free = [] if fixed else self._free_places(surroundings)
+        free_leaves = set() if fixed else self._varying_leaves(leaves, structure)
+        free = [] if fixed else self._varying_places(surroundings)
         places: list[tuple[Place, Any, Any]] = []  # with the real value and its replacement during the trace
         given = list(leaves)
         mode = tracing_with(tracer)
@@ -312,7 +312,7 @@ class Compiled(Wrapper):
                 results = self._results(tracer, found, leaves)
                 split, cotangents, gradients = self._backward(tracer, found, results, leaves)
                 for why in filter(
-                    None, (unrepeatable_change(tracer.outside.values()), left_behind(modes_before, _casts()))
+                    None, (unrepeatable_change(tracer.outside.values()), changed_modes(modes_before, _casts()))
                 ):
                     tracer.breaks(why)
             if tracer.refusal is not None:  # the function has caught the error
@@ -347,7 +347,7 @@ class Compiled(Wrapper):
         del given, args, kwargs, result, copies  # so that remaining references are from outside
         x = alias = None
         tracer.look_for_escapes()
-        if not tracer.broken and kept_outside(made_here, found, containers(value), grads):
+        if not tracer.broken and is_referenced_outside(made_here, found, containers(value), grads):
             tracer.broken = ESCAPED
         why = why or tracer.broken or surroundings.random_draws()
         if surroundings.unseen:
@@ -436,7 +436,7 @@ class Compiled(Wrapper):
         pairs = [
             (x, result)
             for x, result in zip(found, results, strict=True)
-            if result.requires and not _forget_spent(tracer, x, result)
+            if result.requires and not _mark_freed_graph(tracer, x, result)
         ]
         outputs = [x for x, _ in pairs]
         if not outputs or not tracer.tracing:
@@ -469,7 +469,7 @@ class Compiled(Wrapper):
 
     # Numbers
 
-    def _free_leaves(self, leaves: Sequence[Any], structure: Structure) -> set[int]:
+    def _varying_leaves(self, leaves: Sequence[Any], structure: Structure) -> set[int]:
         """Return the arguments that are numbers and have had several values."""
         for entry in self.entries:
             if entry.trace.structure == structure:
@@ -478,7 +478,7 @@ class Compiled(Wrapper):
                         self._free.add(index)
         return {index for index, leaf in enumerate(leaves) if index in self._free and type(leaf) in (int, float)}
 
-    def _free_places(self, surroundings: Surroundings) -> list[Place]:
+    def _varying_places(self, surroundings: Surroundings) -> list[Place]:
         """Return the places that hold numbers and have had several values."""
         for entry in self.entries:
             for place, before in entry.trace.surroundings.places.values():
@@ -493,7 +493,7 @@ def _substitute(places: list[tuple[Place, Any, Any]]) -> None:
         place.value = instead
 
 
-def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
+def _mark_freed_graph(tracer: Tracer, x: Tensor, result: Result) -> bool:
     """Mark the result as freed if a backward pass within the function has freed its graph; return whether it has."""
     node = x._node
     if node is None or all(other.saved is not None for other in reachable([node])[0]):

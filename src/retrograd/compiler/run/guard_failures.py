@@ -27,7 +27,7 @@ def modes_now() -> dict[str, Any]:
     }
 
 
-def left_behind(before: tuple[dict[str, Any], Any], casts: Any) -> str:
+def changed_modes(before: tuple[dict[str, Any], Any], casts: Any) -> str:
     """Describe a mode, or autocast, that a call leaves changed; empty if there is none. A replay changes no modes."""
     modes_before, casts_before = before
     for name, now in modes_now().items():
@@ -36,7 +36,7 @@ def left_behind(before: tuple[dict[str, Any], Any], casts: Any) -> str:
     return "it leaves autocast changed" if casts != casts_before else ""
 
 
-def difference(entry: Any, leaves: Sequence[Any], structure: Structure, casts: Any) -> str:
+def first_difference(entry: Any, leaves: Sequence[Any], structure: Structure, casts: Any) -> str:
     """Describe the first difference between a call and the trace of a program."""
     trace = entry.trace
     if structure != trace.structure:
@@ -47,13 +47,13 @@ def difference(entry: Any, leaves: Sequence[Any], structure: Structure, casts: A
         if now != entry.modes[name]:
             return f"{name} is {now}, it was {entry.modes[name]}"
     for path, leaf, was in zip(structure.paths(), leaves, trace.leaves, strict=True):
-        for what in _of_argument(leaf, was, trace):
+        for what in _argument_differences(leaf, was, trace):
             return f"{_named(path, entry.function)}: {what}"
     changed: str = trace.surroundings.changed()
     if changed:
         return changed
     for tensor, value, requires, hooks in trace.outside:
-        for what in chain(_of_array(tensor.array, value), _of_flag(tensor._requires, requires)):
+        for what in chain(_array_differences(tensor.array, value), _flag_difference(tensor._requires, requires)):
             return f"a Tensor from outside: {what}"
         if requires and hooks_of(tensor) != hooks:
             return "the hooks of a Tensor from outside differ"
@@ -75,18 +75,18 @@ def _named(path: str, function: Callable[..., Any]) -> str:
     return (names[int(place)] if int(place) < len(names) else f"argument {place}") + rest
 
 
-def _of_argument(leaf: Any, was: Any, trace: Any) -> Iterator[str]:
+def _argument_differences(leaf: Any, was: Any, trace: Any) -> Iterator[str]:
     if type(leaf) is not type(was):
         yield f"a {type(leaf).__name__}, it was a {type(was).__name__}"
     elif isinstance(leaf, Tensor):
         for tensor, value, requires, _ in trace.outside:
             if tensor is was:
-                yield from _of_array(leaf.array, value)
-                yield from _of_flag(leaf._requires, requires)
+                yield from _array_differences(leaf.array, value)
+                yield from _flag_difference(leaf._requires, requires)
     elif is_array(leaf):
         for value, source in trace.program.inputs:
             if source[0] == "argument" and trace.leaves[source[1]] is was:
-                yield from _of_array(leaf, value)
+                yield from _array_differences(leaf, value)
     elif isinstance(leaf, (bool, int, float, complex, str, bytes)):
         if not same_number(leaf, was):
             yield f"{leaf!r}, it was {was!r}"
@@ -94,13 +94,13 @@ def _of_argument(leaf: Any, was: Any, trace: Any) -> Iterator[str]:
         yield f"another {type(leaf).__name__}"
 
 
-def _of_array(array: Any, value: Value) -> Iterator[str]:
+def _array_differences(array: Any, value: Value) -> Iterator[str]:
     for name in ("shape", "dtype", "strides"):
         now, was = getattr(array, name), getattr(value, name)
         if now != was:
             yield f"its {name} is {now}, it was {was}"
 
 
-def _of_flag(now: bool, was: bool) -> Iterator[str]:
+def _flag_difference(now: bool, was: bool) -> Iterator[str]:
     if now is not was:
         yield f"requires_grad is {now}, it was {was}"

@@ -26,14 +26,14 @@ from ...core.arrays.devices import is_array
 from ...core.tensor.tensor import Tensor
 from ...nn.base import global_hooks
 from ..trace.code_names import (
-    asks_exactly,
+    exact_number_types,
     functions_in,
     globals_of,
     imports_of,
     is_stdlib,
     mentioned_in,
-    reached,
-    texts_in,
+    reachable_names,
+    strings_in,
 )
 from ..trace.effects import hooks_of
 from ..trace.untrace import same_number
@@ -156,9 +156,9 @@ class Surroundings:
         self._objects: list[Any] = []
         self._classes: list[type] = []  # classes whose code is yet to be searched, after all other code
         self._optimizers: list[Any] = []
-        self._member = ""  # the class attribute whose functions are being visited
-        self._of_methods: list[tuple[str, frozenset[str]]] = []  # names in methods; "forward" stands for other code
-        self._of_class = 0  # above 0 while methods are visited, of which not all are called
+        self._member_name = ""  # the class attribute whose functions are being visited
+        self._method_names: list[tuple[str, frozenset[str]]] = []  # names in methods; "forward" stands for other code
+        self._class_depth = 0  # above 0 while methods are visited, of which not all are called
         self._visit(function, 0)
         for x in arguments:
             if isinstance(x, Tensor):
@@ -171,7 +171,7 @@ class Surroundings:
                 self._code_of_class(self._classes.pop())
             for x in self._objects:  # attributes named in any of the code
                 self._attributes(x)
-        if self._optimizers and not _OPTIONS.isdisjoint(reached(self._of_methods, {"forward"})):
+        if self._optimizers and not _OPTIONS.isdisjoint(reachable_names(self._method_names, {"forward"})):
             for group in [group for x in self._optimizers for group in x.param_groups]:
                 self.options += [(group, name, value) for name, value in group.items() if name != "params"]
         for x in self._objects:
@@ -263,16 +263,16 @@ class Surroundings:
             self._objects.append(function)
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._visit(default, depth + 1)
-        called = {code.co_name, self._member} if self._of_class else {"forward"}
-        self._of_methods += [(name, mentioned_in(code)) for name in called]
+        called = {code.co_name, self._member_name} if self._class_depth else {"forward"}
+        self._method_names += [(name, mentioned_in(code)) for name in called]
         self._code(code, function.__globals__, depth)
 
     def _code(self, code: types.CodeType, names: dict[str, Any], depth: int) -> None:
         if code in self._codes:
             return
         self._codes.add(code)
-        self.exact |= asks_exactly(code)
-        texts = list(texts_in(code.co_consts))
+        self.exact |= exact_number_types(code)
+        texts = list(strings_in(code.co_consts))
         self._names.update(code.co_names, texts)  # getattr(x, "name")
         for name in (*globals_of(code), *(texts if "globals" in code.co_names else ())):
             if name in names:
@@ -296,33 +296,33 @@ class Surroundings:
         self._visit(value, depth + 1)
 
     def _methods(self, x: Any, depth: int) -> None:
-        self._of_class += 1
+        self._class_depth += 1
         self._visit_methods(x, depth)
-        self._of_class -= 1
+        self._class_depth -= 1
 
     def _visit_methods(self, x: Any, depth: int) -> None:
         for base in type(x).__mro__:
             if not _module_of(base).startswith(_PACKAGE) and base is not object:
-                for self._member, member in vars(base).items():
-                    if self._member == "__init__":
+                for self._member_name, member in vars(base).items():
+                    if self._member_name == "__init__":
                         continue
                     for found in functions_in(member):
                         self._visit(found, depth + 1)
 
     def _code_of_class(self, kind: type) -> None:
         """Visit the code that may run if a class is named: methods of the class and of its metaclass."""
-        self._of_class += 1
+        self._class_depth += 1
         metaclass: type = type(kind)
         for base in (*kind.__mro__, *metaclass.__mro__):
             where = _module_of(base)
             if where.startswith((_PACKAGE, "numpy.")) or where in ("builtins", "numpy", "typing"):
                 continue
             self._names.update(vars(base).get("__match_args__", ()))
-            for self._member, member in list(vars(base).items()):
+            for self._member_name, member in list(vars(base).items()):
                 for found in functions_in(member):
                     if not is_stdlib(found.__code__.co_filename):
                         self._visit(found, 3)
-        self._of_class -= 1
+        self._class_depth -= 1
 
     def _module(self, module: Any, depth: int) -> None:
         """Visit a module: parameters and buffers by identity, plain attributes, children.
@@ -418,9 +418,9 @@ class Surroundings:
     def changed(self) -> str:
         """Describe the first change; empty if there is none."""
         for place, value in self.places.values():
-            if not _alike(place.value, value):
+            if not _is_unchanged(place.value, value):
                 what = "a variable of an enclosing function" if place.key is None else f"{place.key!r}"
-                return f"{what} is {_shown(place.value)}, it was {_shown(value)}"
+                return f"{what} is {_describe(place.value)}, it was {_describe(value)}"
         for x, contents in self.lists:
             if _contents(x) != contents:
                 return f"a {type(x).__name__} has other contents"
@@ -428,7 +428,7 @@ class Surroundings:
             for name in names.intersection(fields):
                 return f"the attribute {name!r} is new"
         for group, name, before in self.options:
-            if not _alike(group.get(name), before):
+            if not _is_unchanged(group.get(name), before):
                 return f"{name!r} of an optimizer is {group.get(name)!r}, it was {before!r}"
         for function, parts in self.functions:
             if any(getattr(function, part) is not value for part, value in parts.items()):
@@ -509,7 +509,7 @@ class Surroundings:
         for x, before in self.arrays:
             if before is not None and id(x) not in taken:
                 lines.append(f"same_elements({named(x)}, {named(before)})")
-        constants.update(alike=_alike, contents=_contents, same_elements=_same_elements, missing=MISSING)
+        constants.update(alike=_is_unchanged, contents=_contents, same_elements=_same_elements, missing=MISSING)
         return lines
 
 
@@ -542,7 +542,7 @@ def _same_state(x: Any, y: Any) -> bool:
     return all(map(_same_state, x, y)) if isinstance(x, tuple) else bool(x == y)
 
 
-def _alike(now: Any, before: Any) -> bool:
+def _is_unchanged(now: Any, before: Any) -> bool:
     if now is before:
         return True
     return isinstance(before, _PLAIN) and type(now) is type(before) and same_number(now, before)
@@ -553,13 +553,13 @@ def _contents(x: Any) -> Any:
     if not x:
         return ()
     if isinstance(x, (set, frozenset)):
-        return frozenset(map(_mark, x))
+        return frozenset(map(_comparison_key, x))
     if isinstance(x, dict):
-        return tuple(x), tuple(map(_mark, x.values()))
-    return tuple(map(_mark, x))
+        return tuple(x), tuple(map(_comparison_key, x.values()))
+    return tuple(map(_comparison_key, x))
 
 
-def _mark(value: Any) -> Any:
+def _comparison_key(value: Any) -> Any:
     """Return a key that is equal for equal plain values of one type and sign, or for the same object."""
     kind = type(value)
     if kind is str or kind is int or value is None:
@@ -596,5 +596,5 @@ def _same_elements(array: Any, before: Any) -> bool:
     return array.shape == before.shape and array.dtype == before.dtype and array.tobytes() == before.tobytes()
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     return repr(value) if isinstance(value, _PLAIN) else f"a {type(value).__name__}"

@@ -31,7 +31,7 @@ from ..trace.numpy_scalars import ensure_array
 from ..trace.sizes import NEW, Sizes
 from .guard_failures import modes_now
 from .guards import Surroundings
-from .replay import Miss, Replay, live
+from .replay import Miss, Replay, live_instructions
 
 
 @dataclass(slots=True)
@@ -118,7 +118,9 @@ class Entry:
         program.outputs = handed_out + [value for value, _ in trace.gradients if value is not None]
         late = set(map(id, program.instructions[split:]))
         self.folded = FoldedConstants((), {}) if program.varies else fold_constants(program, program.outputs)
-        program.instructions = live(program.instructions, program.outputs, {value for value, _ in program.inputs})
+        program.instructions = live_instructions(
+            program.instructions, program.outputs, {value for value, _ in program.inputs}
+        )
         forward = [step for step in program.instructions if id(step) not in late]
         backward = [step for step in program.instructions if id(step) in late]
         handed_over = [*handed_out, *[value for value, _ in trace.gradients if value is not None]]
@@ -168,11 +170,11 @@ class Entry:
         self.written = self._written_tensors(forward)
         moved = [step.args[0] for step in forward if step.function is give_array]
         self.moved = [("argument", dict(every)[x][1]) if type(x) is Value else ("tensor", x) for x in moved]
-        self.undo, self.generators = self._to_undo(forward)
+        self.undo, self.generators = self._find_undo(forward)
         self.enter = self._compile_guards(every)
         self.primitive: Primitive | None = None
         if self.pull is not None:
-            self._protect(forward)
+            self._find_protected(forward)
             self.primitive = self._primitive()
         self.single = trace.result_structure.type is None
 
@@ -332,7 +334,7 @@ class Entry:
             if value.root in roots and source[0] != "place" or source[0] == "tensor" and id(source[1]) in moved
         ]
 
-    def _to_undo(self, instructions: list[Instruction]) -> tuple[list[int], list[Any]]:
+    def _find_undo(self, instructions: list[Instruction]) -> tuple[list[int], list[Any]]:
         last, instructions = -1, _parts(instructions)
         for index, step in enumerate(instructions):
             if step.kind == "guard" or step.checks:
@@ -437,7 +439,7 @@ class Entry:
 
     # Results that require grad
 
-    def _protect(self, forward: list[Instruction]) -> None:
+    def _find_protected(self, forward: list[Instruction]) -> None:
         """Find the inputs and results whose memory the backward part reads, to protect it by copy on write."""
         inputs, roots = self.trace.program.inputs, {value.root for value in self.kept}
         self.read = [source for value, source in inputs if value.root in roots and source[0] in _TENSORS]

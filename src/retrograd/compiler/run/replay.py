@@ -99,8 +99,8 @@ class Replay:
             lines += ["    arena = plan.enter()", f"    {self._tuple(slots.values())} = arena.arrays"]
             self.lines += [None, None]
         for index, instruction in enumerate(self.instructions):
-            where, again = slots.get(index, ""), self.plan.again.get(index)
-            made = [f"given = {self._given(again, where)}"] if again else []
+            where, again = slots.get(index, ""), self.plan.reused.get(index)
+            made = [f"given = {self._result_arrays(again, where)}"] if again else []
             leaving = self.plan.leaving.get(index, ())
             made += self._lines_of(instruction, ending.get(index, ()), "given" if again else where, leaving)
             if again and instruction.kind == "native":  # a check in the region may fail
@@ -153,7 +153,7 @@ class Replay:
             if gone:
                 yield gone[2:]
 
-    def _given(self, again: Sequence[Any], slots: str) -> str:
+    def _result_arrays(self, again: Sequence[Any], slots: str) -> str:
         """Return the tuple of arrays for an instruction's results, with reused gradients among them."""
         return self._tuple(
             f"spent({self._expression(leaf)})" if leaf is not None else f"{slots}[{number}]" if slots else "None"
@@ -215,7 +215,9 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def live(instructions: Sequence[Instruction], gives: Iterable[Value], outer: set[Value]) -> list[Instruction]:
+def live_instructions(
+    instructions: Sequence[Instruction], gives: Iterable[Value], outer: set[Value]
+) -> list[Instruction]:
     """Return the instructions that are needed for results, effects, guards, random draws or writes to outside memory.
 
     Args:

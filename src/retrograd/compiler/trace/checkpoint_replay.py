@@ -22,43 +22,43 @@ class CheckpointRuns:
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
         self.number = 0  # of the run that instructions belong to; 0 for the function itself
-        self._around: CheckpointRuns | None = None
-        self._kept: list[Any] = []
-        self._again: Iterator[Any] | None = None
+        self._enclosing: CheckpointRuns | None = None
+        self._draws: list[Any] = []
+        self._replayed_draws: Iterator[Any] | None = None
 
     @contextmanager
     def first(self) -> Iterator[None]:
         """Store the random draws."""
-        with self._entered():
-            self.number = 0 if self._around is None else self._around.number
+        with self._current():
+            self.number = 0 if self._enclosing is None else self._enclosing.number
             yield
 
     @contextmanager
     def second(self) -> Iterator[None]:
         """Replay the stored random draws."""
-        self._again = iter(self._kept)
+        self._replayed_draws = iter(self._draws)
         self.tracer.checkpoint_reruns += 1
         self.number = self.tracer.checkpoint_reruns
         try:
-            with self._entered():
+            with self._current():
                 yield
         finally:
-            self._again, self._kept = None, []
+            self._replayed_draws, self._draws = None, []
 
     @contextmanager
-    def _entered(self) -> Iterator[None]:
-        self._around, self.tracer.checkpoint_runs = self.tracer.checkpoint_runs, self
+    def _current(self) -> Iterator[None]:
+        self._enclosing, self.tracer.checkpoint_runs = self.tracer.checkpoint_runs, self
         try:
             yield
         finally:
-            self.tracer.checkpoint_runs = self._around
+            self.tracer.checkpoint_runs = self._enclosing
 
     def drawn(self, draw: Callable[[], Any]) -> Any:
         """Return the result of ``draw`` in the first run."""
-        if self._again is not None:
-            for numbers in self._again:
+        if self._replayed_draws is not None:
+            for numbers in self._replayed_draws:
                 return numbers
-        numbers = draw() if self._around is None else self._around.drawn(draw)
-        if self._again is None:  # a copy, because the program may write to the numbers
-            self._kept.append(self.tracer.call(np.copy, (numbers,), {}))
+        numbers = draw() if self._enclosing is None else self._enclosing.drawn(draw)
+        if self._replayed_draws is None:  # a copy, because the program may write to the numbers
+            self._draws.append(self.tracer.call(np.copy, (numbers,), {}))
         return numbers

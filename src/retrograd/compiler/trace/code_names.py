@@ -31,13 +31,13 @@ def globals_of(code: types.CodeType) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def texts_in(constants: tuple[Any, ...]) -> Iterator[str]:
+def strings_in(constants: tuple[Any, ...]) -> Iterator[str]:
     """Yield the strings among constants, which ``getattr`` and ``match`` patterns may use as attribute names."""
     for constant in constants:
         if isinstance(constant, str):
             yield constant
         elif isinstance(constant, tuple):
-            yield from texts_in(constant)
+            yield from strings_in(constant)
 
 
 @lru_cache(1 << 14)
@@ -52,7 +52,7 @@ def mentioned_in(code: types.CodeType) -> frozenset[str]:
     return frozenset(code.co_names).union(*inner)
 
 
-def reached(methods: list[tuple[str, frozenset[str]]], names: set[str]) -> set[str]:
+def reachable_names(methods: list[tuple[str, frozenset[str]]], names: set[str]) -> set[str]:
     """Return the names that the functions ``names`` mention, and all functions that these may call.
 
     Args:
@@ -73,7 +73,7 @@ def is_stdlib(file: str) -> bool:
 
 
 @lru_cache(1 << 14)
-def asks_exactly(code: types.CodeType) -> frozenset[type]:
+def exact_number_types(code: types.CodeType) -> frozenset[type]:
     """Return the number types of which the code needs plain objects, as for ``x is True`` or ``type(x) is float``."""
     names = {"type", *code.co_names}.intersection(globals_of(code))
     if "type" in names and ("__name__" in code.co_names or not names.isdisjoint(("int", "float", "complex", "bool"))):

@@ -52,7 +52,7 @@ def _put_into_attributes(holder: Any, x: Any, real: Any) -> None:
             object.__setattr__(holder, name, real)
 
 
-def kept_outside(tensors: Sequence[Tensor], found: list[Any], nests: list[Any], gradients: Set[int]) -> bool:
+def is_referenced_outside(tensors: Sequence[Tensor], found: list[Any], nests: list[Any], gradients: Set[int]) -> bool:
     """Return whether an object outside of the call refers to a Tensor that the call created.
 
     Args:

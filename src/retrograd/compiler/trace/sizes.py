@@ -53,9 +53,9 @@ class Sizes:
     def __init__(self, trace: Trace, varying: Varying) -> None:
         self.varying = varying
         self.slots: list[Value] = []
-        self.known: dict[Any, tuple[Any, ...]] = {key_of(trace): ()}
+        self.known: dict[Any, tuple[Any, ...]] = {size_key(trace): ()}
         self.calls: dict[Any, int] = {}
-        self._sized = [index for index, _ in sized(trace)]
+        self._sized = [index for index, _ in array_arguments(trace)]
         self.trace = replace(trace, sizes=self)
         self.trace.program = _comparable(trace)
 
@@ -78,9 +78,9 @@ class Sizes:
         Raises:
             Differs: the trace needs a separate program.
         """
-        key = key_of(other)
+        key = size_key(other)
         if self.varying is not None:
-            for (index, now), (_, before) in zip(sized(other), sized(self.trace), strict=False):
+            for (index, now), (_, before) in zip(array_arguments(other), array_arguments(self.trace), strict=False):
                 free = self.varying.get(index, ())
                 if any(a != b and k not in free for k, (a, b) in enumerate(zip(now.shape, before.shape, strict=False))):
                     raise Differs("a dim that is not marked as dynamic has another length")
@@ -134,27 +134,27 @@ def mark_dynamic(x: Tensor, index: int | Sequence[int], *, min: int | None = Non
     1
     """
     dims = (index,) if isinstance(index, int) else index
-    x.__dict__["_dynamic_dims"] = marks(x) | {dimension(dim, x.array.ndim) for dim in dims}
+    x.__dict__["_dynamic_dims"] = dynamic_dims(x) | {dimension(dim, x.array.ndim) for dim in dims}
 
 
 def mark_static(x: Any, index: int | Sequence[int] | None = None) -> None:
     """Remove marks of ``mark_dynamic``, by default all."""
     if isinstance(x, Tensor):
         dims = (index,) if isinstance(index, int) else range(x.array.ndim) if index is None else index
-        x.__dict__["_dynamic_dims"] = marks(x) - {dimension(dim, x.array.ndim) for dim in dims}
+        x.__dict__["_dynamic_dims"] = dynamic_dims(x) - {dimension(dim, x.array.ndim) for dim in dims}
 
 
-def marks(x: Any) -> frozenset[int]:
+def dynamic_dims(x: Any) -> frozenset[int]:
     """Return the dims of an argument that are marked as dynamic."""
     return x.__dict__.get("_dynamic_dims", _NONE) if isinstance(x, Tensor) else _NONE
 
 
-def key_of(trace: Trace) -> Any:
+def size_key(trace: Trace) -> Any:
     """Return the shapes and strides of all array arguments."""
-    return tuple([step for _, value in sized(trace) for step in (value.shape, value.strides)])
+    return tuple([step for _, value in array_arguments(trace) for step in (value.shape, value.strides)])
 
 
-def sized(trace: Trace) -> list[tuple[int, Value]]:
+def array_arguments(trace: Trace) -> list[tuple[int, Value]]:
     """Return the array arguments, with their indices."""
     arguments = [(source[1], value) for value, source in trace.program.inputs if source[0] == "argument"]
     return [(index, value) for index, value in arguments if value.shape is not None]

@@ -158,8 +158,8 @@ class Traced(Wrapping):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if any(issubclass(kind, Tensor) for kind in types):
             return NotImplemented
-        if function in _FACTS:
-            return _FACTS[function](*_bare(args), **_bare(kwargs))
+        if function in _METADATA_FUNCTIONS:
+            return _METADATA_FUNCTIONS[function](*_unwrap(args), **_unwrap(kwargs))
         if function in (np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis):
             return self.tracer.call(function, args, kwargs, writes=args[:1])
         if function is np.nan_to_num and kwargs.get("copy") is False:
@@ -211,17 +211,17 @@ def _getter(name: str) -> Callable[[Any], Any]:
 _ATTRIBUTES = {name: _getter(name) for name in ("T", "mT", "real", "imag", "flat")}
 
 
-def _bare(value: Any) -> Any:
-    """Return the real arrays for a function in _FACTS."""
+def _unwrap(value: Any) -> Any:
+    """Return the real arrays for a function in _METADATA_FUNCTIONS."""
     if type(value) is Traced:
         return value.numbers
     if isinstance(value, (tuple, list)):
-        return type(value)([_bare(item) for item in value])
-    return {name: _bare(item) for name, item in value.items()} if type(value) is dict else value
+        return type(value)([_unwrap(item) for item in value])
+    return {name: _unwrap(item) for name, item in value.items()} if type(value) is dict else value
 
 
 # Functions of arrays whose result does not depend on the elements.
-_FACTS: dict[Any, Callable[..., Any]] = {
+_METADATA_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     function: function
     for function in (
         np.may_share_memory, np.shares_memory, np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj,
@@ -229,12 +229,12 @@ _FACTS: dict[Any, Callable[..., Any]] = {
     )
 }  # fmt: skip
 
-_FACTS_BY_NAME = frozenset(function.__name__ for function in _FACTS)
+_METADATA_NAMES = frozenset(function.__name__ for function in _METADATA_FUNCTIONS)
 
 
-def asks_facts(function: Any) -> bool:
+def is_metadata_function(function: Any) -> bool:
     """Return whether the result of a NumPy or CuPy function does not depend on the elements of its arrays."""
-    return getattr(function, "__name__", "") in _FACTS_BY_NAME
+    return getattr(function, "__name__", "") in _METADATA_NAMES
 
 
 _METHODS = (
@@ -463,12 +463,12 @@ class TracedModule:
         """Return a copy of the data."""
         tracer = self._tracer or current()
         if tracer is None:
-            return self._xp.array(_bare(data), dtype=dtype, order=order, copy=copy)
+            return self._xp.array(_unwrap(data), dtype=dtype, order=order, copy=copy)
         return tracer.made_by(self._xp.array, (data,), {"dtype": dtype, "order": order, "copy": copy})
 
     def may_share_memory(self, a: Any, b: Any) -> bool:
         """Return whether two arrays may share memory."""
-        return bool(self._xp.may_share_memory(_bare(a), _bare(b)))
+        return bool(self._xp.may_share_memory(_unwrap(a), _unwrap(b)))
 
     @property
     def _backend(self) -> Backend:
@@ -502,7 +502,7 @@ class TracedBackend(Backend):
         self.xp = TracedModule(None, real.xp)
 
     def device(self, array: Any) -> Device:
-        return self.real.device(_bare(array))
+        return self.real.device(_unwrap(array))
 
     def asarray(self, data: Any, dtype: Any = None, device: Device | None = None) -> Any:
         if type(data) is Traced:
@@ -521,7 +521,7 @@ class TracedBackend(Backend):
         return array.tracer.read_elements("numpy(), tolist() or printing", self.real.to_numpy(array.numbers))
 
     def address(self, array: Any) -> int:
-        return self.real.address(_bare(array))
+        return self.real.address(_unwrap(array))
 
     def strided(self, owner: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
         if type(owner) is not Traced:
@@ -532,7 +532,7 @@ class TracedBackend(Backend):
         return array.base
 
     def allocation(self, array: Any) -> Any:
-        return self.real.allocation(_bare(array))
+        return self.real.allocation(_unwrap(array))
 
 
 traced_backend: Callable[[Backend], Backend] = cache(TracedBackend)

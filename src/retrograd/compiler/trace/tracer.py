@@ -33,8 +33,8 @@ from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .escapes import ESCAPED, replace_by_real
 from .numpy_scalars import as_array
 from .trace_modes import tracing_paused
-from .traced_arrays import Number, Traced, TracedModule, asks_facts
-from .untrace import as_real, is_ours, is_real, lies_in, made_real, numbers_of, owner_of, same_number
+from .traced_arrays import Number, Traced, TracedModule, is_metadata_function
+from .untrace import as_real, is_package_function, is_real, lies_in, owner_of, same_number, untrace_in_place, unwrap
 
 OTHER_THREAD = "another thread works with an array or number of the function"
 _NUMBERS = (bool, int, float, complex)
@@ -126,7 +126,7 @@ class Tracer(Observer):
         primitive: Any = None,
     ) -> Any:
         """Call the function with the real arrays, and append the call as an instruction."""
-        bare_args, bare_kwargs = replaced(args, numbers_of), replaced(kwargs, numbers_of)
+        bare_args, bare_kwargs = replaced(args, unwrap), replaced(kwargs, unwrap)
         if self._on_other_thread():
             return function(*bare_args, **bare_kwargs)
         tracing = self.tracing
@@ -142,11 +142,11 @@ class Tracer(Observer):
         if not self.tracing:
             return result
         if not kind:
-            whole = not isinstance(function, np.ufunc) and is_ours(function)
+            whole = not isinstance(function, np.ufunc) and is_package_function(function)
             kind = "whole" if whole else "array"
         elif kind == "new":
             kind = "array"
-        if any(is_real(numbers_of(x)) and type(x) is not Traced for x in writes):
+        if any(is_real(unwrap(x)) and type(x) is not Traced for x in writes):
             self.breaks(f"{function!r} writes into an array from outside of the function")
             return result
         nodes, named = replaced(args, self._node_of), replaced(kwargs, self._node_of)
@@ -306,9 +306,9 @@ class Tracer(Observer):
 
     def made_by(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Create an array, anew in each replay; with Traced arguments also numbers and tuples of arrays."""
-        bare_args, bare_kwargs = replaced(args, numbers_of), replaced(kwargs, numbers_of)
+        bare_args, bare_kwargs = replaced(args, unwrap), replaced(kwargs, unwrap)
         bare = function(*bare_args, **bare_kwargs)
-        plain = bare_args is args and bare_kwargs is kwargs or asks_facts(function)
+        plain = bare_args is args and bare_kwargs is kwargs or is_metadata_function(function)
         if not self.tracing or plain and not is_real(bare):
             return bare
         if bare is None:
@@ -574,7 +574,7 @@ class Tracer(Observer):
                 node.saved = replaced(node.saved, as_real)
                 for ctx in node.saved:
                     if hasattr(ctx, "save_for_backward"):  # the context of a Function, with the user's attributes
-                        vars(ctx).update(replaced(vars(ctx), made_real))
+                        vars(ctx).update(replaced(vars(ctx), untrace_in_place))
 
     def look_for_escapes(self) -> None:
         """Break the trace if an object outside keeps a result of the call: a replay would not store a new one there."""

@@ -19,14 +19,14 @@ def as_real(array: Any) -> Any:
     return ensure_array(array.numbers) if type(array) is Traced else array
 
 
-def made_real(x: Any) -> Any:
+def untrace_in_place(x: Any) -> Any:
     """Apply ``as_real``; for a Tensor replace its array in place."""
     if isinstance(x, Tensor):
         x.array = as_real(x.array)
     return as_real(x)
 
 
-def numbers_of(x: Any) -> Any:
+def unwrap(x: Any) -> Any:
     """Return what a traced call really receives: an array, a number, NumPy or CuPy."""
     kind = type(x)
     if kind is Traced or kind is Number:
@@ -46,7 +46,7 @@ def is_real(x: Any) -> bool:
     return type(x) is np.ndarray or is_array(x) and not isinstance(x, (np.ndarray, Wrapping))
 
 
-def is_ours(function: Any) -> bool:
+def is_package_function(function: Any) -> bool:
     """Return whether ``function`` belongs to this package."""
     return str(getattr(function, "__module__", "")).startswith("retrograd.") and type(function).__name__ == "function"
 
