@@ -31,7 +31,7 @@ class Region:
     """A lowered run of instructions: its inputs and results in the program, and its compiled function."""
 
     def __init__(
-        self, lowering: Lowering, parts: Sequence[Instruction], wanted: Sequence[Value], sure: Collection[Value]
+        self, lowering: Lowering, parts: Sequence[Instruction], wanted: Sequence[Value], guarded: Collection[Value]
     ) -> None:
         self.parts = tuple(parts)
         self.values = list(wanted)
@@ -39,7 +39,7 @@ class Region:
         self._gives: list[tuple[Any, Any, Any, bool]] = []
         for value in wanted:
             place = lowering.places[value]
-            if place.buffer.kind != "arena" or place.buffer in found or not _whole(place):
+            if place.buffer.kind != "arena" or place.buffer in found or not _owns_buffer(place):
                 fresh = lowering.new(place.shape, place.dtype, value.strides if value.shape else ())
                 lowering.copy(place, fresh)
                 place = lowering.places[value] = fresh
@@ -58,7 +58,7 @@ class Region:
         self._function = machine_code.function(module.text, work < MAX_GIL_OPERATIONS and not module.threaded)
         self.takes = [b.source for b in inputs if isinstance(b.source, Value)]
         self._inputs = [lowering.places[value] for value in self.takes]
-        self._sure = sure
+        self._guarded = guarded
         self._sources = [(b.source if not isinstance(b.source, Value) else None) for b in inputs]
         self._threaded = module.threaded
         self._multiplies = machine_code.BLAS in module.text and max(step.flops for step in steps) >= SEVERAL
@@ -81,10 +81,10 @@ class Region:
                 items.append(f"c{k}")
                 continue
             value, place = self.takes[at], self._inputs[at]
-            if value not in self._sure:
+            if value not in self._guarded:
                 lines.append(f"if type(a{at}) is not ndarray: a{at} = asarray(a{at}, d{at})")
                 names[f"d{at}"] = place.dtype
-            if value not in self._sure and place.shape:
+            if value not in self._guarded and place.shape:
                 names[f"p{at}"] = place
                 as_it_was = f"a{at}.strides == {place.strides!r} and a{at}.shape == {place.shape!r}"
                 kept = f"b{at} = a{at}; " if place.buffer.written else ""
@@ -159,7 +159,7 @@ def _outer_writes(parts: Sequence[Instruction]) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(value for part in parts for value in part.writes if value.root not in made))
 
 
-def _whole(place: Place) -> bool:
+def _owns_buffer(place: Place) -> bool:
     """Return whether a place is the whole memory of its buffer."""
     return place.offset == 0 and place.size * place.dtype.itemsize == place.buffer.nbytes
 
@@ -179,14 +179,14 @@ class _Group:
 
 
 def compiled_regions(
-    instructions: Sequence[Instruction], gives: Sequence[Value], sure: Collection[Value], notes: list[str]
+    instructions: Sequence[Instruction], gives: Sequence[Value], guarded: Collection[Value], notes: list[str]
 ) -> list[Instruction]:
     """Replace runs of instructions that can be lowered by regions. Without LLVM nothing is replaced.
 
     Args:
         instructions: the instructions in their order.
         gives: the results of the program.
-        sure: the values that guards have compared with the trace.
+        guarded: the values that guards have compared with the trace.
         notes: receives the reasons why instructions are not in a region.
     """
     if not machine_code.available():
@@ -216,11 +216,11 @@ def compiled_regions(
         current.add(instruction, current.parts)
         if current.lowering.updates:  # a check after the optimizer's step could not undo the step
             current = None
-    return _assembled(groups, gives, sure, notes)
+    return _assembled(groups, gives, guarded, notes)
 
 
 def _assembled(
-    groups: Sequence[Any], gives: Sequence[Value], sure: Collection[Value], notes: list[str]
+    groups: Sequence[Any], gives: Sequence[Value], guarded: Collection[Value], notes: list[str]
 ) -> list[Instruction]:
     out: list[Instruction] = []
     later = set(gives)
@@ -228,7 +228,7 @@ def _assembled(
         if isinstance(group, Instruction):
             found = [group]
         else:
-            found = _region(group, later, sure, notes)
+            found = _region(group, later, guarded, notes)
         for instruction in found:
             later.update(instruction.reads())
         out += reversed(found)
@@ -245,7 +245,7 @@ def _update(step: Instruction) -> Update | None:
     return owner if isinstance(owner, Update) else None
 
 
-def _region(group: _Group, later: set[Value], sure: Collection[Value], notes: list[str]) -> list[Instruction]:
+def _region(group: _Group, later: set[Value], guarded: Collection[Value], notes: list[str]) -> list[Instruction]:
     """Return a group as a region, followed by views and waiting effects; or unchanged, if a region does not pay."""
     lowering, parts, waiting = group.lowering, group.parts, group.waiting
     if sum(not is_view(part) for part in parts) < MIN_INSTRUCTIONS and not lowering.updates:
@@ -269,7 +269,7 @@ def _region(group: _Group, later: set[Value], sure: Collection[Value], notes: li
     if not order and not writes and not any(part.kind == "guard" for part in parts):
         return group.instructions
     try:
-        region = Region(lowering, parts, order, sure)
+        region = Region(lowering, parts, order, guarded)
     except (Unlowered, RuntimeError) as why:  # LLVM raises RuntimeError
         notes.append(f"{len(parts)} instructions together: {why}")
         return group.instructions

@@ -42,7 +42,7 @@ class Graph:
         sources: the sources of the inputs.
         gives: the values of its results.
         module: receives the kernel that copies results.
-        walked: whether a backward pass reads values that the call saves.
+        has_backward: whether a backward pass reads values that the call saves.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Graph:
         sources: Sequence[tuple[str, Any]],
         gives: Sequence[Value],
         module: Module,
-        walked: bool,
+        has_backward: bool,
     ) -> None:
         self.replay = replay
         self.reason = ""
@@ -62,7 +62,7 @@ class Graph:
         self._stream: Any = None
         self._lock = Lock()
         try:
-            if walked:
+            if has_backward:
                 raise Refused("a backward pass reads values that the call saves")
             self._split(takes, sources, gives, module)
         except Refused as why:

@@ -114,8 +114,8 @@ class Entry:
         self.because = ""  # why no earlier program fitted
         program = trace.program
         split = len(program.instructions) if program.split is None else program.split
-        handed_out = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]
-        program.outputs = handed_out + [value for value, _ in trace.gradients if value is not None]
+        returned = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]
+        program.outputs = returned + [value for value, _ in trace.gradients if value is not None]
         late = set(map(id, program.instructions[split:]))
         self.folded = FoldedConstants((), {}) if program.varies else fold_constants(program, program.outputs)
         program.instructions = live_instructions(
@@ -123,29 +123,29 @@ class Entry:
         )
         forward = [step for step in program.instructions if id(step) not in late]
         backward = [step for step in program.instructions if id(step) in late]
-        handed_over = [*handed_out, *[value for value, _ in trace.gradients if value is not None]]
+        outputs = [*returned, *[value for value, _ in trace.gradients if value is not None]]
         inside = {value for step in forward for value in step.outs}
-        needed = [*handed_over, *[v for step in backward for v in step.reads() if v in inside]]
+        needed = [*outputs, *[v for step in backward for v in step.reads() if v in inside]]
         self.notes: list[str] = []  # why instructions are not in a region
         self.kernels: Kernels | None = None  # if the program runs on a GPU
         if not program.varies:
-            sure = {
+            guarded = {
                 value
                 for value, (kind, what) in program.inputs
                 if value.shape is not None
                 and (kind in ("argument", "tensor", "grad") or kind == "constant" and type(what) is np.ndarray)
             }
-            forward = optimized(compiled_regions(forward, needed, sure, self.notes), needed)
-            backward = optimized(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
+            forward = optimized(compiled_regions(forward, needed, guarded, self.notes), needed)
+            backward = optimized(compiled_regions(backward, outputs, guarded, self.notes), outputs)
             if any(step.on_gpu for step in program.instructions):
                 self.kernels = Kernels()
                 forward = fused(forward, needed, self.kernels)
-                backward = fused(backward, handed_over, self.kernels)
+                backward = fused(backward, outputs, self.kernels)
         program.instructions = [*forward, *backward]
         ahead.ask([step.function.job for step in program.instructions if hasattr(step.function, "job")])
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
-        every = program.inputs
+        all_inputs = program.inputs
         program.inputs = [(value, source) for value, source in program.inputs if value in read]
         program.split = len(forward)
         made = {value for value, source in program.inputs if source[0] != "cotangent"}
@@ -155,10 +155,10 @@ class Entry:
         self.kept = list(dict.fromkeys(value for value in later if value in made))
         takes = [value for value, source in program.inputs if source[0] != "cotangent"]
         self.sources = [source for _, source in program.inputs if source[0] != "cotangent"]
-        self.replay = Replay(forward, takes, [*handed_out, *self.kept], label, not program.varies, program.cleared)
+        self.replay = Replay(forward, takes, [*returned, *self.kept], label, not program.varies, program.cleared)
         self.forward: Any = self.replay  # or a CUDA graph
         if self.kernels is not None:
-            gives = [*handed_out, *self.kept]
+            gives = [*returned, *self.kept]
             self.forward = Graph(self.replay, takes, self.sources, gives, self.kernels, bool(trace.cotangents))
         self.pull: Replay | None = None
         if trace.cotangents:
@@ -166,12 +166,14 @@ class Entry:
             label = f"backward of {label}"
             self.pull = Replay(backward, [*trace.cotangents, *self.kept], gives, label, not program.varies)
         self.results = trace.results
-        self.width = len(handed_out)
+        self.width = len(returned)
         self.written = self._written_tensors(forward)
-        moved = [step.args[0] for step in forward if step.function is give_array]
-        self.moved = [("argument", dict(every)[x][1]) if type(x) is Value else ("tensor", x) for x in moved]
+        replaced = [step.args[0] for step in forward if step.function is give_array]
+        self.replaced_memory = [
+            ("argument", dict(all_inputs)[x][1]) if type(x) is Value else ("tensor", x) for x in replaced
+        ]
         self.undo, self.generators = self._find_undo(forward)
-        self.enter = self._compile_guards(every)
+        self.enter = self._compile_guards(all_inputs)
         self.primitive: Primitive | None = None
         if self.pull is not None:
             self._find_protected(forward)
@@ -383,7 +385,7 @@ class Entry:
             if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not is_writable(x.array)):
                 return False
         # If a Tensor's memory is replaced, Tensors that share the memory may have to follow: the call runs eagerly.
-        return not any(len(sharers(self._tensor_of(source, leaves))) > 1 for source in self.moved)
+        return not any(len(sharers(self._tensor_of(source, leaves))) > 1 for source in self.replaced_memory)
 
     def _count_writes(self, leaves: Sequence[Any]) -> None:
         for source in self.written:
