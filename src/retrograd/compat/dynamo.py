@@ -9,8 +9,8 @@ from typing import Any
 from ..compiler import Compiled
 from ..compiler import compile as compile
 from ..compiler.run.compiled_function import forget
-from ..compiler.trace.listening import set_stance
 from ..compiler.trace.sizes import mark_dynamic, mark_static
+from ..compiler.trace.trace_modes import set_stance
 from ..core.graph.modes import modes
 from ..nn.base.module import Module
 from . import compiler_settings as config

@@ -1,6 +1,7 @@
-"""``compile``: trace a function once, replay what it does to arrays.
+"""``compile``: trace a function once, then replay the traced program.
 
-``program.py`` says what a program is.
+``program.py`` describes programs; ``trace`` writes them, ``passes``, ``cpu`` and ``cuda`` optimize and compile them,
+and ``run`` replays them.
 """
 
 from typing import TYPE_CHECKING
@@ -11,9 +12,9 @@ from .program import Program as Program
 from .program import Value as Value
 from .run.compiled_function import Compiled as Compiled
 from .run.compiled_module import compile as compile
-from .trace.listening import set_stance as set_stance
 from .trace.sizes import mark_dynamic as mark_dynamic
 from .trace.sizes import mark_static as mark_static
+from .trace.trace_modes import set_stance as set_stance
 from .trace.tracer import DataDependent as DataDependent
 
 if not TYPE_CHECKING:

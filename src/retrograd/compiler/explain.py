@@ -1,4 +1,4 @@
-"""``explain``: a program in words: instructions by the user's lines, what was fused, what it costs and assumes."""
+"""Describe a program: instructions by source line, fused loops, cost and guards."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .program import Instruction, Value
 from .run.replay import Replay
 
 
-class Timed:
-    """A replay that measures each of its lines."""
+class TimedReplay:
+    """A replay that measures the time of each line."""
 
     def __init__(self, replay: Any) -> None:
         self.seconds = [0.0] * len(replay.lines)
@@ -35,10 +35,10 @@ class Timed:
 
 
 def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
-    """The text; with arguments after a call with them that was measured."""
+    """Describe a program; with arguments, after a measured call."""
     costs: dict[int, float] = {}
     if leaves is not None:
-        timed = Timed(entry.replay)
+        timed = TimedReplay(entry.replay)
         plain, entry.replay.function = entry.replay.function, timed.function
         forward, entry.forward = entry.forward, entry.replay
         try:
@@ -52,51 +52,52 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     out = [f"{entry.label}: {len(program.instructions)} instructions, {entry.calls} replays"]
     if entry.because:
         out.append(f"why it was traced again: {entry.because}")
-    out += [f"inputs: {_inputs(program.inputs)}"]
+    out += [f"inputs: {_describe_inputs(program.inputs)}"]
     if entry.folded.instructions:
         names = dict.fromkeys(step.operator or step.name for step in entry.folded.instructions)
         size = _bytes(sum(value.nbytes for value in entry.folded.kept))
         out.append(f"computed once: {', '.join(names)}; {len(entry.folded.kept)} constants are kept ({size})")
-    out += _lines(entry.replay.instructions, costs)
+    out += _instruction_lines(entry.replay.instructions, costs)
     if entry.pull is not None:
-        out += ["backward, when a walk comes to the result:", *_lines(entry.pull.instructions, costs)]
+        out.append("backward, when a backward pass reaches the result:")
+        out += _instruction_lines(entry.pull.instructions, costs)
     if entry.notes:
         out.append(f"in no region: {'; '.join(dict.fromkeys(entry.notes))}")
     if entry.kernels is not None:
-        out.append(f"on a GPU: {len(entry.kernels)} CUDA kernels of its own; {entry.forward.words}")
-    out += _memory("memory", entry.replay)
+        out.append(f"on a GPU: {len(entry.kernels)} generated CUDA kernels; {entry.forward.description}")
+    out += _memory_lines("memory", entry.replay)
     if entry.pull is not None:
-        out += _memory("memory of the backward part", entry.pull)
+        out += _memory_lines("memory of the backward part", entry.pull)
     if costs:
         out.append(f"measured: {1e3 * sum(costs.values()):.3g} ms")
     if entry.trace.sizes is not None:
-        out += entry.trace.sizes.words()
+        out += entry.trace.sizes.describe()
     if entry.apart:
-        out.append(f"a program beside that for other sizes: {entry.apart}")
+        out.append(f"a separate program, not shared with other sizes: {entry.apart}")
     out.append("assumed: shapes, dtypes, strides and requires_grad of all inputs, grad mode, default dtype, and")
-    out += ["  " + line for line in entry.trace.surroundings.words(entry.trace.free)]
+    out += ["  " + line for line in entry.trace.surroundings.describe(entry.trace.free)]
     return "\n".join(out)
 
 
-def _memory(what: str, replay: Replay) -> list[str]:
-    """The plan of a replay's memory: what leaves it, and the arena's places."""
+def _memory_lines(what: str, replay: Replay) -> list[str]:
+    """Describe the memory of a replay: arrays that leave, and the places in the arena."""
     leaving = sum(
         v.nbytes for step in replay.instructions for v in step.outs if v.root is v and v in replay.plan.outside
     )
     plan = replay.plan
-    out = [f"{what}: an arena of {_bytes(plan.size)}, and {_bytes(leaving)} new in each call, which leave it"]
+    out = [f"{what}: an arena of {_bytes(plan.size)}, and {_bytes(leaving)} of results in new memory in each call"]
     for index, slots in plan.slots.items():
         step = replay.instructions[index]
         for asked, slot in zip(step.asked, slots, strict=True):
             if slot is not None:
                 block = slot.block
-                name = "scratch" if asked.out is None else _named(step.outs[asked.out])
+                name = "scratch" if asked.out is None else _value_name(step.outs[asked.out])
                 where = f"at {block.offset}: {_bytes(block.nbytes)}"
                 out.append(f"  {where} for {name}, instructions {block.first} to {block.last}")
     return out
 
 
-def _inputs(inputs: Iterable[tuple[Value, tuple[str, Any]]]) -> str:
+def _describe_inputs(inputs: Iterable[tuple[Value, tuple[str, Any]]]) -> str:
     by_kind: dict[str, list[Value]] = {}
     for value, source in inputs:
         by_kind.setdefault(source[0], []).append(value)
@@ -115,7 +116,7 @@ def _inputs(inputs: Iterable[tuple[Value, tuple[str, Any]]]) -> str:
     return ", ".join(parts) or "none"
 
 
-def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list[str]:
+def _instruction_lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list[str]:
     out: list[str] = []
     site = None
     for step in instructions:
@@ -125,7 +126,7 @@ def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list
             out.append(f"{where}: {step.site.code if step.site is not None else ''}")
         cost = f"{1e6 * costs[id(step)]:9.1f} us  " if id(step) in costs else ""
         backward = "backward of " if step.backward else ""
-        made = ", ".join(f"{_named(v)} {v.describe()}" for v in step.outs)
+        made = ", ".join(f"{_value_name(v)} {v.describe()}" for v in step.outs)
         what = step.name
         if step.kind == "native":
             note = getattr(step.function, "note", step.name)
@@ -136,7 +137,7 @@ def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list
         elif hasattr(step.function, "note"):
             what = step.function.note
         elif step.kind == "guard":
-            what = f"a check: {'the elements are' if step.args else 'the optimizer is'} as in the trace"
+            what = f"a check: the {'elements are' if step.args else 'optimizer is'} as in the trace"
         named = (
             f" ({backward}{step.operator})" if step.operator and (step.backward or step.operator != step.name) else ""
         )
@@ -144,7 +145,7 @@ def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list
     return out
 
 
-def _named(value: Value) -> str:
+def _value_name(value: Value) -> str:
     return value.name or repr(value)
 
 

@@ -1,47 +1,45 @@
-"""Programs: what a traced function does to arrays, as a list of instructions.
+"""Programs: the array operations of a traced function as a list of instructions.
 
-A ``Program`` is imperative, as NumPy is: its instructions run in order, some give views, some write into memory that
-they were given. Every array that the trace met is a ``Value``:
+A ``Program`` is imperative, as NumPy is: its instructions run in order, and they may return views and write to existing
+memory. Each array in the trace is a ``Value``:
 
-* ``value.shape``, ``value.dtype``, ``value.strides``: what the array was in the trace; guards see to it that these are
-  what they are in a replay. For what is no array but a number (``item()``) the shape is None.
-* ``value.device``: ``"cpu"``, the number of a GPU, or None for what is no array.
-* ``value.root``: the value whose memory it lies in; itself for whoever owns his memory. Two values may overlap only if
-  their roots are the same. A view's instruction has ``view = True``.
+* ``value.shape``, ``value.dtype``, ``value.strides``: those of the array in the trace; guards make sure that they hold
+  in a replay. The shape of a number (``item()``) is None.
+* ``value.device``: ``"cpu"``, the index of a GPU, or None for a value that is not an array.
+* ``value.root``: the value that owns the memory, which may be the value itself. Two values can overlap only if their
+  roots are the same. The instruction of a view has ``view = True``.
 
-An ``Instruction`` is ``function(*args, **kwargs) -> outs``. Values stand anywhere in ``args`` and ``kwargs``, inside
-tuples, lists, dicts and slices too; all else there is constant.
+An ``Instruction`` is ``function(*args, **kwargs) -> outs``. Values may be anywhere in ``args`` and ``kwargs``, inside
+tuples, lists, dicts and slices too; all other arguments are constants.
 
-* ``outs``: the values of its results, in order. With ``several`` the result is a nest of tuples and lists, and
-  ``paths`` says by which indices each of them is found there.
-* ``checks``: the shapes of ``outs`` may depend on elements, so a replay compares them with those of the trace.
-* ``writes``: the values whose memory it changes. ``np.add(a, b, out=c)`` has ``c`` among kwargs, in ``writes``, and no
-  outs: after a write the program goes on to use ``c``.
-* ``kind`` says what the function is:
+* ``outs``: the values of the results, in order. With ``several`` the result is a nest of tuples and lists, and
+  ``paths`` has the indices at which each value is found.
+* ``checks``: the shapes of ``outs`` may depend on elements, so a replay compares the shapes with those of the trace.
+* ``writes``: the values whose memory the call changes. ``np.add(a, b, out=c)`` has ``c`` among kwargs and in
+  ``writes``, and no outs: the program goes on to use ``c``.
+* ``kind``:
 
-  - ``"array"``: a NumPy ufunc or function, an operator of Python's, or a ``Method`` of arrays: the instructions that
-    passes understand, fuse and compile;
-  - ``"primitive"``: the forward of ``primitive``, a kernel or a library's routine, or something elementwise that can
-    be written out in NumPy's functions by ``expand``;
+  - ``"array"``: a NumPy ufunc or function, a Python operator, or a ``Method`` of arrays. Passes understand, fuse and
+    compile these instructions;
+  - ``"primitive"``: the forward of ``primitive``, which may be elementwise, a kernel or a library routine;
   - ``"whole"``: any other pure function of arrays;
-  - ``"loop"``: ``parts`` fused into a compiled loop;
-  - ``"native"``: ``parts`` as one compiled function (``native/``), which gives a ``Miss`` where a part is a guard;
-  - ``"draw"``: random numbers from a generator: never removed, doubled or moved past another draw;
-  - ``"guard"``: ``function(value)`` must be equal to what the trace saw, else the replay is given up (``Miss``) and
-    what was written so far is undone;
-  - ``"effect"``: changes Python objects that the user holds: ``.grad`` of a leaf, the parameters and the state of an
-    optimizer. Never removed; all that lies in memory outside of the program is read and written by then.
+  - ``"loop"``: ``parts``, fused into a compiled loop;
+  - ``"native"``: ``parts``, compiled to one function (``cpu/``), which raises ``Miss`` if a guard among them fails;
+  - ``"draw"``: random numbers from a generator: never removed, repeated or moved past another draw;
+  - ``"guard"``: ``function(value)`` must equal the result in the trace, else the replay is aborted (``Miss``) and
+    its writes are undone;
+  - ``"effect"``: a change to Python objects of the user: ``.grad`` of a leaf, parameters and state of an optimizer.
+    Never removed; all reads and writes of memory from outside keep their order with respect to an effect.
 
-* ``asked``: the arrays that the call asks for by ``kernels/runtime/result_arrays.py``, in order.
-* ``operator``, ``site``: the operator and the line of the user's program that it comes from; ``backward`` in a walk.
+* ``asked``: the arrays that the call requests from ``kernels/runtime/result_arrays.py``, in order.
+* ``operator``, ``site``: the operator and the line of the user's program; ``backward`` within a backward pass.
 
-Inputs of a program are ``Source``s: how to fetch an array when a replay begins. ``("argument", index)`` is the leaf of
-the arguments with that number, ``("tensor", tensor)`` the array that a Tensor outside of the function has then,
-``("grad", tensor)`` that of its gradient, ``("place", place)`` a number or a large NumPy array that a variable holds,
-``("object", index)`` an argument as a Tensor, for effects, ``("slot", k)`` a constant that follows the sizes,
-``("constant", array)`` what was computed when the program was made, ``("cotangent", index)`` what a walk brings to the
-backward part.
-Outputs are values; ``Program.results`` says what is made of them.
+An input has a source, which says how a replay gets the array: ``("argument", index)``, a leaf of the arguments;
+``("tensor", tensor)``, the array of a Tensor from outside of the function; ``("grad", tensor)``, the array of its
+gradient; ``("place", place)``, a number or a large NumPy array in a variable; ``("object", index)``, an argument as a
+Tensor, for effects; ``("slot", k)``, a constant that depends on the sizes; ``("constant", array)``, an array that was
+computed when the program was made; ``("cotangent", index)``, an upstream gradient of the backward part. Outputs are
+values; ``program_entry.Result`` says how to return them.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Functions whose results have shapes that depend on elements, whatever these are.
+# Functions whose results have shapes that may depend on elements.
 SHAPED_BY_DATA = frozenset(
     (
         "argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros",
@@ -63,7 +61,7 @@ SHAPED_BY_DATA = frozenset(
 
 
 class Value:
-    """One array, or number, of a program (see above); ``name`` says what it is where the trace has no word of it."""
+    """An array, or a number, of a program (see above). ``name`` describes a value from outside of the trace."""
 
     __slots__ = ("device", "dtype", "index", "name", "root", "shape", "strides")
 
@@ -82,7 +80,7 @@ class Value:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it is an array of CuPy's."""
+        """Whether the value is a CuPy array."""
         return type(self.device) is int
 
     @property
@@ -99,14 +97,14 @@ class Value:
         return self.size * self.dtype.itemsize if self.shape is not None else 0
 
     def describe(self) -> str:
-        """Dtype and shape, as errors show them."""
+        """Return dtype and shape in the form of error messages."""
         if self.shape is None:
             return self.dtype.__name__
         return f"{self.dtype}({', '.join(map(str, self.shape))})"
 
 
 class Method:
-    """A method of arrays by its name, as a function of the array."""
+    """A method of arrays, by name, as a function of the array."""
 
     __slots__ = ("__name__",)
 
@@ -124,8 +122,8 @@ method: Callable[[str], Method] = cache(Method)
 
 
 class Asked(NamedTuple):
-    """An array that a call asks for (``kernels/runtime/result_arrays.py``):
-    which of ``outs`` owns it; None where it is scratch."""
+    """An array that a call requests (``kernels/runtime/result_arrays.py``); ``out`` is the index of its owner among the
+    instruction's ``outs``, None for scratch memory."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -162,29 +160,29 @@ class Instruction:
         self.writes = writes
         self.several = several
         self.view = view
-        self.paths: tuple[tuple[int, ...], ...] = ()  # with several, where in the result each of outs is found
-        self.checks = checks  # whether the shapes of outs may depend on data, and are compared
+        self.paths: tuple[tuple[int, ...], ...] = ()  # with several, the indices of each of outs in the result
+        self.checks = checks
         self.primitive = primitive
-        self.parts: tuple[Instruction, ...] = ()  # of a loop, what was fused in it
+        self.parts: tuple[Instruction, ...] = ()  # the fused instructions of a loop or region
         self.asked: tuple[Asked, ...] = ()
-        self.number = -1  # of the trace, in its order
-        self.run = 0  # of a part that runs several times
+        self.number = -1  # position in the trace
+        self.run = 0  # identifies the run, in a part that runs several times
         self.operator = ""
         self.site: Any = None
         self.backward = False
 
     def reads(self) -> Iterator[Value]:
-        """The values among the arguments, what is written among them."""
+        """Yield the values among the arguments, written ones included."""
         yield from values_in(self.args)
         yield from values_in(self.kwargs)
 
     @property
     def on_gpu(self) -> bool:
-        """Whether arrays of CuPy's are among what it reads or makes."""
+        """Whether CuPy arrays are among the arguments or results."""
         return any(value.on_gpu for value in (*self.reads(), *self.outs))
 
     def changed(self, **changes: Any) -> Instruction:
-        """A copy with other attributes."""
+        """Return a copy with other attributes."""
         new = Instruction(self.kind, self.function, self.args, self.kwargs)
         for name in Instruction.__slots__:
             setattr(new, name, changes.get(name, getattr(self, name)))
@@ -192,27 +190,27 @@ class Instruction:
 
     @property
     def name(self) -> str:
-        """What it calls, in a word."""
+        """The name of the function."""
         if self.primitive is not None:
             return self.primitive.name
         return getattr(self.function, "__name__", None) or type(self.function).__name__
 
     def __repr__(self) -> str:
-        call = [*map(_shown, self.args), *[f"{name}={_shown(value)}" for name, value in self.kwargs.items()]]
+        call = [*map(_format, self.args), *[f"{name}={_format(value)}" for name, value in self.kwargs.items()]]
         outs = ", ".join(f"{value!r}: {value.describe()}" for value in self.outs)
         return f"{outs + ' = ' if outs else ''}{self.name}({', '.join(call)})"
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"<{value.dtype}{list(value.shape)}>"
     if isinstance(value, (tuple, list)):
-        return f"({', '.join(map(_shown, value))})"
+        return f"({', '.join(map(_format, value))})"
     return repr(value) if len(repr(value)) < 40 else f"<{type(value).__name__}>"
 
 
 def values_in(nest: Any) -> Iterator[Value]:
-    """The values anywhere in an argument."""
+    """Yield the values anywhere in an argument."""
     kind = type(nest)
     if kind is Value:
         yield nest
@@ -229,7 +227,7 @@ def values_in(nest: Any) -> Iterator[Value]:
 
 
 def replaced(nest: Any, change: Callable[[Any], Any]) -> Any:
-    """An argument with ``change`` applied to what is no container in it; the very same where nothing changes."""
+    """Apply ``change`` to all leaves of an argument; return the same object if nothing changes."""
     kind = type(nest)
     if kind is tuple or kind is list or isinstance(nest, (tuple, list)):
         items = [replaced(item, change) for item in nest]
@@ -256,12 +254,12 @@ class Program:
 
     Attributes:
         inputs: pairs of a value and its source.
-        instructions: in the order in which they run; those from ``split`` on are the backward part of a function whose
-            results require grad, which runs when a walk comes to them.
-        outputs: values that a replay hands out, each in memory of its own.
-        varies: whether shapes and strides are those of one size among several, so that no pass may rely on them.
-        written: the values of inputs in whose memory the program writes.
-        snapshots: copies of NumPy arrays that the trace took, by their ids.
+        instructions: the instructions in order; those from ``split`` on are the backward part, which runs when a
+            backward pass reaches the results.
+        outputs: the values that a replay returns, each in memory of its own.
+        varies: whether the program serves several sizes, so that passes must not rely on shapes and strides.
+        written: the inputs to whose memory the program writes.
+        snapshots: copies of NumPy arrays at the time of the trace, by their ids.
         cleared: the number of the instruction before which gradients were last cleared.
     """
 
@@ -276,19 +274,19 @@ class Program:
         self.count = 0
 
     def value(self, array: Any, root: Value | None = None) -> Value:
-        """A new value for an array."""
+        """Return a new value for an array."""
         self.count += 1
         return Value(self.count - 1, array, root)
 
     def snapshot(self, array: Any) -> Any:
-        """A copy of an array as it is now, which is a constant of the program."""
+        """Return a copy of an array, as a constant of the program."""
         made = array.copy(order="K")
         self.snapshots[id(made)] = made
         return made
 
     @property
     def written(self) -> list[Value]:
-        """The inputs in whose memory the program writes."""
+        """The inputs to whose memory the program writes."""
         roots = {value.root for instruction in self.instructions for value in instruction.writes}
         return [value for value, _ in self.inputs if value.root in roots]
 

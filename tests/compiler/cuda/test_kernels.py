@@ -8,12 +8,12 @@ import pytest
 
 import retrograd as rg
 from retrograd.compiler.cuda import kernels
-from retrograd.compiler.cuda.expressions import DTYPES, FUNCTIONS, expression, literal
-from retrograd.compiler.cuda.groups import part_of
+from retrograd.compiler.cuda.cpp_expressions import DTYPES, FUNCTIONS, expression, literal
+from retrograd.compiler.cuda.kernel_fusion import part_of
 from retrograd.compiler.cuda.kernels import OPTIONS, CudaLoop, Module
 from retrograd.compiler.cuda.source import Kernel, Tile
 from retrograd.compiler.passes.expressions import _ARITHMETIC, _COMPARISONS
-from retrograd.compiler.passes.loops import Group
+from retrograd.compiler.passes.fused_loops import Group
 from retrograd.compiler.program import Instruction, Value, method
 from tests.compiler.cuda import nvrtc, processor
 from tests.helpers.guarded import GuardedArray, cupy, guarded_backend

@@ -117,7 +117,7 @@ def test_each_update_with_a_form_is_one_launch_for_all_parameters(optimizer):
 
 def test_an_update_without_a_form_is_made_by_the_optimizer():
     step = check_training(mlp, lambda p: rg.optim.Adagrad(p, lr=0.1))
-    assert "run_step" in step.explain() and "no CUDA graph: an optimizer's step that is no kernel" in step.explain()
+    assert "run_step" in step.explain() and "no CUDA graph: an optimizer's step that is not a kernel" in step.explain()
 
 
 def test_more_parameters_than_a_launch_takes():
@@ -170,7 +170,7 @@ def test_results_that_require_grad_walk_back_through_kernels():
         assert y.device.type == "cuda" and y.requires_grad
         y.square().sum().backward()
         np.testing.assert_allclose(w.grad.cpu().numpy(), wanted, rtol=1e-5)
-    assert "no CUDA graph: a walk comes back" in fast.explain() and len(fast.entries[0].kernels) >= 2
+    assert "no CUDA graph: a backward pass reads" in fast.explain() and len(fast.entries[0].kernels) >= 2
 
 
 def test_a_program_of_one_device_does_not_run_on_another():

@@ -7,10 +7,10 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn, optim
-from retrograd.compiler.cpu import machine
+from retrograd.compiler.cpu import machine_code
 from retrograd.nn import functional as F
 
-pytestmark = pytest.mark.skipif(not machine.available(), reason="there is no LLVM to compile regions with")
+pytestmark = pytest.mark.skipif(not machine_code.available(), reason="there is no LLVM to compile regions with")
 
 
 def regions(function):
@@ -171,7 +171,7 @@ def test_machine_code_is_found_on_disk(tmp_path, monkeypatch):
     want = first(x)
     files = list(tmp_path.rglob("*.o"))
     assert files
-    monkeypatch.setattr(machine, "_compiled", None)  # nothing more is compiled
+    monkeypatch.setattr(machine_code, "_compiled", None)  # nothing more is compiled
     np.testing.assert_array_equal(rg.compile(first.function)(x).numpy(), want.numpy())
     second = rg.compile(first.function)
     second(x)
@@ -253,7 +253,7 @@ def test_a_pass_over_a_long_loop_takes_time_in_proportion_to_its_length():
 
         def count(frame, event, argument):
             nonlocal calls
-            calls += event == "call" and frame.f_code.co_filename.endswith(("native/fusing.py", "native/regions.py"))
+            calls += event == "call" and frame.f_code.co_filename.endswith(("cpu/fusing.py", "cpu/regions.py"))
 
         sys.setprofile(count)
         try:

@@ -10,7 +10,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.compiler import Compiled
-from retrograd.compiler.cpu import machine
+from retrograd.compiler.cpu import machine_code
 from retrograd.core.tensor.tensor import Tensor
 from retrograd.func.nests import flatten
 from retrograd.ops.make.generators import manual_seed
@@ -153,7 +153,7 @@ def test_rich_random_programs(seed, varied):
     check_fuzzed(seed, varied, rich=True)
 
 
-@pytest.mark.skipif(not machine.available(), reason="there is no LLVM to compile regions with")
+@pytest.mark.skipif(not machine_code.available(), reason="there is no LLVM to compile regions with")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
 def test_random_programs_compiled_as_large_ones_are(way, dtype):
@@ -171,14 +171,14 @@ def test_calls_of_the_operator_table_one_behind_the_other(seed):
 @pytest.mark.parametrize("way", ["usual", "mixed"])
 @pytest.mark.parametrize("first", range(5, 105, 25))
 def test_hundreds_of_calls_of_the_operator_table_one_behind_the_other(first, way, pytestconfig):
-    if way == "mixed" and not machine.available():
+    if way == "mixed" and not machine_code.available():
         pytest.skip("there is no LLVM to compile regions with")
     for seed in range(first, first + (25 if pytestconfig.getoption("--long") else 4)):
         check_composed(seed, way)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not machine.available(), reason="there is no LLVM to compile regions with")
+@pytest.mark.skipif(not machine_code.available(), reason="there is no LLVM to compile regions with")
 @pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
 @pytest.mark.parametrize("first", range(1001, 1101, 50))
 def test_more_random_programs_compiled_as_large_ones_are(first, way, pytestconfig):

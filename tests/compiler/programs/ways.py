@@ -15,10 +15,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from retrograd.compiler.cpu import fusing, lowering, machine, regions
-from retrograd.compiler.cpu import products as native_products
+from retrograd.compiler.cpu import fusing, lowering, machine_code, product_kernels, regions
 from retrograd.compiler.cpu.steps import Unlowered
-from retrograd.compiler.passes import destinations, groups, loops, products
+from retrograd.compiler.passes import destinations, fused_loops, grouping, matrix_products
 from retrograd.compiler.run import arenas, program_entry
 from retrograd.compiler.trace import sizes
 from retrograd.kernels.loops.matrices.products import TILES
@@ -41,7 +40,7 @@ def compiling(way: str, seed: int = 0) -> Iterator[None]:
     if way == "loops":
         changes.append(NO_REGIONS)
     if way == "mixed":
-        changes += [(lowering.Lowering, "lower", ending_at_random(seed)), (sizes, "OFTEN", 2)]
+        changes += [(lowering.Lowering, "lower", ending_at_random(seed)), (sizes, "FREQUENT_CALLS", 2)]
     patches = [patch.object(holder, name, value) for holder, name, value in changes]
     for change in patches:
         change.start()
@@ -102,8 +101,8 @@ def loops_of_every_size(made: Callable[[str], None] = lambda source: None) -> li
         return scope["loop"]
 
     return [
-        (groups, "LEAST", 2), (groups, "NARROW", 1), (loops, "PART", 4), (products, "USEFUL", 0),
-        (loops, "compiled_loop", run), (products, "compiled_loop", run),
+        (grouping, "MIN_ELEMENTS", 2), (grouping, "MIN_ROW", 1), (fused_loops, "BLOCK_ELEMENTS", 4),
+        (matrix_products, "USEFUL", 0), (fused_loops, "compiled_loop", run), (matrix_products, "compiled_loop", run),
     ]  # fmt: skip
 
 
@@ -113,7 +112,7 @@ def loops_of_every_size(made: Callable[[str], None] = lambda source: None) -> li
 def _quickly(text: str, _: Any) -> bytes:
     import llvmlite.binding as llvm
 
-    cpu, features = machine._processor()
+    cpu, features = machine_code._processor()
     target = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=0, jit=True)
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = target.triple, str(target.target_data)
@@ -121,9 +120,13 @@ def _quickly(text: str, _: Any) -> bytes:
     return bytes(target.emit_object(module))
 
 
-ARENAS: list[Change] = [(arenas, "LEAST", 9), (destinations, "LEAST", 9)]  # bytes; a single number may be a scalar
+# Bytes; a single number may be a scalar.
+ARENAS: list[Change] = [
+    (arenas, "MIN_PLANNED_BYTES", 9),
+    (destinations, "MIN_PLANNED_BYTES", 9),
+]
 REGIONS: list[Change] = [
-    (machine, "_compiled", _quickly), (machine, "read_region", lambda key: None),
-    (machine, "write_region", lambda key, code: None), (fusing, "LONG", 8), (fusing, "BLOCK", 4),
-    (native_products, "SMALL", 8), (regions, "QUICK", 0.0),
+    (machine_code, "_compiled", _quickly), (machine_code, "read_region", lambda key: None),
+    (machine_code, "write_region", lambda key, code: None), (fusing, "MIN_SHARED_ELEMENTS", 8), (fusing, "BLOCK", 4),
+    (product_kernels, "MAX_LOOP_MULTIPLICATIONS", 8), (regions, "MAX_GIL_OPERATIONS", 0.0),
 ]  # fmt: skip

@@ -45,21 +45,21 @@ def test_blocks_that_live_at_once_lie_apart():
         for _ in range(40):
             first = int(rng.integers(30))
             blocks.append(arenas.Block(int(rng.integers(1, 5000)), first, first + int(rng.integers(8))))
-        size = arenas.arranged(blocks)
+        size = arenas.place_blocks(blocks)
         for number, block in enumerate(blocks):
-            assert block.offset % arenas.LINE == 0 and block.offset + block.nbytes <= size
+            assert block.offset % arenas.CACHE_LINE == 0 and block.offset + block.nbytes <= size
             for other in blocks[:number]:
                 together = block.first <= other.last and other.first <= block.last
                 meet = block.offset < other.offset + other.nbytes and other.offset < block.offset + block.nbytes
                 assert not (together and meet)
         at_once = max(sum(b.nbytes for b in blocks if b.first <= t <= b.last) for t in range(40))
-        assert at_once <= size <= 1.5 * at_once + 40 * arenas.LINE
+        assert at_once <= size <= 1.5 * at_once + 40 * arenas.CACHE_LINE
 
 
 def test_a_block_takes_the_smallest_gap_it_fits_in():
     wide, narrow, late = arenas.Block(3000, 0, 0), arenas.Block(1024, 0, 0), arenas.Block(1000, 5, 6)
     lasting = [arenas.Block(nbytes, 0, 9) for nbytes in (4096, 2500, 1010)]
-    arenas.arranged([*lasting, wide, narrow, late])
+    arenas.place_blocks([*lasting, wide, narrow, late])
     assert lasting[0].offset < wide.offset < lasting[1].offset < narrow.offset < lasting[2].offset
     assert late.offset == narrow.offset
 

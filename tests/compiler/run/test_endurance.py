@@ -11,7 +11,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn, optim
-from retrograd.compiler.cpu import machine
+from retrograd.compiler.cpu import machine_code
 from retrograd.compiler.run import compiled_function
 from retrograd.nn import functional as F
 
@@ -116,7 +116,7 @@ def test_an_interrupted_replay_leaves_the_model_usable():
     for _ in range(3):
         step()
     native = [part for part in step.entries[0].replay.instructions if part.kind == "native"]
-    assert native or not machine.available()  # what is interrupted is compiled code, too
+    assert native or not machine_code.available()  # what is interrupted is compiled code, too
     saved = {name: value.clone() for name, value in model.state_dict().items()}
     rg.manual_seed(3)
     wanted = step().item()

@@ -119,10 +119,10 @@ def test_large_constants_are_not_kept(monkeypatch):
         return (x + rg.eye(200).cumsum(0) * 2, x * rg.arange(200).float())
 
     assert "eye" in names(same(f, *[(normal(k, 200, 200),) for k in range(3)]))
-    monkeypatch.setattr(constants, "LARGEST", 10_000)
+    monkeypatch.setattr(constants, "MAX_CONSTANT_BYTES", 10_000)
     assert "eye" not in names(same(f, *[(normal(k, 200, 200),) for k in range(3)]))
-    monkeypatch.setattr(constants, "LARGEST", 1 << 22)
-    monkeypatch.setattr(constants, "MOST", 10_000)
+    monkeypatch.setattr(constants, "MAX_CONSTANT_BYTES", 1 << 22)
+    monkeypatch.setattr(constants, "MAX_TOTAL_BYTES", 10_000)
     assert not names(same(f, *[(normal(k, 200, 200),) for k in range(3)]))
 
 

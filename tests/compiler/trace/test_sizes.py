@@ -8,7 +8,7 @@ import pytest
 import retrograd as rg
 from retrograd import nn, optim
 from retrograd.compiler import mark_dynamic, mark_static
-from retrograd.compiler.trace.sizes import OFTEN
+from retrograd.compiler.trace.sizes import FREQUENT_CALLS
 from retrograd.nn import functional as F
 
 WORDS = 11
@@ -109,7 +109,7 @@ def test_steps_at_many_sizes_are_the_eager_ones_in_one_program(make):
     # Sizes 0 and 1, and few elements, for which operators go other ways, may be other programs.
     known = [len(entry.trace.sizes.known) for entry in step.entries]
     assert len(known) <= 5 and max(known) >= 3 and sum(known) == step.traces
-    assert "constants follow them" in step.explain()
+    assert "constants that depend on them" in step.explain()
 
 
 def test_a_size_that_was_seen_is_not_traced_again():
@@ -128,7 +128,7 @@ def test_choices_by_sizes_are_programs_of_their_own():
     for size in (2, 5, 3, 8, 1, 4, 7, 3, 2):
         wanted = [2.0] * size if size > 4 else size + min(size, 3) ** 2
         assert f(rg.ones(size)).tolist() == wanted
-    assert len(f.entries) == 2 and "a program beside that for other sizes" in f.explain()
+    assert len(f.entries) == 2 and "not shared with other sizes" in f.explain()
 
 
 def test_results_that_are_sizes_follow_them():
@@ -194,14 +194,14 @@ def test_a_size_that_comes_often_gets_a_program_of_its_own():
     rng = np.random.default_rng(0)
     w = rg.tensor(rng.standard_normal((4, 4)), requires_grad=True)
     f = rg.compile(lambda x: ((x @ w).tanh() * len(x) + 1).mean(), dynamic=True, limit=2)
-    for number in range(4 * OFTEN):
-        for size in (3, 5, 2, 7)[: 4 if number < 2 * OFTEN else 1]:
+    for number in range(4 * FREQUENT_CALLS):
+        for size in (3, 5, 2, 7)[: 4 if number < 2 * FREQUENT_CALLS else 1]:
             x = rg.tensor(rng.standard_normal((size, 4)))
             got, want = f(x), f.function(x)
             np.testing.assert_allclose(got.item(), want.item(), rtol=1e-12)
             for g, h in zip(rg.autograd.grad(got, w), rg.autograd.grad(want, w), strict=True):
                 np.testing.assert_allclose(g.numpy(), h.numpy(), rtol=1e-12)
     assert len(f.entries) == 1 and len(f.own) == 2 and f.traces == 4 + 2
-    assert f.own[0].calls + 1 + OFTEN <= 4 * OFTEN and "a program of its own" in f.explain()
+    assert f.own[0].calls + 1 + FREQUENT_CALLS <= 4 * FREQUENT_CALLS and "a program of its own" in f.explain()
     rg._dynamo.reset()
     assert not f.own

@@ -18,7 +18,7 @@ from retrograd.nn import functional as F
 pytest.importorskip("numba")
 
 from retrograd._generated.units import UNITS
-from retrograd.compiler.passes import loops, products
+from retrograd.compiler.passes import fused_loops, matrix_products
 from retrograd.kernels.build import code_store, compile_ahead
 from retrograd.kernels.build.compile_ahead import Ahead, Job
 from retrograd.kernels.build.compiled_loops import Loop
@@ -415,8 +415,8 @@ def test_the_loops_of_a_program_are_told_as_they_will_be_called(tmp_path, monkey
 
     monkeypatch.setattr(Loop, "_make", made)
     monkeypatch.setattr(compile_ahead.ahead, "ask", asked.extend)
-    monkeypatch.setattr(loops, "compiled_loop", loops.compiled_loop.__wrapped__)
-    monkeypatch.setattr(products, "compiled_loop", loops.compiled_loop)
+    monkeypatch.setattr(fused_loops, "compiled_loop", fused_loops.compiled_loop.__wrapped__)
+    monkeypatch.setattr(matrix_products, "compiled_loop", fused_loops.compiled_loop)
     compiled = rg.compile(step)
     for _ in range(2):
         w.grad = b.grad = None

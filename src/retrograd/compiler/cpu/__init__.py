@@ -1,8 +1,9 @@
-"""Regions: runs of instructions on small arrays that become one compiled function, so that Python enters once.
+"""Regions: runs of instructions on small arrays, compiled to one function each to avoid Python's overhead.
 
-``regions.py`` chooses the runs. ``lowering.py`` makes of each instruction steps (``steps.py``) on places in memory,
-``loops.py``, ``products.py`` and ``scalars.py`` write their kernels in LLVM's text (``emission.py``), ``memory.py``
-plans the arena, ``module.py`` puts them together, ``machine.py`` compiles and keeps the result on disk.
+``regions.py`` chooses the runs. ``lowering.py`` turns each instruction into steps (``steps.py``) on places in memory;
+``numpy_loops.py``, ``product_kernels.py`` and ``scalar_operations.py`` write the kernels as LLVM text
+(``emission.py``), ``arena_layout.py`` plans the arena, ``module.py`` assembles the module, and ``machine_code.py``
+compiles the text and stores the machine code on disk.
 """
 
 from .regions import compiled_regions as compiled_regions

@@ -1,4 +1,4 @@
-"""LLVM's text: functions made of nested loops over elements, and what single elements are made of."""
+"""Write LLVM text: functions with nested loops, and operations on elements."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TYPES = {
 
 
 def type_of(dtype: Any) -> str:
-    """LLVM's type of an element in a register."""
+    """Return the LLVM type of an element in a register."""
     return TYPES[np.dtype(dtype).name]
 
 
 def constant(value: Any, dtype: Any) -> str:
-    """A number as LLVM writes it."""
+    """Return a number as an LLVM constant."""
     dtype = np.dtype(dtype)
-    if dtype.kind == "f":  # the bits of a double, whatever the type
+    if dtype.kind == "f":  # LLVM writes floats of all types as the bits of a double
         (bits,) = struct.unpack("<Q", struct.pack("<d", float(dtype.type(value))))
         return f"0x{bits:016X}"
     if dtype.kind == "b":
@@ -30,8 +30,8 @@ def constant(value: Any, dtype: Any) -> str:
     return str(int(dtype.type(value)))
 
 
-# A loop that is left without vector instructions. LLVM 20, where it checks itself, ends the process over the cost of
-# vectorized loops that run backwards ("VPlan cost model and legacy cost model disagreed").
+# Metadata of a loop without vectorization. LLVM 20 with assertions aborts on the cost of vectorized loops with negative
+# strides ("VPlan cost model and legacy cost model disagreed").
 SCALAR = "!0"
 SCALAR_TEXT = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.vectorize.enable", i1 false}\n'
 
@@ -44,30 +44,30 @@ class Body:
         self.declared: set[str] = set()
         self._count = 0
         self._block = "begin"
-        self._backwards = False  # whether the loop that is written reads or writes backwards
+        self._backwards = False  # whether the current loop has negative strides
 
     def name(self) -> str:
-        """A fresh register."""
+        """Return a new register."""
         self._count += 1
         return f"%t{self._count}"
 
     def give(self, operation: str) -> str:
-        """The register of what an operation gives."""
+        """Append an operation and return the register of its result."""
         name = self.name()
         self.lines.append(f"  {name} = {operation}")
         return name
 
     def do(self, operation: str) -> None:
-        """An operation that gives nothing."""
+        """Append an operation without a result."""
         self.lines.append(f"  {operation}")
 
     def block(self, label: str) -> None:
-        """Where the text goes on."""
+        """Begin a basic block."""
         self.lines.append(f"{label}:")
         self._block = label
 
     def loop(self, first: str, last: str, step: int, inner: Callable[[str], None]) -> None:
-        """``inner(index)`` for ``range(first, last, step)``, which is not empty."""
+        """Append ``inner(index)`` for a nonempty ``range(first, last, step)``."""
         self._count += 1
         number, before = self._count, self._block
         index, following = f"%i{number}", f"%n{number}"
@@ -85,14 +85,14 @@ class Body:
         self.block(f"done{number}")
 
     def part(self, block: int, length: int) -> tuple[str, str]:
-        """The range that is a thread's of ``length`` elements in blocks, of which it has ``%start`` to ``%stop``."""
+        """Return the range of elements in blocks ``%start`` to ``%stop`` of a thread, limited by ``length``."""
         first = self.give(f"mul nsw i64 %start, {block}")
         end = self.give(f"mul nsw i64 %stop, {block}")
         self.declared.add("declare i64 @llvm.smin.i64(i64, i64)")
         return first, self.give(f"call i64 @llvm.smin.i64(i64 {end}, i64 {length})")
 
     def nest(self, lengths: Sequence[int], inner: Callable[[list[str]], None]) -> None:
-        """``inner(indices)`` for all places of a box."""
+        """Append ``inner(indices)`` for all indices of a shape."""
 
         def level(indices: list[str]) -> None:
             if len(indices) == len(lengths):
@@ -103,7 +103,7 @@ class Body:
         level([])
 
     def address(self, pointer: str, indices: Sequence[str], strides: Sequence[int], offset: int = 0) -> str:
-        """``pointer + sum of index * stride``, in bytes."""
+        """Return ``pointer + offset + sum(index * stride)``, in bytes."""
         for index, stride in zip(indices, strides, strict=True):
             if stride:
                 self._backwards |= stride < 0
@@ -114,14 +114,14 @@ class Body:
         return pointer
 
     def load(self, pointer: str, dtype: Any) -> str:
-        """The element there."""
+        """Return the element at a pointer."""
         if np.dtype(dtype).kind == "b":
             byte = self.give(f"load i8, ptr {pointer}, align 1")
             return self.give(f"icmp ne i8 {byte}, 0")
         return self.give(f"load {type_of(dtype)}, ptr {pointer}, align {np.dtype(dtype).itemsize}")
 
     def store(self, value: str, pointer: str, dtype: Any) -> None:
-        """Write an element."""
+        """Write an element to a pointer."""
         if np.dtype(dtype).kind == "b":
             byte = self.give(f"zext i1 {value} to i8")
             self.do(f"store i8 {byte}, ptr {pointer}, align 1")
@@ -129,7 +129,7 @@ class Body:
             self.do(f"store {type_of(dtype)} {value}, ptr {pointer}, align {np.dtype(dtype).itemsize}")
 
     def cast(self, value: str, old: Any, new: Any) -> str:
-        """An element as one of another dtype, as NumPy casts."""
+        """Return an element cast to another dtype, as NumPy casts."""
         old, new = np.dtype(old), np.dtype(new)
         a, b = type_of(old), type_of(new)
         if old == new or old.kind in "iu" and new.kind in "iu" and old.itemsize == new.itemsize:
@@ -142,14 +142,14 @@ class Body:
         if new.kind == "f":
             return self.give(f"{'sitofp' if old.kind == 'i' else 'uitofp'} {a} {value} to {b}")
         if old.kind == "f":
-            raise TypeError("what a number out of range becomes is the processor's choice")
+            raise TypeError("a cast from float to integer: out-of-range conversion is undefined")
         if new.itemsize < old.itemsize:
             return self.give(f"trunc {a} {value} to {b}")
         return self.give(f"{'sext' if old.kind == 'i' else 'zext'} {a} {value} to {b}")
 
 
 class Kernel(NamedTuple):
-    """A function of pointers: its parameters with their attributes, its lines, and what else it names."""
+    """A function of pointers: its parameters with attributes, its lines, and its external declarations."""
 
     parameters: str
     lines: tuple[str, ...]
@@ -158,7 +158,7 @@ class Kernel(NamedTuple):
 
 
 def collapsed(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[int], list[list[int]]]:
-    """A box with as few dimensions as will do, the first operand's longest steps first; and all operands' strides."""
+    """Merge dimensions of a shape, ordered by falling strides; return the lengths, and the strides of each operand."""
     dims = [d for d in range(len(shape)) if shape[d] != 1]
     dims.sort(key=lambda d: tuple(-abs(s[d]) for s in strides))
     lengths: list[int] = []
@@ -177,11 +177,11 @@ def collapsed(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[int],
 
 
 def broadcast_strides(shape: Sequence[int], strides: Sequence[int], wide: Sequence[int]) -> tuple[int, ...]:
-    """The strides of an array that is broadcast to a shape."""
+    """Return the strides of an array that is broadcast to a shape."""
     missing = len(wide) - len(shape)
     found = [0] * missing
     for length, stride, wanted in zip(shape, strides, wide[missing:], strict=True):
         if length != wanted and length != 1:
-            raise TypeError("shapes that do not broadcast")
+            raise TypeError(f"shape {tuple(shape)} cannot be broadcast to {tuple(wide)}")
         found.append(0 if length == 1 else stride)
     return tuple(found)

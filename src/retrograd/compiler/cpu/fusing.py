@@ -1,4 +1,4 @@
-"""Elementwise loops joined: what only one other loop reads, element by element, never goes to memory."""
+"""Fuse elementwise loops: an array that only one other loop reads, element by element, stays in registers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ...kernels.runtime.threads import PARTS
 from .emission import collapsed
 from .steps import Buffer, Map, Step
 
-MOST = 24  # nodes of a loop
-LONG = 1 << 15  # elements from which threads share it
-BLOCK = 1 << 12
+MAX_NODES = 24  # nodes of a loop
+MIN_SHARED_ELEMENTS = 1 << 15  # elements from which threads share a loop
+BLOCK = 1 << 12  # elements of a block
 
 
 def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
-    """The steps with loops moved into the loops that read what they make, where nobody else does.
+    """Move loops into the only loop that reads their result.
 
     Args:
-        steps: in their order.
-        kept: memory that others read afterwards.
+        steps: the steps in their order.
+        kept: the buffers that are read afterwards.
     """
     touched: dict[Buffer, list[int]] = {}
     written: dict[Buffer, list[int]] = {}
@@ -29,7 +29,7 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
             if at < step.writes:
                 written.setdefault(place.buffer, []).append(number)
     inputs = sorted(at for buffer, times in written.items() if buffer.kind == "input" for at in times)
-    # Inputs may lie in each other's memory: a write to one of them is a write to all.
+    # Inputs may overlap, so a write to one of them counts as a write to all.
     makers: dict[Buffer, tuple[int, Map]] = {}
     gone: set[int] = set()
     for number, step in enumerate(steps):
@@ -46,20 +46,20 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
                 continue
             before, maker = made
             if any(other.buffer is place.buffer and other != maker.operands[0] for other in step.operands):
-                continue  # also read in some other way
-            if len(maker.nodes) + len(step.nodes) > MOST:
+                continue  # also read with other strides or offset
+            if len(maker.nodes) + len(step.nodes) > MAX_NODES:
                 continue
             sources = maker.operands[1:]
             writes = [inputs, *[written.get(source.buffer, ()) for source in sources]]
             moved = any(bisect_right(times, before) < bisect_left(times, number) for times in writes)
             target = step.operands[0]
-            clash = any(source.meets(target) and source[:4] != target[:4] for source in sources)
+            clash = any(source.may_overlap(target) and source[:4] != target[:4] for source in sources)
             if moved or clash or len(step.operands) + len(sources) > 10:
                 continue
             step.absorb(maker, step.operands.index(place, 1))
             gone.add(before)
             for source in sources:
-                if source.buffer.kind == "arena":  # of others nobody asks
+                if source.buffer.kind == "arena":  # `touched` is used for arena buffers only
                     touched[source.buffer] = sorted({number if at == before else at for at in touched[source.buffer]})
         out = step.operands[0]
         if len(written[out.buffer]) == 1:
@@ -72,7 +72,7 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
 
 
 def _share(step: Map) -> None:
-    """Let threads share a long loop over memory that is contiguous throughout."""
+    """Let threads share a long loop over contiguous memory."""
     lengths, _ = collapsed(step.operands[0].shape, *[place.strides for place in step.operands])
-    if len(lengths) == 1 and lengths[0] >= LONG:
+    if len(lengths) == 1 and lengths[0] >= MIN_SHARED_ELEMENTS:
         step.parts = -(-lengths[0] // BLOCK), 2, BLOCK, PARTS

@@ -1,4 +1,4 @@
-"""Lowering of reading and writing by indices."""
+"""Lower indexing and indexed assignment."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from ..program import Instruction, Value, values_in
 from .emission import broadcast_strides
-from .loops import gathering
+from .numpy_loops import gathering
 from .steps import Place, Unlowered, stand_in_of
 
 
 def getitem(lowering: Any, instruction: Instruction) -> None:
-    """Elements by arrays of integers."""
+    """Lower indexing by arrays of integers."""
     x, key = instruction.args
     x = lowering.place(x)
     indices, rest = _integers(lowering, x, key)
@@ -22,7 +22,7 @@ def getitem(lowering: Any, instruction: Instruction) -> None:
 
 
 def setitem(lowering: Any, instruction: Instruction) -> None:
-    """Writing by slices, or by arrays of integers."""
+    """Lower assignment to slices, or to elements at arrays of integers."""
     x, key, value = instruction.args
     x = lowering.place(x)
     if next(values_in(key), None) is None and _is_basic(key):
@@ -44,9 +44,9 @@ def setitem(lowering: Any, instruction: Instruction) -> None:
 
 
 def add_at(lowering: Any, instruction: Instruction) -> None:
-    """``np.add.at``: what is at one place more than once adds up."""
+    """Lower ``np.add.at``, which accumulates repeated indices."""
     if len(instruction.args) != 3 or instruction.kwargs:
-        raise Unlowered("at")
+        raise Unlowered("unsupported arguments of add.at")
     x, key, value = instruction.args
     _scatter(lowering, lowering.place(x), key, value, "add")
 
@@ -57,16 +57,16 @@ def _scatter(lowering: Any, x: Place, key: Any, value: Any, how: str) -> None:
     source = lowering.operand(value)
     if not isinstance(source, Place) or source.dtype != x.dtype:
         if isinstance(source, Place) and source.dtype.kind == "f" and x.dtype.kind != "f":
-            raise Unlowered("a cast")
+            raise Unlowered("a cast from float to integer")
         source = lowering.cast(source, x.dtype, x)
-    if source.meets(x):
-        raise Unlowered("what is written is read")
+    if source.may_overlap(x):
+        raise Unlowered("an assignment whose value overlaps the target")
     source = source._replace(shape=shape, strides=broadcast_strides(source.shape, source.strides, shape))
     lowering.add(gathering(x, indices, rest, source, how))
 
 
 def _integers(lowering: Any, x: Place, key: Any) -> tuple[list[Place], list[int]]:
-    """Arrays of integers for the first dimensions, of one shape, and the other dimensions."""
+    """Return the index arrays of the first dimensions, which have one shape, and the other dimensions."""
     keys = key if type(key) is tuple else (key,)
     found = []
     for k in keys:
@@ -75,9 +75,9 @@ def _integers(lowering: Any, x: Place, key: Any) -> tuple[list[Place], list[int]
             if isinstance(place, Place) and place.dtype.kind in "iu":
                 found.append(place)
                 continue
-        raise Unlowered("an index of another kind")
+        raise Unlowered("an index that is not an array of integers")
     if len({place.shape for place in found}) != 1 or len(found) > len(x.shape):
-        raise Unlowered("indices of several shapes")
+        raise Unlowered("index arrays of different shapes")
     return found, list(range(len(found), len(x.shape)))
 
 

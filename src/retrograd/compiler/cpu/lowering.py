@@ -1,8 +1,8 @@
-"""Lowering: instructions of NumPy's functions as steps of a compiled function.
+"""Lower NumPy instructions to steps of a compiled function.
 
-Views are places in the memory of what they view: NumPy itself says where, asked with a stand-in of the same shape and
-strides. Elementwise functions become loops, or calls of NumPy's own loops; sums, maxima and the like call those, too,
-so that they add in NumPy's order. What is none of these is traced, with stand-ins, into what it consists of.
+A view is a place in the memory of its base; NumPy computes offset and strides from a stand-in array. Elementwise
+functions become loops or calls of NumPy's inner loops. Reductions call NumPy's inner loops, so that they add in NumPy's
+order. Any other function is traced with stand-ins, and its instructions are lowered.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from ...core.arrays.layout import dense
 from ...kernels import MAPPED, suits
 from ..program import Instruction, Method, Value, replaced, values_in
 from ..trace.effects import run_step
-from ..trace.listening import tracing_with
-from ..trace.traced import Traced
+from ..trace.trace_modes import tracing_with
+from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
 from .emission import TYPES, Body, Kernel, constant, type_of
 from .indices import add_at, getitem, setitem
-from .loops import accumulation, loop_call, reduction
-from .products import product
-from .scalars import UFUNCS, choice, scalar
+from .numpy_loops import accumulation, loop_call, reduction
+from .optimizer_updates import Update, lower_step
+from .product_kernels import product
+from .scalar_operations import UFUNCS, choice, scalar
 from .steps import Buffer, Operand, Place, Step, Unlowered, kernel_of, map_step, row_major, stand_in_of
-from .updates import Update, lower_step
 
-LARGEST = 1 << 15  # elements from which an instruction has kernels of its own, and Python's part is small
+MAX_ELEMENTS = 1 << 15  # elements above which Python's overhead is small and separate instructions are as fast
 _PACKAGE = __file__[: -len("compiler/cpu/lowering.py")]
 _NUMBERS = {float: np.dtype(np.float64), int: np.dtype(np.int64), bool: np.dtype(bool)}
 
 
 class _Expansion(Tracer):
-    """Writes down what a function consists of: its reference, where it has compiled loops."""
+    """Traces the reference of a function that has compiled loops."""
 
     def takes_loops(self) -> bool:
         return False
 
     def call(self, function: Callable[..., Any], args: tuple[Any, ...], *rest: Any, **named: Any) -> Any:
-        """As any tracer's, but for loops that would only be compiled to compute numbers that nobody asks for."""
+        """Call and trace, but skip compiled loops whose result is not needed."""
         if self._busy and getattr(function, "loop", None) in MAPPED and suits(args[0]):
             return np.zeros_like(args[0])
         return super().call(function, args, *rest, **named)
 
 
 class Lowering:
-    """Instructions as steps, as long as they can be lowered."""
+    """The steps of a run of instructions."""
 
     def __init__(self) -> None:
         self.places: dict[Value, Place] = {}
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
         self.updates: list[Update] = []
-        self.unlimited = False  # whether the size of arrays does not matter
+        self.unlimited = False  # whether arrays may be larger than MAX_ELEMENTS
         self._outer: Instruction | None = None
         self._depth = 0
 
@@ -62,7 +62,7 @@ class Lowering:
         """Add the steps of an instruction.
 
         Raises:
-            Unlowered: it cannot be lowered; nothing is added then.
+            Unlowered: the instruction cannot be lowered; no step is added.
         """
         mark, places = len(self.steps), dict(self.places)
         outer = self._outer
@@ -93,7 +93,7 @@ class Lowering:
         for value in instruction.outs:
             if value.shape is not None:
                 if value.dtype.name not in TYPES:
-                    raise Unlowered(f"{value.dtype}")
+                    raise Unlowered(f"the dtype {value.dtype}")
                 if not value.size:
                     raise Unlowered("no elements")
         if is_view(instruction):
@@ -114,9 +114,9 @@ class Lowering:
             if next(instruction.reads(), None) is None and len(instruction.outs) == 1:
                 self._constant(instruction)
                 return
-            if isinstance(function, Method) or not _is_ours(function):
+            if isinstance(function, Method) or not _is_package_function(function):
                 raise Unlowered(name)
-        elif name in _KNOWN and _is_ours(function):
+        elif name in _KNOWN and _is_package_function(function):
             _KNOWN[name](self, instruction)
             return
         self._expand(instruction)
@@ -124,7 +124,7 @@ class Lowering:
     # Places
 
     def place(self, x: Any) -> Place:
-        """Where a value lies."""
+        """Return the place of a value."""
         found = self.places.get(x)
         if found is None:
             if x.shape is None:
@@ -132,46 +132,46 @@ class Lowering:
             else:
                 dtype, shape, strides = x.dtype, x.shape, x.strides
             if dtype is None or dtype.name not in TYPES or not dtype.isnative:
-                raise Unlowered(f"{x.dtype}")
+                raise Unlowered(f"the dtype {x.dtype}")
             if 0 in shape:
                 raise Unlowered("no elements")
             found = self.places[x] = Place(Buffer("input", 0, x), 0, shape, strides, dtype)
         return found
 
     def operand(self, x: Any) -> Operand:
-        """An argument of an elementwise function: a place, or a number with its dtype."""
+        """Return an argument of an elementwise function: a place, or a number with its dtype."""
         if isinstance(x, Value):
             return self.place(x)
         if isinstance(x, (bool, int, float)):
             return x, np.dtype(type(x))
         if isinstance(x, (np.generic, np.ndarray)):
             if x.dtype.name not in TYPES:
-                raise Unlowered(f"{x.dtype}")
+                raise Unlowered(f"the dtype {x.dtype}")
             if x.ndim == 0:
                 return x.item(), x.dtype
             return self.known(x)
         raise Unlowered(f"an argument of type {type(x).__name__}")
 
     def known(self, array: Any) -> Place:
-        """Where an array of the program's own lies."""
+        """Return the place of a constant array."""
         if not array.size or array.dtype.name not in TYPES:
             raise Unlowered(f"{array.dtype}{array.shape}")
         return Place(Buffer("input", 0, array), 0, array.shape, array.strides, array.dtype)
 
     def new(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None) -> Place:
-        """A new array in the arena."""
+        """Return the place of a new array in the arena."""
         dtype, shape = np.dtype(dtype), tuple(shape)
         natural = row_major(shape, dtype.itemsize)
         strides = natural if strides is None else tuple(strides)
         if sorted(s for s, n in zip(strides, shape, strict=True) if n > 1) != sorted(
             s for s, n in zip(natural, shape, strict=True) if n > 1
         ) and not dense(shape, strides, dtype.itemsize):
-            raise Unlowered("memory in another order")
+            raise Unlowered("memory that is not dense")
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         return Place(Buffer("arena", nbytes), 0, shape, strides, dtype)
 
     def result(self, value: Value) -> Place:
-        """A new array for a value that an instruction makes."""
+        """Return a new place for the result of an instruction."""
         if value.shape is None:
             place = self.new((), _NUMBERS[value.dtype])
         else:
@@ -180,17 +180,17 @@ class Lowering:
         return place
 
     def add(self, step: Step) -> None:
-        """A step more, of the instruction that is being lowered."""
+        """Append a step of the current instruction."""
         step.instruction = self._outer
-        if step.flops == 0 and not self.unlimited and max(place.size for place in step.operands) > LARGEST:
-            raise Unlowered("large")
+        if step.flops == 0 and not self.unlimited and max(place.size for place in step.operands) > MAX_ELEMENTS:
+            raise Unlowered(f"more than {MAX_ELEMENTS:,} elements")
         self.steps.append(step)
 
     def map(self, name: str, out: Place, inputs: Sequence[Operand], emit: Any, dtypes: Any, dtype: Any) -> None:
-        """A loop that writes ``out``; by way of another array where it would overwrite what it is still to read."""
+        """Append a loop that writes ``out``, through a new array if ``out`` overlaps an input."""
         target = out
         for place in inputs:
-            if isinstance(place, Place) and place.meets(out) and place[:4] != out[:4]:
+            if isinstance(place, Place) and place.may_overlap(out) and place[:4] != out[:4]:
                 out = self.new(out.shape, out.dtype)
                 break
         self.add(map_step(name, out, inputs, emit, dtypes, dtype))
@@ -198,7 +198,7 @@ class Lowering:
             self.copy(out, target)
 
     def copy(self, source: Operand, target: Place) -> None:
-        """Copy, broadcast and cast."""
+        """Append a copy with broadcasting and casting."""
         dtype = source.dtype if isinstance(source, Place) else target.dtype
         self.map("copy", target, [source], None, [dtype], dtype)
 
@@ -207,7 +207,7 @@ class Lowering:
     def _view(self, instruction: Instruction) -> None:
         values = list(dict.fromkeys(instruction.reads()))
         if len(values) != 1 or values[0].shape is None:
-            raise Unlowered("a view by numbers that vary")
+            raise Unlowered("a view that depends on a number")
         (value,) = values
         base = self.place(value)
         stand_in = stand_in_of(base)
@@ -223,7 +223,7 @@ class Lowering:
                 x = x[index]
             at, end = np.lib.array_utils.byte_bounds(x)
             if x.shape != out.shape or at < low or end > high or x.dtype != out.dtype:
-                raise Unlowered("a view that is none")
+                raise Unlowered("a view outside of its base")
             away = x.ctypes.data - stand_in.ctypes.data
             self.places[out] = Place(base.buffer, base.offset + away, x.shape, x.strides, x.dtype)
 
@@ -233,23 +233,23 @@ class Lowering:
             self.result(out)
             return
         if any(isinstance(x, np.ndarray) and x.nbytes > 1 << 14 for x in instruction.args):
-            raise Unlowered("an array that may be changed")  # no guard compares its elements
+            raise Unlowered("an array that may change")  # guards do not compare its elements
         made = np.asarray(instruction.function(*instruction.args, **instruction.kwargs))
         if made.shape != out.shape or made.dtype != out.dtype:
-            raise Unlowered("a constant of another kind")
+            raise Unlowered("a constant of another shape or dtype")
         first = made.flat[0]
         same = made.size == 1 or (made == first).all() and made.dtype.kind != "f" or bool((made == 0).all())
         self.copy((first.item(), made.dtype) if same or (made == first).all() else self.known(made), self.result(out))
 
     def _guard(self, instruction: Instruction) -> None:
         if len(instruction.args) != 2:
-            raise Unlowered("guard")
+            raise Unlowered("a guard that does not compare one number")
         value, seen = instruction.args
         if not isinstance(value, Value) or not isinstance(seen, (bool, int, float)) or seen != seen:
-            raise Unlowered("guard")
+            raise Unlowered("a guard that does not compare one number")
         place = self.place(value)
         if place.size != 1:
-            raise Unlowered("guard")
+            raise Unlowered("a guard that does not compare one number")
         self.add(Step("check", [place], 0, _check_kernel(constant(seen, place.dtype)), checked=True))
 
     # Elementwise
@@ -271,7 +271,7 @@ class Lowering:
         python = [_python_type(x) for x in args]
         if all(kind is not None for kind in python):
             if ufunc.__name__ in ("divide", "floor_divide", "remainder", "power", "left_shift", "right_shift"):
-                raise Unlowered("arithmetic of Python's, which may raise")
+                raise Unlowered("arithmetic of Python numbers, which may raise")
             given: list[Any] = [_NUMBERS[kind] for kind in python if kind is not None]
         else:
             given = [
@@ -284,7 +284,7 @@ class Lowering:
         kinds = ufunc.resolve_dtypes((*given, None))
         for kind, x, wanted in zip(python, operands, kinds, strict=False):
             if kind is int and isinstance(x, Place) and wanted.kind in "iu" and wanted.itemsize < 8:
-                raise Unlowered("a number that may be too large")
+                raise Unlowered("a Python number that may not fit the dtype")
         target = self.result(instruction.outs[0]) if out is None else self.place(out)
         if any(dtype.name not in TYPES for dtype in kinds):
             raise Unlowered(f"{ufunc.__name__} of {kinds}")
@@ -297,14 +297,14 @@ class Lowering:
             for x, dtype in zip(operands, kinds, strict=False)
         ]
         into = target
-        if target.dtype != kinds[-1] or any(x.meets(target) and x[:4] != target[:4] for x in ready):
+        if target.dtype != kinds[-1] or any(x.may_overlap(target) and x[:4] != target[:4] for x in ready):
             into = self.new(target.shape, kinds[-1])
         self.add(loop_call(ufunc, kinds, into, ready))
         if into is not target:
             self.copy(into, target)
 
     def cast(self, x: Operand, dtype: Any, like: Place) -> Place:
-        """A copy in another dtype."""
+        """Return a copy in another dtype."""
         place = self.new(x.shape if isinstance(x, Place) else (), dtype)
         self.copy(x, place)
         return place
@@ -312,22 +312,22 @@ class Lowering:
     # Functions of arrays
 
     def _copied(self, instruction: Instruction) -> None:
-        """A copy, an array of an array, a cast."""
+        """Lower ``copy``, ``array`` of an array, and ``astype``."""
         source = instruction.args[0]
         if not isinstance(source, (Value, bool, int, float, np.ndarray, np.generic)):
-            raise Unlowered("a nest")
+            raise Unlowered("a nested list")
         x = self.operand(source)
         out = self.result(instruction.outs[0])
         if isinstance(x, Place) and x.shape != out.shape:
-            raise Unlowered("another shape")
+            raise Unlowered("a copy with another shape")
         self.copy(x, out)
 
     def _reshaped(self, instruction: Instruction) -> None:
-        """A reshape that copies."""
+        """Lower a reshape that copies."""
         x = self.place(instruction.args[0])
         out = self.result(instruction.outs[0])
         if not out.dense:
-            raise Unlowered("memory in another order")
+            raise Unlowered("memory that is not dense")
         self.copy(x, Place(out.buffer, 0, x.shape, row_major(x.shape, x.dtype.itemsize), x.dtype))
 
     def _where(self, instruction: Instruction) -> None:
@@ -339,7 +339,7 @@ class Lowering:
                  [bools, out.dtype, out.dtype], out.dtype)  # fmt: skip
 
     def _like(self, instruction: Instruction) -> None:
-        """``zeros_like`` and others, of which only the shape of the argument is used."""
+        """Lower ``zeros_like`` and others, which use only the shape of the argument."""
         value = {"zeros_like": 0, "ones_like": 1, "empty_like": None}[instruction.name]
         out = self.result(instruction.outs[0])
         if value is not None:
@@ -347,21 +347,21 @@ class Lowering:
 
     def _full(self, instruction: Instruction) -> None:
         if set(instruction.kwargs) - {"dtype"} or len(instruction.args) < 2:
-            raise Unlowered("full")
+            raise Unlowered("unsupported arguments of full")
         self.copy(self.operand(instruction.args[1]), self.result(instruction.outs[0]))
 
     def _item(self, instruction: Instruction) -> None:
         x = self.place(instruction.args[0])
         if len(instruction.args) != 1 or x.size != 1:
-            raise Unlowered("item")
+            raise Unlowered("item of an array with several elements")
         self.copy(Place(x.buffer, x.offset, (), (), x.dtype), self.result(instruction.outs[0]))
 
     def _joined(self, instruction: Instruction) -> None:
-        """``concatenate`` and ``stack``."""
+        """Lower ``concatenate`` and ``stack``."""
         parts, *rest = instruction.args
         axis = rest[0] if rest else instruction.kwargs.get("axis", 0)
         if len(rest) > 1 or set(instruction.kwargs) - {"axis"} or axis is None:
-            raise Unlowered("options")
+            raise Unlowered(f"unsupported arguments of {instruction.name}")
         stacked = instruction.name == "stack"
         places = [self.operand(x) for x in parts]
         out = self.result(instruction.outs[0])
@@ -402,7 +402,7 @@ class Lowering:
         )
         if x.dtype != dtype:
             if x.dtype.kind == "f" and dtype.kind in "iu":
-                raise Unlowered("a cast")
+                raise Unlowered("a cast from float to integer")
             x = self.cast(x, dtype, x)
         strides = iter(out.strides)
         kept = bool(options.get("keepdims"))
@@ -432,18 +432,18 @@ class Lowering:
 
     def _product(self, instruction: Instruction) -> None:
         if instruction.kwargs or len(instruction.args) != 2:
-            raise Unlowered("options")
+            raise Unlowered(f"unsupported arguments of {instruction.name}")
         self._matmul(instruction, instruction.args, None)
 
     def _matmul(self, instruction: Instruction, args: Sequence[Any], out: Any) -> None:
         x, y = [self.operand(a) for a in args]
         if not isinstance(x, Place) or not isinstance(y, Place) or x.dtype != y.dtype or x.dtype.kind != "f":
-            raise Unlowered("a product of other dtypes")
+            raise Unlowered("a product of different or non-floating dtypes")
         target = self.result(instruction.outs[0]) if out is None else self.place(out)
         if instruction.name == "dot" and max(len(x.shape), len(y.shape)) > 2 or not x.shape or not y.shape:
-            raise Unlowered("a product of stacks by dot")
+            raise Unlowered("a product of stacked matrices by dot")
         into = target
-        if target.dtype != x.dtype or any(p.meets(target) for p in (x, y)):
+        if target.dtype != x.dtype or any(p.may_overlap(target) for p in (x, y)):
             into = self.new(target.shape, x.dtype)
         left, right, whole = x, y, into
         if len(x.shape) == 1:
@@ -457,7 +457,7 @@ class Lowering:
             whole = whole._replace(shape=(*whole.shape, 1), strides=(*whole.strides, 0))
         batch = whole.shape[:-2]
         if np.prod(batch, dtype=np.int64) > 64:
-            raise Unlowered("a stack of many products")
+            raise Unlowered("a product of many stacked matrices")
         for index in np.ndindex(*batch):
             parts = []
             for p in (left, right, whole):
@@ -469,7 +469,7 @@ class Lowering:
         if into is not target:
             self.copy(into, target)
 
-    # What functions consist of
+    # Expansion
 
     def _expand(self, instruction: Instruction) -> None:
         if self._depth >= 6:
@@ -505,7 +505,7 @@ class Lowering:
             raise Unlowered(f"{instruction.name}: {tracer.broken}")
         steps = tracer.program.instructions
         if any(step.kind not in ("array", "primitive", "whole", "new") for step in steps):
-            raise Unlowered(f"{instruction.name} asks for elements")
+            raise Unlowered(f"{instruction.name} reads elements")
         if len(steps) == 1 and steps[0].function is instruction.function:
             raise Unlowered(instruction.name)
         self._depth += 1
@@ -521,9 +521,9 @@ class Lowering:
             self._bind(out, x)
 
     def _bind(self, out: Value, x: Any) -> None:
-        """Let a value lie where what was found for it does."""
+        """Assign a traced result's place to a value."""
         if type(x) is not Traced:
-            raise Unlowered("a constant")
+            raise Unlowered("a constant result")
         place = self.place(x.node)
         if place.shape != out.shape or place.dtype != out.dtype:
             raise Unlowered("another shape than in the trace")
@@ -535,7 +535,7 @@ class Lowering:
 
 
 def is_view(instruction: Instruction) -> bool:
-    """Whether all results lie in memory that was there before."""
+    """Return whether all results are views of existing memory."""
     outs = instruction.outs
     return instruction.view and bool(outs) and not instruction.writes and all(out.root not in outs for out in outs)
 
@@ -559,7 +559,7 @@ def _python_type(x: Any) -> Any:
     return type(x) if type(x) in (bool, int, float) else None
 
 
-def _is_ours(function: Any) -> bool:
+def _is_package_function(function: Any) -> bool:
     code = getattr(function, "__code__", None)
     return code is not None and code.co_filename.startswith(_PACKAGE)
 

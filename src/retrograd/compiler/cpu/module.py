@@ -1,4 +1,4 @@
-"""The module of LLVM's text that a region is: its kernels, each once, and ``entry``, which calls them in order."""
+"""The LLVM module of a region: each distinct kernel once, and ``entry``, which calls the kernels in order."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from ...kernels.runtime import thread_memory as at
 from ...kernels.runtime.threads import SHORT
 from .emission import SCALAR_TEXT, Body, Kernel
-from .machine import HEAD, ITEMS
+from .machine_code import HEAD, ITEMS
 from .steps import Buffer, Place, Step
 
-OTHERS = 1  # the status where elements are not as the trace assumed
-OVERLAP = 2  # and where an input that is written lies in the memory of another one
+ELEMENTS_DIFFER = 1  # status: elements are not as the trace assumed
+INPUTS_OVERLAP = 2  # status: an input that is written overlaps another input
 
-# What ``native.launch`` of the pool does, for functions of (data, start, stop); see kernels/runtime/thread_protocol.py.
+# ``launch`` of kernels/runtime/thread_protocol.py for functions of (data, start, stop).
 _LAUNCH = f"""
 define internal void @take_parts(i64 %words) noinline {{
   %place = inttoptr i64 %words to ptr
@@ -101,12 +101,12 @@ end:
 
 
 class Module:
-    """The text, and how its function is called.
+    """The text of a module with its function ``entry``.
 
     Attributes:
-        inputs: the buffers that the tuple begins with, in order; after them come new arrays, the arena, and where it
-            is ``threaded`` two numbers: where the words of the pool are, and how many threads work.
-        kernels: how many there are.
+        inputs: the buffers at the beginning of the argument tuple, in order. Results, the arena and, if the module is
+            ``threaded``, the pool follow. The pool is two integers: the address of its words, and the thread count.
+        kernels: the number of kernels.
     """
 
     def __init__(self, steps: Sequence[Step], inputs: Sequence[Buffer], outs: Sequence[Buffer], arena: int) -> None:
@@ -133,9 +133,9 @@ class Module:
             self._step(step)
         body.do("ret i32 0")
         body.block("others")
-        body.do(f"ret i32 {OTHERS}")
+        body.do(f"ret i32 {ELEMENTS_DIFFER}")
         body.block("overlap")
-        body.do(f"ret i32 {OVERLAP}")
+        body.do(f"ret i32 {INPUTS_OVERLAP}")
         self.kernels = len(self._names)
         if self.threaded:
             self._declared.add("declare i64 @llvm.smin.i64(i64, i64)")
@@ -144,7 +144,7 @@ class Module:
         self.text = "\n".join([*sorted(self._declared), shared, *self._functions, entry, SCALAR_TEXT])
 
     def _item(self, number: int) -> str:
-        """Where the elements of an array of the tuple are."""
+        """Return a register with the address of the elements of an array in the tuple."""
         body = self._body
         slot = body.give(f"getelementptr inbounds i8, ptr %tuple, i64 {ITEMS + 8 * number}")
         item = body.give(f"load ptr, ptr {slot}, align 8")
@@ -152,7 +152,7 @@ class Module:
         return body.give(f"load ptr, ptr {field}, align 8")
 
     def _check_overlaps(self, steps: Sequence[Step]) -> None:
-        """Two inputs were in memory of their own when the function was traced; where one is written they must be so."""
+        """Compare the memory of inputs: those that did not overlap in the trace must not overlap if one is written."""
         body, seen = self._body, set[tuple[Buffer, Buffer]]()
         for step in steps:
             for place in step.operands[: step.writes]:
@@ -221,7 +221,7 @@ class Module:
 
 
 def _task(name: str, count: int) -> str:
-    """A kernel of a range as a task of the pool."""
+    """Return a task of the thread pool that calls a kernel on a range."""
     lines = [
         f"define internal i32 @{name}_task(i64 %data, i64 %start, i64 %stop) {{",
         "  %place = inttoptr i64 %data to ptr",

@@ -1,4 +1,4 @@
-"""Which instructions become regions, and what stands for a region in the program."""
+"""Choose the runs of instructions that become regions, and the instruction that replaces a region."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..program import Asked, Instruction, Value
 from ..run import arenas
 from ..run.replay import Miss
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
-from . import machine, memory
+from . import arena_layout, machine_code
 from .fusing import fused_maps
 from .lowering import Lowering, is_view
 from .module import Module
+from .optimizer_updates import Update
 from .steps import Buffer, Place, Unlowered
-from .updates import Update
 
-LEAST = 3  # calls of a region that spare Python as many
-QUICK = 200_000.0  # operations up to which Python's lock is kept
+MIN_INSTRUCTIONS = 3  # instructions from which a region pays
+MAX_GIL_OPERATIONS = 200_000.0  # operations up to which a region holds the GIL
 
-_WAITING = (set_grad, clear_grad, give_array)  # effects on objects alone: they may come after the region
+_DEFERRABLE_EFFECTS = (set_grad, clear_grad, give_array)  # effects on objects only, which may run after the region
 
 
 class Region:
-    """A run of instructions, lowered: what it takes from the program, what it gives, and its compiled function."""
+    """A lowered run of instructions: its inputs and results in the program, and its compiled function."""
 
     def __init__(
-        self, lowering: Lowering, parts: Sequence[Instruction], wanted: Sequence[Value], sure: Collection[Value]
+        self, lowering: Lowering, parts: Sequence[Instruction], wanted: Sequence[Value], guarded: Collection[Value]
     ) -> None:
         self.parts = tuple(parts)
         self.values = list(wanted)
@@ -39,7 +39,7 @@ class Region:
         self._gives: list[tuple[Any, Any, Any, bool]] = []
         for value in wanted:
             place = lowering.places[value]
-            if place.buffer.kind != "arena" or place.buffer in found or not _whole(place):
+            if place.buffer.kind != "arena" or place.buffer in found or not _owns_buffer(place):
                 fresh = lowering.new(place.shape, place.dtype, value.strides if value.shape else ())
                 lowering.copy(place, fresh)
                 place = lowering.places[value] = fresh
@@ -47,31 +47,31 @@ class Region:
         steps = fused_maps(lowering.steps, set(found))
         for buffer in found:
             buffer.kind = "out"
-        buffers = memory.note_lives(steps)
+        buffers = arena_layout.set_lifetimes(steps)
         outs = [lowering.places[value].buffer for value in wanted]
-        self.arena = memory.plan(buffers)
+        self.arena = arena_layout.plan(buffers)
         inputs = [buffer for buffer in buffers if buffer.kind == "input"]
         module = Module(steps, inputs, outs, self.arena)
         self.steps, self.kernels, self.text = len(steps), module.kernels, module.text
         self.checked = any(step.checked for step in steps)
         work = sum(step.flops or 4.0 * max(place.size for place in step.operands) for step in steps)
-        self._function = machine.function(module.text, work < QUICK and not module.threaded)
+        self._function = machine_code.function(module.text, work < MAX_GIL_OPERATIONS and not module.threaded)
         self.takes = [b.source for b in inputs if isinstance(b.source, Value)]
         self._inputs = [lowering.places[value] for value in self.takes]
-        self._sure = sure
+        self._guarded = guarded
         self._sources = [(b.source if not isinstance(b.source, Value) else None) for b in inputs]
         self._threaded = module.threaded
-        self._multiplies = machine.BLAS in module.text and max(step.flops for step in steps) >= SEVERAL  # by BLAS
+        self._multiplies = machine_code.BLAS in module.text and max(step.flops for step in steps) >= SEVERAL
         self._places = [lowering.places[value] for value in wanted]
-        self.asked: list[Asked] = []  # of the arrays that it makes, the large ones
-        self.run = self._made()
+        self.asked: list[Asked] = []  # the large arrays among the results
+        self.run = self._python_function()
 
-    def _made(self) -> Callable[..., Any]:
-        """The function of the values it takes: they, new arrays and the arena go to the compiled one in a tuple."""
+    def _python_function(self) -> Callable[..., Any]:
+        """Return the function of the input values; it passes inputs, new arrays and the arena in one tuple."""
         names: dict[str, Any] = {
             "call": self._function.call, "empty": np.empty, "asarray": np.asarray, "Miss": Miss, "keep": self._function,
-            "arenas": [], "new_arena": self._new_arena, "pool": threads.helpers, "laid": _laid, "ndarray": np.ndarray,
-            "asked": result_arrays.empty, "one_thread": one_thread,
+            "arenas": [], "new_arena": self._new_arena, "pool": threads.helpers, "laid": _with_strides,
+            "ndarray": np.ndarray, "asked": result_arrays.empty, "one_thread": one_thread,
         }  # fmt: skip
         given = [f"a{k}" for k in range(len(self.takes))]
         lines, items, after, at = [], [], [], 0
@@ -81,10 +81,10 @@ class Region:
                 items.append(f"c{k}")
                 continue
             value, place = self.takes[at], self._inputs[at]
-            if value not in self._sure:
+            if value not in self._guarded:
                 lines.append(f"if type(a{at}) is not ndarray: a{at} = asarray(a{at}, d{at})")
                 names[f"d{at}"] = place.dtype
-            if value not in self._sure and place.shape:
+            if value not in self._guarded and place.shape:
                 names[f"p{at}"] = place
                 as_it_was = f"a{at}.strides == {place.strides!r} and a{at}.shape == {place.shape!r}"
                 kept = f"b{at} = a{at}; " if place.buffer.written else ""
@@ -100,7 +100,7 @@ class Region:
             order = sorted(range(len(place.shape)), key=lambda d: -place.strides[d])
             names[f"s{k}"] = tuple([place.shape[d] for d in order])
             turned = "" if place.dense else f".transpose({[order.index(d) for d in range(len(order))]})"
-            large = place.size * place.dtype.itemsize >= arenas.LEAST
+            large = place.size * place.dtype.itemsize >= arenas.MIN_PLANNED_BYTES
             if large:
                 self.asked.append(Asked(names[f"s{k}"], place.dtype, k))
             lines.append(f"o{k} = {'asked' if large else 'empty'}(s{k}, e{k}){turned}")
@@ -127,7 +127,7 @@ class Region:
         return arenas.aligned(self.arena)
 
     def instruction(self) -> Instruction:
-        """What stands for the region in the program."""
+        """Return the instruction that replaces the region in the program."""
         made = Instruction("native", self.run, tuple(self.takes), None, tuple(self.values))
         made.several = len(self.values) != 1
         made.paths = tuple((index,) for index in range(len(self.values))) if made.several else ((),)
@@ -143,8 +143,8 @@ class Region:
         return made
 
 
-def _laid(array: Any, place: Place) -> Any:
-    """The array as it lay in the trace."""
+def _with_strides(array: Any, place: Place) -> Any:
+    """Return a copy of the array with the strides of the trace."""
     if array.shape != place.shape:
         raise Miss
     low, high = place._replace(offset=0).span()
@@ -154,24 +154,24 @@ def _laid(array: Any, place: Place) -> Any:
 
 
 def _outer_writes(parts: Sequence[Instruction]) -> tuple[Value, ...]:
-    """What the parts write into that none of them has made."""
+    """Return the values that the parts write and that were not created by a part."""
     made = {out for part in parts for out in part.outs}
     return tuple(dict.fromkeys(value for part in parts for value in part.writes if value.root not in made))
 
 
-def _whole(place: Place) -> bool:
-    """Whether a place is all of the memory of an array of its own."""
+def _owns_buffer(place: Place) -> bool:
+    """Return whether a place is the whole memory of its buffer."""
     return place.offset == 0 and place.size * place.dtype.itemsize == place.buffer.nbytes
 
 
 class _Group:
-    """A run of instructions that can be lowered, and the effects in it that may wait until its end."""
+    """A run of instructions that can be lowered, and the effects within the run that can wait until its end."""
 
     def __init__(self) -> None:
         self.lowering = Lowering()
         self.parts: list[Instruction] = []
         self.waiting: list[Instruction] = []
-        self.instructions: list[Instruction] = []  # all of them, in their order
+        self.instructions: list[Instruction] = []  # parts and effects in their order
 
     def add(self, instruction: Instruction, where: list[Instruction]) -> None:
         where.append(instruction)
@@ -179,17 +179,17 @@ class _Group:
 
 
 def compiled_regions(
-    instructions: Sequence[Instruction], gives: Sequence[Value], sure: Collection[Value], notes: list[str]
+    instructions: Sequence[Instruction], gives: Sequence[Value], guarded: Collection[Value], notes: list[str]
 ) -> list[Instruction]:
-    """The instructions with regions in the place of runs that can be lowered; the same ones where there is no LLVM.
+    """Replace runs of instructions that can be lowered by regions. Without LLVM nothing is replaced.
 
     Args:
-        instructions: in their order.
-        gives: the values that are wanted at the end.
-        sure: values that guards have compared with those of the trace.
-        notes: takes why instructions were not lowered.
+        instructions: the instructions in their order.
+        gives: the results of the program.
+        guarded: the values that guards have compared with the trace.
+        notes: receives the reasons why instructions are not in a region.
     """
-    if not machine.available():
+    if not machine_code.available():
         return list(instructions)
     groups: list[Any] = []
     current: _Group | None = None
@@ -197,7 +197,7 @@ def compiled_regions(
         if current is None:
             current = _Group()
             groups.append(current)
-        if instruction.kind == "effect" and instruction.function in _WAITING and current.parts:
+        if instruction.kind == "effect" and instruction.function in _DEFERRABLE_EFFECTS and current.parts:
             current.add(instruction, current.waiting)
             continue
         try:
@@ -214,13 +214,13 @@ def compiled_regions(
             current = None
             continue
         current.add(instruction, current.parts)
-        if current.lowering.updates:  # what is checked afterwards could not undo the step
+        if current.lowering.updates:  # a check after the optimizer's step could not undo the step
             current = None
-    return _assembled(groups, gives, sure, notes)
+    return _assembled(groups, gives, guarded, notes)
 
 
 def _assembled(
-    groups: Sequence[Any], gives: Sequence[Value], sure: Collection[Value], notes: list[str]
+    groups: Sequence[Any], gives: Sequence[Value], guarded: Collection[Value], notes: list[str]
 ) -> list[Instruction]:
     out: list[Instruction] = []
     later = set(gives)
@@ -228,27 +228,27 @@ def _assembled(
         if isinstance(group, Instruction):
             found = [group]
         else:
-            found = _region(group, later, sure, notes)
+            found = _region(group, later, guarded, notes)
         for instruction in found:
             later.update(instruction.reads())
         out += reversed(found)
     out.reverse()
     asked = [step for step in out if step.kind == "guard" and _update(step) is not None]
     rest = [step for step in out if step not in asked]
-    early = [_update(step) for step in takewhile(_update, rest)]  # which notice by themselves
-    return [*[step for step in asked if _update(step) not in early], *rest]  # before anything is written
+    early = [_update(step) for step in takewhile(_update, rest)]  # `fetch` checks these updates itself
+    return [*[step for step in asked if _update(step) not in early], *rest]  # checks come before all writes
 
 
 def _update(step: Instruction) -> Update | None:
-    """The optimizer's update that asks or fetches here."""
+    """Return the optimizer's update whose method is the instruction's function, or None."""
     owner = getattr(step.function, "__self__", None)
     return owner if isinstance(owner, Update) else None
 
 
-def _region(group: _Group, later: set[Value], sure: Collection[Value], notes: list[str]) -> list[Instruction]:
-    """A group as a region, with the views and effects that come after it; or as it was, where it spares little."""
+def _region(group: _Group, later: set[Value], guarded: Collection[Value], notes: list[str]) -> list[Instruction]:
+    """Return a group as a region, followed by views and waiting effects; or unchanged, if a region does not pay."""
     lowering, parts, waiting = group.lowering, group.parts, group.waiting
-    if sum(not is_view(part) for part in parts) < LEAST and not lowering.updates:
+    if sum(not is_view(part) for part in parts) < MIN_INSTRUCTIONS and not lowering.updates:
         return group.instructions
     makers = {value: part for part in parts for value in part.outs}
     wanted: dict[Value, None] = {}
@@ -269,8 +269,8 @@ def _region(group: _Group, later: set[Value], sure: Collection[Value], notes: li
     if not order and not writes and not any(part.kind == "guard" for part in parts):
         return group.instructions
     try:
-        region = Region(lowering, parts, order, sure)
-    except (Unlowered, RuntimeError) as why:  # the second is LLVM's
+        region = Region(lowering, parts, order, guarded)
+    except (Unlowered, RuntimeError) as why:  # LLVM raises RuntimeError
         notes.append(f"{len(parts)} instructions together: {why}")
         return group.instructions
     before = [instruction for update in lowering.updates for instruction in update.instructions()]

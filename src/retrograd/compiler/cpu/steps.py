@@ -1,4 +1,4 @@
-"""Steps of a region: where arrays lie, and what the compiled function does to them one after the other."""
+"""Steps of a region: kernel calls on places in memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .emission import Body, Kernel, broadcast_strides, collapsed, constant
 
 
 class Unlowered(Exception):
-    """An instruction that the region cannot take, and why."""
+    """An instruction cannot be in a region; the message says why."""
 
 
 class Buffer:
-    """Memory: of an input of the region, in its arena, or new in each call.
+    """Memory of an input, in the arena, or of a new result.
 
-    ``low`` and ``high`` are the bytes of an input that steps touch, counted from where its elements begin.
+    ``low`` and ``high`` are the range of bytes of an input that steps access, relative to its data pointer.
     """
 
     __slots__ = ("first", "high", "index", "kind", "last", "low", "nbytes", "source", "written")
@@ -26,15 +26,15 @@ class Buffer:
     def __init__(self, kind: str, nbytes: int, source: Any = None) -> None:
         self.kind = kind  # "input", "arena", "out"
         self.nbytes = nbytes
-        self.source = source  # of an input, the value, array or number
-        self.index = -1  # of an input or a new one, its place in the tuple; of the arena, the offset
+        self.source = source  # of an input: the value, array or number
+        self.index = -1  # of an input or result, the position in the tuple; in the arena, the offset
         self.first = self.last = -1
         self.low = self.high = 0
         self.written = False
 
 
 class Place(NamedTuple):
-    """An array: where it lies in a buffer."""
+    """An array in a buffer."""
 
     buffer: Buffer
     offset: int
@@ -48,7 +48,7 @@ class Place(NamedTuple):
         return int(np.prod(self.shape, dtype=np.int64))
 
     def span(self) -> tuple[int, int]:
-        """The bytes it lies in, from the beginning of the buffer."""
+        """Return the range of bytes of the array, relative to the buffer."""
         low = high = self.offset
         for length, stride in zip(self.shape, self.strides, strict=True):
             if stride < 0:
@@ -57,8 +57,8 @@ class Place(NamedTuple):
                 high += (length - 1) * stride
         return low, high + self.dtype.itemsize
 
-    def meets(self, other: Place) -> bool:
-        """Whether both may share an element."""
+    def may_overlap(self, other: Place) -> bool:
+        """Return whether two arrays may overlap."""
         if self.buffer is not other.buffer:
             return False
         (low, high), (other_low, other_high) = self.span(), other.span()
@@ -66,12 +66,12 @@ class Place(NamedTuple):
 
     @property
     def dense(self) -> bool:
-        """Whether it is in row-major order."""
+        """Whether the array is contiguous in row-major order."""
         return self.strides == row_major(self.shape, self.dtype.itemsize)
 
 
 def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """The strides of a new array."""
+    """Return the strides of a new array."""
     strides: list[int] = []
     for length in reversed(shape):
         strides.append(itemsize)
@@ -80,7 +80,7 @@ def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def stand_in_of(place: Place, make: Callable[..., Any] = np.empty) -> Any:
-    """An array of the shape and strides of a place."""
+    """Return an array with the shape and strides of a place."""
     low, high = Place(place.buffer, 0, *place[2:]).span()
     memory = make(high - low, np.uint8)
     return np.ndarray(place.shape, place.dtype, memory, -low, place.strides)
@@ -88,19 +88,19 @@ def stand_in_of(place: Place, make: Callable[..., Any] = np.empty) -> Any:
 
 @dataclass(eq=False)
 class Step:
-    """A call of a kernel: what it is given, the first ones written; ``make`` writes the kernel."""
+    """A call of a kernel. The first operands are written; ``make`` writes the kernel."""
 
     name: str
     operands: list[Place]
-    writes: int  # how many of the operands
+    writes: int  # the number of operands that are written
     make: Callable[[Step], Kernel]
     instruction: Any = None
-    checked: bool = False  # whether it may find that elements are not as the trace assumed
+    checked: bool = False  # whether the kernel checks assumptions of the trace
     flops: float = 0.0
-    parts: tuple[int, int, int, int] = (1, 1, 0, 1)  # blocks, at least so many a part, their size, parts of a thread
+    parts: tuple[int, int, int, int] = (1, 1, 0, 1)  # blocks, fewest blocks per part, block size, parts per thread
 
     def reads(self) -> list[Place]:
-        """What it reads."""
+        """Return the operands that are only read."""
         return self.operands[self.writes :]
 
 
@@ -109,7 +109,7 @@ Operand = Place | tuple[Any, Any]  # an array, or a constant with its dtype
 
 @dataclass(eq=False)
 class Node:
-    """One operation on elements: of operands of the step by number, of nodes before (from -1 down), of constants."""
+    """One operation on elements. Takes operands by number (from 1), earlier nodes (from -1 down), and constants."""
 
     emit: Callable[[Body, Sequence[str]], str]
     takes: list[int | str]
@@ -118,12 +118,12 @@ class Node:
 
 @dataclass(eq=False)
 class Map(Step):
-    """A step that computes each element of one array by some nodes from those of others, which are broadcast."""
+    """A step that computes each element of one array from broadcast arrays, through nodes."""
 
     nodes: list[Node] = field(default_factory=list)
 
     def absorb(self, other: Map, at: int) -> None:
-        """Let the nodes of the step that makes operand ``at`` run here."""
+        """Replace operand ``at`` by the nodes of the step that computes it."""
         shift = len(other.nodes)
         known: dict[Any, int] = {}
         moved: list[int] = []
@@ -156,7 +156,7 @@ class Map(Step):
 
 
 def map_step(name: str, out: Place, inputs: Sequence[Operand], emit: Any, dtypes: Sequence[Any], dtype: Any) -> Map:
-    """``out = emit(inputs)``: the inputs cast to ``dtypes``, the result from ``dtype`` to that of ``out``."""
+    """Return ``out = emit(inputs)``: inputs are cast to ``dtypes``, the result from ``dtype`` to that of ``out``."""
     operands = [out]
     nodes: list[Node] = []
     takes: list[int | str] = []
@@ -196,7 +196,7 @@ def _map_kernel(step: Map) -> Kernel:
     body = Body()
     out, *inputs = step.operands
     lengths, steps = collapsed(out.shape, *[place.strides for place in step.operands])
-    # What is read where it is written goes by one pointer: two might overlap in some other way.
+    # An operand that is the output itself uses the output's pointer; other operands do not overlap the output.
     pointers = ["%p0" if place[:4] == out[:4] else f"%p{k}" for k, place in enumerate(inputs, start=1)]
 
     def element(indices: list[str]) -> None:
@@ -210,7 +210,7 @@ def _map_kernel(step: Map) -> Kernel:
             made.append(node.emit(body, takes))
         body.store(made[-1], body.address("%p0", indices, steps[0]), out.dtype)
 
-    if step.parts[0] > 1:  # of one dimension
+    if step.parts[0] > 1:  # shared steps have one dimension
         first, last = body.part(step.parts[2], lengths[0])
         body.loop(first, last, 1, lambda index: element([index]))
     else:
@@ -220,12 +220,12 @@ def _map_kernel(step: Map) -> Kernel:
 
 
 def kernel_of(step: Step, body: Body) -> Kernel:
-    """A body as the function of a step, with what is known of its pointers."""
+    """Return the kernel of a step, with alias attributes of its pointers."""
     out = step.operands[: step.writes]
     parameters = []
     for k, place in enumerate(step.operands):
         others = step.operands if k < step.writes else out
-        alone = not any(place.meets(other) for other in others if other is not place and other[:4] != place[:4])
-        read = not any(place.meets(other) for other in out)
+        alone = not any(place.may_overlap(other) for other in others if other is not place and other[:4] != place[:4])
+        read = not any(place.may_overlap(other) for other in out)
         parameters.append(f"ptr {'noalias ' if alone else ''}{'readonly ' if read else ''}%p{k}")
     return Kernel(", ".join(parameters), tuple(body.lines), tuple(sorted(body.declared)))

@@ -1,14 +1,13 @@
-"""A replay as a CUDA graph: the launches of a program, written down once by CuPy's stream and launched together since.
+"""A replay as a CUDA graph: CuPy's stream captures the launches of a program once, and later launches them together.
 
-A program falls into three parts. ``before`` runs on the processor: checks of what the program is given, which need an
-answer, the numbers of an optimizer's step, and random numbers, which are drawn one by one so that generators go on.
-``inside`` is what is captured. ``after`` are the effects on Python's objects, such as gradients that leaves get. The
-first call is an ordinary replay, the second runs in the memory that the graph is going to have, so that nothing is
-allocated while the third is captured. That one is also compared with an ordinary replay, and all that it wrote is put
-back before the graph writes it.
+A program is split into three parts. ``before`` runs on the CPU: checks of inputs, the numbers of an optimizer's step,
+and random draws, so that generators advance. ``inside`` is captured. ``after`` has the effects on Python objects, such
+as gradients of leaves. The first call is an ordinary replay. The second runs in the graph's memory pool, so that
+capturing allocates nothing. The third captures the graph and compares its first launch with an ordinary replay, whose
+writes are undone before the launch.
 
-A graph knows addresses. Arguments are copied into buffers of its own, results out of it; parameters, and all else in
-whose memory the program writes, are used where they lie, and where they lie elsewhere another graph is captured.
+A graph contains addresses. Arguments are copied to the graph's buffers, and results out of them. Parameters, and other
+memory that the program writes, are used in place; if their addresses change, a new graph is captured.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ from ..run.replay import Replay
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
 from .kernels import Copies, Module
 
-CAPTURES = 3  # after which it is given up to follow memory that moves
+MAX_CAPTURES = 3  # graphs that are captured for changed addresses
 _PURE = ("array", "primitive", "whole", "loop")
 
 
 class Refused(RuntimeError):
-    """Something that cannot be captured."""
+    """A program cannot be captured; the message says why."""
 
 
 class Graph:
-    """A replay, as a graph from its third call on where it can be one; ``reason`` says why it is none.
+    """A replay that is a CUDA graph from its third call on, unless ``reason`` says why it cannot be captured.
 
     Args:
-        replay: the ordinary one.
-        takes: the values it is called with.
-        sources: where they come from.
-        gives: the values it returns.
-        module: takes the kernel that copies them.
-        walked: whether a walk goes back through it later, by what it keeps.
+        replay: the ordinary replay.
+        takes: the values of its inputs.
+        sources: the sources of the inputs.
+        gives: the values of its results.
+        module: receives the kernel that copies results.
+        has_backward: whether a backward pass reads values that the call saves.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class Graph:
         sources: Sequence[tuple[str, Any]],
         gives: Sequence[Value],
         module: Module,
-        walked: bool,
+        has_backward: bool,
     ) -> None:
         self.replay = replay
         self.reason = ""
@@ -61,24 +60,24 @@ class Graph:
         self.captures = 0
         self.graph: Any = None
         self._stream: Any = None
-        self._alone = Lock()
+        self._lock = Lock()
         try:
-            if walked:
-                raise Refused("a walk comes back to what it keeps")
+            if has_backward:
+                raise Refused("a backward pass reads values that the call saves")
             self._split(takes, sources, gives, module)
         except Refused as why:
             self.reason = str(why)
 
     @property
-    def words(self) -> str:
-        """For ``explain``."""
+    def description(self) -> str:
+        """A description for ``explain``."""
         if self.reason:
             return f"no CUDA graph: {self.reason}"
         if self.graph is None:
             return "a CUDA graph is captured at the third call"
         return f"a CUDA graph, captured {self.captures} times; {len(self.static)} arrays are copied into it"
 
-    # What can be captured
+    # Split
 
     def _split(
         self, takes: Sequence[Value], sources: Sequence[tuple[str, Any]], gives: Sequence[Value], module: Module
@@ -89,9 +88,9 @@ class Graph:
         only_checks = {id(step) for step in checks}
         wanted = {x for step in effects for x in step.reads()} | set(gives)
         inside: list[Instruction] = []
-        for step in reversed(instructions):  # what checks alone need is not computed again
+        for step in reversed(instructions):  # instructions that only checks need are not repeated inside
             if step.kind == "native" and not wanted.isdisjoint(step.outs):
-                raise Refused("numbers that the processor makes are used")
+                raise Refused("results that the CPU computes are used on the GPU")
             if id(step) in special and id(step) not in only_checks or step.kind in ("guard", "native"):
                 continue
             if step.writes or not wanted.isdisjoint(step.outs):
@@ -101,15 +100,15 @@ class Graph:
         made = {x for step in inside for x in step.outs}
         fetched = [x for step in fetches for x in step.outs]
         if not made and not any(step.writes for step in inside):
-            raise Refused("nothing of it runs on the GPU")
+            raise Refused("no instruction runs on the GPU")
         written = {x.root for step in inside for x in step.writes}
         read = {x for step in inside for x in step.reads()}
-        self.static: list[int] = []  # the arguments, by place, that are copied
+        self.static: list[int] = []  # the indices of inputs that are copied
         if any(value.shape is None for value in takes if value in read):
-            raise Refused("a number varies from call to call")
+            raise Refused("a number varies between calls")
         for step in inside:
             _capturable(step)
-        self.fixed: list[int] = []  # and what is used where it lies
+        self.fixed: list[int] = []  # the indices of inputs that are used in place
         for place, (value, (kind, _)) in enumerate(zip(takes, sources, strict=True)):
             if value not in read:
                 continue
@@ -126,7 +125,7 @@ class Graph:
             raise Refused("results share memory")
         if any(x.root in copied for x in out):
             raise Refused("a result is a view of an argument")
-        self.own = [x.root in made for x in out]  # else it lies where an input does
+        self.own = [x.root in made for x in out]  # False for a view of an input
         self._copies = Copies([x for x in out if x.root in made], module)
         label = self.replay.file.strip("<>")
         self.before = Replay([*checks, *fetches], takes, fetched, f"checks of {label}")
@@ -134,7 +133,7 @@ class Graph:
         self.after = Replay(effects, [*everything, *out], gives, f"effects of {label}")
 
     def _of_the_processor(self, instructions: Sequence[Instruction]) -> tuple[list[Instruction], ...]:
-        """The guards with all that they need, what fetches or draws numbers, and the effects."""
+        """Return the guards with all instructions that they need, the fetches and random draws, and the effects."""
         makers = {x: step for step in instructions for x in step.outs}
         needed: dict[int, Instruction] = {}
         waiting = [step for step in instructions if step.kind in ("guard", "native")]
@@ -154,7 +153,7 @@ class Graph:
                     raise Refused("a check reads what the program has written")
             elif step.kind == "draw":
                 if any(x in makers or x.root in written for x in step.reads()):
-                    raise Refused("random numbers are drawn by what the program makes")
+                    raise Refused("a random draw depends on a value of the program")
                 fetches.append(step)
             elif step.kind == "effect" and step.outs:
                 if any(other.function not in (set_grad, clear_grad) for other in effects):
@@ -162,15 +161,15 @@ class Graph:
                 fetches.append(step)
             elif step.kind == "effect":
                 if step.function in (run_step, give_array):
-                    raise Refused("an optimizer's step that is no kernel" if step.function is run_step
-                                  else "a Tensor gets other memory")  # fmt: skip
+                    raise Refused("an optimizer's step that is not a kernel" if step.function is run_step
+                                  else "the memory of a Tensor is replaced")  # fmt: skip
                 effects.append(step)
             written.update(x.root for x in step.writes)
         if not written.isdisjoint(x for step in fetches if step.kind == "draw" for x in step.outs):
-            raise Refused("what was drawn is written to")
+            raise Refused("a random draw is written to")
         return [step for step in instructions if id(step) in needed], fetches, effects
 
-    # Running
+    # Calls
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
         self.calls += 1
@@ -178,7 +177,7 @@ class Graph:
             return self.replay(arrays)
         everything = [*arrays, *self.before(arrays)]
         try:
-            with self._alone:  # the graph's buffers are one for all threads
+            with self._lock:  # all threads share the graph's buffers
                 found = self._found(everything)
         except Refused as why:
             self.reason = str(why)
@@ -194,17 +193,17 @@ class Graph:
         if self.graph is not None and places == self._places:
             self._launch(everything)
             return self._results()
-        if self.captures == CAPTURES:
-            raise Refused("the memory that it uses lies elsewhere in each call")
+        if self.captures == MAX_CAPTURES:
+            raise Refused("the addresses of its inputs change in each call")
         self._capture(xp, everything, places)
         return self._compared(xp, everything)
 
     def _warm(self, xp: Any, everything: list[Any]) -> Sequence[Any]:
-        """A call in the memory and on the stream of the graph."""
+        """Run a call in the memory pool and on the stream of the graph."""
         try:
             self._stream, self._pool = xp.cuda.Stream(), xp.cuda.MemoryPool()
         except Exception as error:
-            raise Refused(f"there is no stream that captures: {error}") from error
+            raise Refused(f"no stream can capture: {error}") from error
         xp.cuda.get_current_stream().synchronize()
         with xp.cuda.using_allocator(self._pool.malloc), self._stream:
             found = self.inside(everything)
@@ -224,7 +223,7 @@ class Graph:
                 try:
                     self._outs = self.inside(given)
                 except BaseException:
-                    with contextlib.suppress(Exception):  # the first error says more than that of a capture left
+                    with contextlib.suppress(Exception):  # the first error is the cause
                         stream.end_capture()
                     raise
                 self.graph = stream.end_capture()
@@ -232,7 +231,7 @@ class Graph:
             raise Refused(f"it cannot be captured: {type(error).__name__}: {error}") from error
 
     def _compared(self, xp: Any, everything: list[Any]) -> Sequence[Any]:
-        """What the graph's first launch gives, if that is what an ordinary replay does."""
+        """Return the results of the graph's first launch, if they equal those of an ordinary replay."""
         memory = [everything[place] for place in self.written]
         earlier = [x.copy() for x in memory]
         plain = self.inside(everything)
@@ -246,7 +245,7 @@ class Graph:
         for x, right in zip(memory, wanted[len(plain) :], strict=True):
             x[...] = right
         self._forget()
-        self.reason = "its first launch gave other numbers than the replay"
+        self.reason = "its first launch gave other results than the replay"
         return tuple(wanted[: len(plain)])
 
     def _launch(self, everything: list[Any]) -> None:
@@ -255,7 +254,7 @@ class Graph:
         self.graph.launch()
 
     def _results(self) -> tuple[Any, ...]:
-        """Copies of what the graph made, which the next launch overwrites."""
+        """Return copies of the graph's results, which the next launch overwrites."""
         copies = iter(self._copies([x for x, own in zip(self._outs, self.own, strict=True) if own]))
         return tuple([next(copies) if own else x for x, own in zip(self._outs, self.own, strict=True)])
 
@@ -264,18 +263,18 @@ class Graph:
 
 
 def _capturable(step: Instruction) -> None:
-    """Raises Refused for what a graph would not do again, or not alike."""
+    """Raise Refused if a graph would not repeat an instruction, or not with equal results."""
     if step.kind not in _PURE:
-        raise Refused(f"{step.name} runs on the processor")
+        raise Refused(f"{step.name} runs on the CPU")
     arrays = [x for x in (*step.reads(), *step.outs) if x.shape is not None]
     if any(x.shape is None for x in (*step.reads(), *step.outs)):
-        raise Refused(f"{step.name} reads or makes a number of the processor's")
+        raise Refused(f"{step.name} reads or returns a number on the CPU")
     if not all(x.on_gpu for x in arrays):
-        raise Refused(f"{step.name} computes on the processor")
+        raise Refused(f"{step.name} computes on the CPU")
     if any(isinstance(x, np.ndarray) and x.ndim for x in _constants((step.args, step.kwargs))):
-        raise Refused(f"{step.name} copies an array of the processor's")
+        raise Refused(f"{step.name} copies an array from the CPU")
     if step.name in SHAPED_BY_DATA or step.checks and any(x.dtype == np.bool_ for x in arrays):
-        raise Refused(f"the shape of what {step.name} gives depends on elements")
+        raise Refused(f"the shape of the result of {step.name} depends on elements")
 
 
 def _constants(nest: Any) -> Iterator[Any]:
@@ -292,12 +291,12 @@ def _constants(nest: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _no_copies_from_host(xp: Any) -> Iterator[None]:
-    """CuPy copies from the processor by pinned memory, which is then used for others: a graph must have none of it."""
+    """Refuse copies from the CPU: CuPy copies through pinned memory that it reuses, which a graph must not read."""
     pool, thread = xp.get_default_pinned_memory_pool(), get_ident()
 
     def alloc(size: int) -> Any:
         if get_ident() == thread:
-            raise Refused("it copies from the processor's memory")
+            raise Refused("it copies from CPU memory")
         return pool.malloc(size)
 
     set_allocator: Callable[[Any], None] = xp.cuda.set_pinned_memory_allocator
@@ -309,7 +308,7 @@ def _no_copies_from_host(xp: Any) -> Iterator[None]:
 
 
 def _alike(xp: Any, a: Any, b: Any) -> bool:
-    """Whether numbers agree, but for the order of sums that a library takes."""
+    """Return whether results agree within the rounding of a library's summation order."""
     if a.dtype.kind not in "fc":
         return bool((a == b).all())
     scale = xp.abs(b)

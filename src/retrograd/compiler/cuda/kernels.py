@@ -1,4 +1,4 @@
-"""Generated kernels as functions of CuPy's arrays: one module of source, compiled by NVRTC when the first one runs."""
+"""Generated kernels as functions of CuPy arrays, in one module of source, which NVRTC compiles at the first launch."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 
 from ...core.arrays.devices import cupy_backend
 from ..passes.expressions import row_major
-from ..passes.loops import Group
+from ..passes.fused_loops import Group
 from ..program import Asked, Value
-from .expressions import DTYPES, PRELUDE
-from .source import NUMBERS, POINTERS, THREADS, Kernel, Operands, copying, elementwise, with_sums
+from .cpp_expressions import DTYPES, PRELUDE
+from .source import MAX_POINTERS, NUMBERS, THREADS, Kernel, Operands, copying, elementwise, with_sums
 
 OPTIONS = ("--std=c++14", "--fmad=false")
 
 
 class Module:
-    """The kernels of one program: CuPy's cache on disk knows the source when it comes again."""
+    """The kernels of one program. CuPy caches machine code on disk by the source."""
 
     def __init__(self) -> None:
         self._names: dict[Kernel, str] = {}
-        self._loaded: dict[tuple[int, int], Any] = {}  # by the number of kernels and of the device
+        self._loaded: dict[tuple[int, int], Any] = {}  # by number of kernels and device
 
     @property
     def source(self) -> str:
-        """All of the source."""
+        """The complete source."""
         functions = dict.fromkeys(text for kernel in self._names for text in kernel.functions)
         return "\n".join([PRELUDE, *functions, *[kernel.text(name) for kernel, name in self._names.items()]])
 
@@ -34,11 +34,11 @@ class Module:
         return len(self._names)
 
     def enter(self, kernel: Kernel) -> str:
-        """The name of a kernel, which is that of one with the same text."""
+        """Add a kernel and return its name; kernels with equal text share a name."""
         return self._names.setdefault(kernel, f"k{len(self._names)}")
 
     def function(self, name: str) -> Any:
-        """The compiled kernel on the current device."""
+        """Return the compiled kernel for the current device."""
         xp = cupy_backend().xp
         key = len(self), int(xp.cuda.Device().id)
         loaded = self._loaded.get(key)
@@ -57,16 +57,16 @@ class Module:
 
 
 class CudaLoop:
-    """A group as a function of its arrays and numbers; it returns its results, sums last, or the only one."""
+    """A group as a function of its arrays and numbers, to its results, sums last; a single result is not in a tuple."""
 
-    asked: tuple[Asked, ...] = ()  # CuPy has a pool of its own
+    asked: tuple[Asked, ...] = ()  # CuPy has a memory pool
 
     def __init__(self, group: Group, module: Module) -> None:
         self.group, self.module = group, module
         self.operands = operands = Operands(group)
         self.reads: tuple[Value, ...] = (*operands.arrays, *operands.numbers)
         self.__name__ = "+".join(dict.fromkeys(member.operator or member.name for member in group.members))[:60]
-        self.partial: tuple[int, int] | None = None  # shares and sums, where a second kernel adds the shares
+        self.partial: tuple[int, int] | None = None  # the shape of partial sums, if a second kernel adds them
         self.second: list[Kernel] = []
         if group.sums:
             self.first, tile, self.second = with_sums(group, operands)
@@ -77,7 +77,7 @@ class CudaLoop:
 
     @property
     def note(self) -> str:
-        """What it is, for ``explain``."""
+        """A description for ``explain``."""
         kernels = "one CUDA kernel" if not self.second else f"{1 + len(self.second)} CUDA kernels"
         return f"{kernels} ({', '.join(self.names)})"
 
@@ -95,14 +95,14 @@ class CudaLoop:
 
 
 class Copies:
-    """Copies of several arrays by as few launches as can be; views and other dtypes are copied by CuPy."""
+    """Copies of several arrays in as few launches as possible; CuPy copies views and unsupported dtypes."""
 
     def __init__(self, values: Sequence[Value], module: Module) -> None:
         self.module = module
         plain = [n for n, x in enumerate(values) if x.size and x.dtype in DTYPES and row_major(x)]
         self.launches: list[tuple[str, Kernel, list[int]]] = []
-        for begin in range(0, len(plain), POINTERS // 2):
-            some = plain[begin : begin + POINTERS // 2]
+        for begin in range(0, len(plain), MAX_POINTERS // 2):
+            some = plain[begin : begin + MAX_POINTERS // 2]
             kernel = copying([values[n] for n in some])
             self.launches.append((module.enter(kernel), kernel, some))
 

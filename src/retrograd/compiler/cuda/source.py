@@ -1,10 +1,10 @@
-"""A group of elementwise steps and sums as CUDA C++.
+"""CUDA C++ source of a group of elementwise steps and sums.
 
-Shapes and strides stand in the source, as those of the program that it is made for. A kernel without sums goes over the
-elements in the order of its results. One with sums has a tile of threads, some across what is kept and some along what
-is summed; each adds up every so-many-th element, and the tile adds theirs in a fixed order. Where little is kept and
-much is summed, several tiles share a sum, and a second kernel adds what they found. Sums are taken in double precision,
-and without atomics: they are the same each time.
+Shapes and strides are constants of the source. A kernel without sums visits the elements in the order of its results. A
+kernel with sums has tiles of threads: one dimension across the sums, the other along the terms of a sum. Each thread
+adds every n-th term, and the tile adds the threads' sums in a fixed order. If there are few long sums, several tiles
+share a sum and a second kernel adds their results. Sums are in double precision and without atomics, so they are
+reproducible.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..passes.fused_loops import Group
 from ..passes.layouts import Layout, strides_in
-from ..passes.loops import Group
 from ..program import Value
-from .expressions import cast, expression, held, literal, load, store, stored
+from .cpp_expressions import cast, expression, held, literal, load, store, stored
 
 THREADS = 256
-MOST_BLOCKS = 1 << 16  # of an elementwise kernel, each of whose threads takes several elements then
-ENOUGH_BLOCKS = 1024  # for any GPU to be busy; sums are not shared by more tiles than that takes
-LEAST_EACH = 16  # elements that a thread adds before it pays to share its sum
+MAX_BLOCKS = 1 << 16  # of an elementwise kernel; beyond, each thread computes several elements
+MAX_SUM_BLOCKS = 1024  # of a kernel whose sums are split into tiles; enough to occupy any GPU
+MIN_TERMS_PER_THREAD = 16  # terms per thread from which splitting a sum pays
 _DOUBLE = np.dtype(np.float64)
 
 
 class Kernel(NamedTuple):
-    """A kernel: its parameters and body, and how many blocks of ``THREADS`` run it."""
+    """A kernel: its parameters and body, and the grid of blocks of ``THREADS`` threads."""
 
     parameters: str
     body: str
     grid: tuple[int, int]
-    functions: tuple[str, ...] = ()  # what it calls
+    functions: tuple[str, ...] = ()  # definitions of the functions that it calls
 
     def text(self, name: str) -> str:
-        """The definition."""
+        """Return the definition."""
         return f'extern "C" __global__ void {name}({self.parameters}) {{\n{self.body}}}\n'
 
 
@@ -53,21 +53,21 @@ class Operands:
         self.names = {x: f"v{n}" for n, x in enumerate(self.arrays)} | {x: f"s{n}" for n, x in enumerate(self.numbers)}
 
     def parameters(self, outs: Sequence[Value], sums: Sequence[str]) -> str:
-        """Of the kernel, in the order of ``arrays``, ``numbers``, results and sums."""
+        """Return the parameters: arrays, numbers, results and sums."""
         given = [f"const {stored(x.dtype)}* __restrict__ a{n}" for n, x in enumerate(self.arrays)]
         given += [f"{NUMBERS[x.dtype][0]} s{n}" for n, x in enumerate(self.numbers)]
         given += [f"{stored(x.dtype)}* __restrict__ o{n}" for n, x in enumerate(outs)]
         return ", ".join([*given, *[f"{kind}* __restrict__ p{n}" for n, kind in enumerate(sums)]])
 
 
-# How a Python number is passed to a kernel, by its type: C's type and NumPy's.
+# The C and NumPy types by which a Python number is passed to a kernel.
 NUMBERS: dict[Any, tuple[str, Any]] = {
     float: ("double", np.float64), int: ("long long", np.int64), bool: ("bool", np.bool_)
 }  # fmt: skip
 
 
 def steps_of(group: Group, operands: Operands) -> list[str]:
-    """The lines that compute the group's steps for one element."""
+    """Return the lines that compute the group's steps for one element."""
     names = dict(operands.names)
     dtypes = {x: np.dtype(NUMBERS[x.dtype][1]) if x.shape is None else x.dtype for x in names}
     lines = []
@@ -89,7 +89,7 @@ def steps_of(group: Group, operands: Operands) -> list[str]:
 
 
 def _split(index: str, axes: Sequence[tuple[int, int]], kind: str) -> list[str]:
-    """The indices ``r`` along axes of lengths, the last one fastest, of one that counts all of their places."""
+    """Return the lines that split a flat index into indices ``r`` along axes, the last axis fastest."""
     lines, rest = [], index
     for place, (axis, length) in reversed(list(enumerate(axes))):
         if place == 0:
@@ -101,7 +101,7 @@ def _split(index: str, axes: Sequence[tuple[int, int]], kind: str) -> list[str]:
 
 
 class _Places:
-    """Where elements lie, in terms of the indices along the loop's axes."""
+    """The addresses of elements in terms of the indices along the loop's axes."""
 
     def __init__(self, layout: Layout, shape: tuple[int, ...], arrays: Sequence[Value]) -> None:
         self.layout = layout
@@ -112,14 +112,14 @@ class _Places:
             self.strides[x] = [steps[axes[-1]] // x.dtype.itemsize for axes in layout.groups]
             lengths = zip(self.strides[x], layout.lengths, strict=True)
             reach = max(reach, 1 + sum(abs(stride) * (length - 1) for stride, length in lengths))
-        self.kind = "int" if reach + THREADS * MOST_BLOCKS < 1 << 31 else "long long"
+        self.kind = "int" if reach + THREADS * MAX_BLOCKS < 1 << 31 else "long long"
 
     def of(self, strides: Sequence[int]) -> str:
         terms = [f"r{axis}" if s == 1 else f"r{axis} * {s}" for axis, s in enumerate(strides) if s]
         return " + ".join(terms) or "0"
 
     def rows(self) -> list[int]:
-        """The strides of a result."""
+        """Return the strides of a result."""
         return [prod(self.layout.lengths[axis + 1 :]) for axis in range(len(self.layout.lengths))]
 
     def loads(self, arrays: Sequence[Value]) -> list[str]:
@@ -129,44 +129,44 @@ class _Places:
         ]
 
 
-POINTERS = 480  # of a launch, whose parameters may take 4 KiB
-EACH = 16  # elements of a thread, of a kernel over several arrays
+MAX_POINTERS = 480  # of a launch, whose parameters may take 4 KiB
+THREAD_ELEMENTS = 16  # elements per thread of a kernel over several arrays
 
 
-def in_turn(calls: Sequence[tuple[str, int]]) -> tuple[list[str], int]:
-    """The lines of a kernel whose blocks share several calls over so many elements each, and how many blocks it has.
+def split_blocks(calls: Sequence[tuple[str, int]]) -> tuple[list[str], int]:
+    """Return the lines of a kernel that divides its blocks among calls with a size each, and the number of blocks.
 
-    A call finds in ``block`` which ``THREADS * EACH`` elements it is for.
+    In a call ``block`` is the index of its range of ``THREADS * THREAD_ELEMENTS`` elements.
     """
     lines, total = ["int block = blockIdx.x;"], 0
     for call, size in calls:
-        blocks = -(-size // (THREADS * EACH))
+        blocks = -(-size // (THREADS * THREAD_ELEMENTS))
         total += blocks
         lines += [f"if (block < {blocks}) {{ {call}; return; }}", f"block -= {blocks};"]
     return lines, max(total, 1)
 
 
-# The elements ``i`` of a block.
-OF_BLOCK = (
-    f"const long long first = (long long)block * {THREADS * EACH};",
-    f"const long long last = first + {THREADS * EACH} < size ? first + {THREADS * EACH} : size;",
+# The loop over the elements ``i`` of a block.
+BLOCK_LOOP = (
+    f"const long long first = (long long)block * {THREADS * THREAD_ELEMENTS};",
+    f"const long long last = first + {THREADS * THREAD_ELEMENTS} < size ? first + {THREADS * THREAD_ELEMENTS} : size;",
     f"for (long long i = first + threadIdx.x; i < last; i += {THREADS}) {{",
 )
 _COPY = (
     "template <class T> __device__ void copied(T* to, const T* from, long long size, int block) {\n"
-    + "".join(f"  {line}\n" for line in OF_BLOCK)
+    + "".join(f"  {line}\n" for line in BLOCK_LOOP)
     + "    to[i] = from[i];\n  }\n}\n"
 )
 
 
 def copying(values: Sequence[Value]) -> Kernel:
-    """The kernel that copies several contiguous arrays."""
+    """Return a kernel that copies several contiguous arrays."""
     parameters = [
         f"{qualifier}{stored(x.dtype)}* __restrict__ {name}{n}"
         for n, x in enumerate(values)
         for qualifier, name in (("", "o"), ("const ", "a"))
     ]
-    lines, blocks = in_turn([(f"copied(o{n}, a{n}, {x.size}LL, block)", x.size) for n, x in enumerate(values)])
+    lines, blocks = split_blocks([(f"copied(o{n}, a{n}, {x.size}LL, block)", x.size) for n, x in enumerate(values)])
     return Kernel(", ".join(parameters), _indented(lines, 1), (blocks, 1), (_COPY,))
 
 
@@ -175,14 +175,14 @@ def _indented(lines: Sequence[str], depth: int) -> str:
 
 
 def elementwise(group: Group, operands: Operands) -> Kernel:
-    """The kernel of a group without sums."""
+    """Return the kernel of a group without sums."""
     layout = Layout(group.shape, operands.arrays)
     places = _Places(layout, group.shape, operands.arrays)
     count, kind = prod(group.shape), places.kind
     lines = _split("i", list(enumerate(layout.lengths)), kind)
     lines += places.loads(operands.arrays) + steps_of(group, operands)
     lines += [f"o{n}[i] = {store(operands.names[x], x.dtype)};" for n, x in enumerate(group.outs)]
-    blocks = min(-(-count // THREADS), MOST_BLOCKS)
+    blocks = min(-(-count // THREADS), MAX_BLOCKS)
     body = (
         f"  for ({kind} i = ({kind})blockIdx.x * {THREADS} + threadIdx.x; i < {count}; i += {blocks * THREADS}) {{\n"
         + _indented(lines, 2)
@@ -192,47 +192,47 @@ def elementwise(group: Group, operands: Operands) -> Kernel:
 
 
 class Tile(NamedTuple):
-    """How ``kept`` sums of ``length`` terms each are shared: ``across`` threads for so many, ``along`` for each."""
+    """A tile of threads for ``kept`` sums of ``length`` terms each: ``across`` sums by ``along`` threads per sum."""
 
     kept: int
     length: int
-    along_first: bool  # whether neighbouring threads take neighbouring terms of a sum, else neighbouring sums
+    along_first: bool  # whether adjacent threads read adjacent terms of a sum, not of adjacent sums
     across: int
     along: int
-    shares: int  # tiles along one sum
+    shares: int  # tiles per sum
 
     @classmethod
     def of(cls, kept: int, length: int, along_first: bool) -> Tile:
-        """For threads to read memory in its order."""
+        """Return a tile whose threads read memory in order."""
         if along_first:
-            along = _power_above(length)
+            along = _next_power_of_two(length)
             across = THREADS // along
         else:
-            across = _power_above(kept)
+            across = _next_power_of_two(kept)
             along = THREADS // across
         blocks = -(-kept // across)
-        shares = max(1, min(length // (along * LEAST_EACH), ENOUGH_BLOCKS // blocks))
+        shares = max(1, min(length // (along * MIN_TERMS_PER_THREAD), MAX_SUM_BLOCKS // blocks))
         return cls(kept, length, along_first, across, along, shares)
 
     def kernel(
         self, parameters: str, kind: str, indices: Sequence[str], each: Sequence[str], terms: Sequence[str],
         results: Sequence[str],
     ) -> Kernel:  # fmt: skip
-        """The kernel in which ``p`` gets ``results`` made of the sums ``z`` of ``terms``.
+        """Return the kernel that writes ``results``, which are computed from the sums ``z`` of ``terms``.
 
         Args:
             parameters: of the kernel.
             kind: the type of indices.
-            indices: lines that make the indices of k, the number of the sum.
+            indices: lines that compute indices from k, the number of the sum.
             each: lines for one term, with its index r.
-            terms: what is summed, doubles.
-            results: expressions in ``z0, z1, ...``.
+            terms: the terms, as doubles.
+            results: statements in terms of ``z0, z1, ...``.
         """
         share = -(-self.length // self.shares)
         numbers = range(len(terms))
         along, across = ("%", "/") if self.along_first else ("/", "%")
         width = self.along if self.along_first else self.across
-        step = 1 if self.along_first else self.across  # from a thread to its neighbour in the sum
+        step = 1 if self.along_first else self.across  # from a thread to the next thread of the same sum
         lines = [
             f"__shared__ double found[{len(terms)}][{THREADS}];",
             f"const int mine = threadIdx.x {along} {width};",
@@ -267,12 +267,12 @@ class Tile(NamedTuple):
         return Kernel(parameters, _indented(lines, 1), (-(-self.kept // self.across), self.shares))
 
 
-def _power_above(count: int) -> int:
+def _next_power_of_two(count: int) -> int:
     return min(THREADS, 1 << max(0, count - 1).bit_length())
 
 
 def with_sums(group: Group, operands: Operands) -> tuple[Kernel, Tile, list[Kernel]]:
-    """The kernel of a group with sums over the same axes; how they are shared; the second kernels, one for each sum."""
+    """Return the kernel of a group with sums over the same axes, its tile, and a second kernel for each split sum."""
     layout = Layout(group.shape, operands.arrays, [total.axes for total in group.sums])
     places = _Places(layout, group.shape, operands.arrays)
     reduced = layout.reduces(group.sums[0].axes)

@@ -1,10 +1,10 @@
-"""Constants folded: what depends on nothing that a call brings is computed once, when the program is made.
+"""Constant folding: values that do not depend on a call are computed once, when the program is made.
 
-Such are masks, tables of positions and of one-hot rows, ``eye``, and what is made of them. They become inputs of the
-program, whose source is the array itself, so that nobody may write to them or be given them: what is written or leaves
-the program is made anew in each replay. A snapshot that the trace took of a NumPy array is a constant; an array that
-the program reads by reference is none, since its owner may write to it. What is one number throughout, and made of
-such, stays where it is: loops need no memory for it.
+Typical are masks, tables of positions, one-hot rows and ``eye``. A folded value becomes an input whose source is the
+array itself. Values that are written or leave the program are computed anew in each replay, because the caller could
+change them. Snapshots that the trace took of NumPy arrays are constants; an array that the program reads by reference
+is not, since its owner may write to it. A value of one repeated number, computed from such values, is not folded: loops
+need no memory for it.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ import numpy as np
 from ...core.arrays.fp_warnings import silent
 from ..program import Instruction, Program, Value, replaced
 
-LARGEST = 1 << 22  # bytes of one constant
-MOST = 1 << 24  # and of all that a program keeps
+MAX_CONSTANT_BYTES = 1 << 22
+MAX_TOTAL_BYTES = 1 << 24  # of all constants of a program
 _UNSET = frozenset(("empty", "empty_like"))
 _PLAIN = (FunctionType, str, int, float, bool, type, type(None), np.dtype)
 
 
-class Folded(NamedTuple):
-    """What a program computes no more, and the constants that it has instead."""
+class FoldedConstants(NamedTuple):
+    """The folded instructions, and the constants that replace their results."""
 
     instructions: tuple[Instruction, ...]
     kept: dict[Value, Any]
 
 
-def folded(program: Program, gives: Sequence[Value]) -> Folded:
-    """Take what can be computed now out of a program, and enter the results among its inputs.
+def fold_constants(program: Program, gives: Sequence[Value]) -> FoldedConstants:
+    """Remove the instructions that can be computed now from a program, and add their results to its inputs.
 
     Args:
-        program: its instructions and inputs change.
-        gives: the values that are wanted of it.
+        program: changed in place.
+        gives: the results of the program.
     """
     steps = program.instructions
     if any(step.on_gpu for step in steps):
-        return Folded((), {})
+        return FoldedConstants((), {})
     leaving = {value.root for value in gives}
     leaving.update(value.root for step in steps for value in step.writes)
     leaving.update(value.root for step in steps if step.kind == "effect" for value in step.reads())
     known: dict[Value, Any] = {}
-    cheap: set[Value] = set()  # roots of one number throughout, made of such: a loop needs no memory for them
+    cheap: set[Value] = set()  # roots with one repeated number, computed from such values
     left: list[Instruction] = []
     gone: list[Instruction] = []
     with silent():
@@ -61,22 +61,24 @@ def folded(program: Program, gives: Sequence[Value]) -> Folded:
             (left if step.outs and all(out.root in cheap for out in step.outs) else gone).append(step)
     read = dict.fromkeys(value for step in left for value in step.reads())
     kept = {value: known[value] for value in read if value in known and value.root not in cheap}
-    if sum(value.nbytes for value in kept) > MOST:
-        return Folded((), {})
+    if sum(value.nbytes for value in kept) > MAX_TOTAL_BYTES:
+        return FoldedConstants((), {})
     program.instructions = left
     program.inputs += [(value, ("constant", array)) for value, array in kept.items()]
-    return Folded(tuple(gone), kept)
+    return FoldedConstants(tuple(gone), kept)
 
 
 def _computed(
     step: Instruction, known: dict[Value, Any], leaving: set[Value], snapshots: dict[int, Any]
 ) -> dict[Value, Any] | None:
-    """What an instruction gives in every call; None where that is not known, or not to be kept."""
+    """Return the results of an instruction if they are the same in each call and may be folded, else None."""
     if step.kind not in ("array", "primitive", "whole", "guard") or step.writes or step.name in _UNSET:
         return None
     if not all(value in known for value in step.reads()) or not step.outs and step.kind != "guard":
         return None
-    if any(out.root in leaving or out.nbytes > LARGEST for out in step.outs) or not _is_pure(step, snapshots):
+    if any(out.root in leaving or out.nbytes > MAX_CONSTANT_BYTES for out in step.outs) or not _is_pure(
+        step, snapshots
+    ):
         return None
 
     def given(x: Any) -> Any:
@@ -84,7 +86,7 @@ def _computed(
 
     try:
         result = step.function(*replaced(step.args, given), **replaced(step.kwargs, given))
-    except Exception:  # the replay is to say it
+    except Exception:  # leave the error to the replay
         return None
     if step.kind == "guard":
         return {} if step.args and result else None
@@ -102,7 +104,7 @@ def _computed(
 
 
 def _is_pure(step: Instruction, snapshots: dict[int, Any]) -> bool:
-    """Whether nothing but the arguments decides what a call gives: no array of somebody else's, no hidden state."""
+    """Return whether the result depends only on the arguments, and on no outside array or hidden state."""
     if step.kind == "whole":
         function = step.function
         cells = getattr(function, "__closure__", None) or ()

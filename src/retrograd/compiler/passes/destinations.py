@@ -1,4 +1,4 @@
-"""NumPy's functions on large arrays, as calls that ask for their results' memory, and that all threads share."""
+"""Let NumPy's functions on large arrays write to requested memory, and run them on all threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...core.arrays.summation import LARGE
 from ...kernels.loops.elements.ufuncs import applied
 from ...kernels.runtime.result_arrays import empty
 from ..program import Asked, Instruction, Method, Value
-from ..run.arenas import LEAST
+from ..run.arenas import MIN_PLANNED_BYTES
 from .expressions import row_major, wrapped
 
 _OPERATORS = {
@@ -24,11 +24,11 @@ _OPERATORS = {
 _COPIES = {"clone", "contiguous", "copy", "cast", "astype"}
 _RESHAPES = {"flatten", "reshape", "squeeze", "unflatten", "unsqueeze"}
 
-Compute = Callable[[Any, tuple[Any, ...]], object]  # fills an array from arguments
+Compute = Callable[[Any, tuple[Any, ...]], object]  # fills an array from the arguments
 
 
-class _Asking:
-    """A function that fills an array, as one that asks for it."""
+class _RequestedResult:
+    """A function that requests its result array and fills it."""
 
     def __init__(self, compute: Compute, out: Value, name: str) -> None:
         self.compute = compute
@@ -45,29 +45,29 @@ class _Asking:
         return out
 
 
-def asking(instructions: Sequence[Instruction]) -> list[Instruction]:
-    """The instructions, with such calls in the place of NumPy's; CuPy has a pool of its own."""
-    return [step if step.on_gpu else _asking(step) for step in instructions]
+def request_results(instructions: Sequence[Instruction]) -> list[Instruction]:
+    """Replace NumPy functions that allocate large results. CuPy's functions are unchanged: CuPy has a memory pool."""
+    return [step if step.on_gpu else _request_result(step) for step in instructions]
 
 
-def _asking(step: Instruction) -> Instruction:
+def _request_result(step: Instruction) -> Instruction:
     if step.writes:
         return _shared_write(step)
     if step.kind not in ("array", "primitive", "whole") or step.view or step.several or len(step.outs) != 1:
         return step
     (out,) = step.outs
     known = any(asked.out == 0 for asked in step.asked)
-    if known or step.checks or out.root is not out or out.nbytes < LEAST or not _fills(out):
+    if known or step.checks or out.root is not out or out.nbytes < MIN_PLANNED_BYTES or not _fills(out):
         return step
     compute = _compute(step, out)
     if compute is None:
         return step
-    function = _Asking(compute, out, step.name)
+    function = _RequestedResult(compute, out, step.name)
     return step.changed(function=function, kwargs={}, asked=(function.asked,))
 
 
 def _fills(value: Value) -> bool:
-    """Whether the elements lie one behind the other in some order of axes."""
+    """Return whether the elements are contiguous in some order of axes."""
     return not value.dtype.hasobject and dense(value.shape, value.strides, value.dtype.itemsize)
 
 
@@ -96,7 +96,7 @@ def _arrays(step: Instruction) -> tuple[Any, ...]:
 
 
 def _ufunc_of(step: Instruction) -> Any:
-    """The ufunc of one result that an instruction is, of arrays and numbers."""
+    """Return the ufunc with one result that an instruction applies to arrays and numbers, or None."""
     function: Any = step.function
     primitive = step.primitive
     if step.kwargs or not all(isinstance(x, (Value, int, float, np.ndarray, np.generic)) for x in step.args):
@@ -114,7 +114,7 @@ def _ufunc_of(step: Instruction) -> Any:
 
 
 def _shared_write(step: Instruction) -> Instruction:
-    """``ufunc(x, y, out=x)`` of a large array by all threads."""
+    """Run ``ufunc(x, y, out=x)`` of a large array on all threads."""
     function = step.function
     if not isinstance(function, np.ufunc) or step.outs or not set(step.kwargs) <= {"out", "casting"}:
         return step

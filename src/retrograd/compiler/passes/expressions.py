@@ -1,8 +1,7 @@
-"""What an elementwise instruction computes from one element of each operand, as an expression of Python's.
+"""Elementwise instructions as Python expressions of one element of each operand.
 
-An expression computes what NumPy does, operation by operation, so that fusing changes no bit. Functions such as exp and
-tanh are those of kernels/loops/elements/basic_loops.py, where the eager operator runs their loops; elsewhere they are
-left to NumPy.
+An expression performs NumPy's operations one by one, so that fusion changes no bit. Functions such as exp and tanh are
+those of kernels/loops/elements/basic_loops.py if the eager operator runs the compiled loop; otherwise NumPy runs them.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import numpy as np
 
 from ...kernels import USEFUL
 from ..program import Instruction, Method, Value
-from ..trace.listening import tracing_with
-from ..trace.traced import Traced
+from ..trace.trace_modes import tracing_with
+from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
 
-# By ufunc or operator; ``{0}`` is the first operand, ``{zero}`` that of the operands' dtype.
+# By ufunc or operator. ``{0}`` is the first operand, ``{zero}`` a zero of the operands' dtype.
 _ARITHMETIC: dict[Any, str] = {
     np.add: "({0} + {1})", np.subtract: "({0} - {1})", np.multiply: "({0} * {1})", np.true_divide: "({0} / {1})",
     np.negative: "(-{0})", np.square: "({0} * {0})", np.sqrt: "sqrt({0})", np.absolute: "abs({0})",
@@ -38,7 +37,7 @@ _LOGIC: dict[Any, str] = {
     operator.and_: "({0} and {1})", operator.or_: "({0} or {1})", operator.invert: "(not {0})",
     np.bitwise_and: "({0} and {1})", np.bitwise_or: "({0} or {1})", np.invert: "(not {0})",
 }  # fmt: skip
-_PRIMITIVES = {  # forms, and which of the operands, keywords after the others, are conditions
+_PRIMITIVES = {  # forms, and the indices of operands that are conditions; keywords follow the positional operands
     "keep": ("({0} if {1} else {zero})", (1,)),
     "keep_where_not_zero": ("({zero} if {1} == {zero} else {0})", ()),
     "dropout": ("(({0} if {1} else {zero}) * {2})", (1,)),
@@ -50,15 +49,15 @@ _READ: frozenset[np.dtype] = frozenset((*_FLOATS, *map(np.dtype, (np.bool_, np.i
 _BOOL = np.dtype(np.bool_)
 
 
-class Machine(NamedTuple):
-    """What compiled code can compute.
+class Capabilities(NamedTuple):
+    """The operations and dtypes of compiled code.
 
     Attributes:
-        functions: forms beside those of arithmetic, by the names of ufuncs and operators.
-        real: those of them that are not for integers.
+        functions: forms besides arithmetic, by the names of ufuncs and operators.
+        real: the forms among them that do not accept integers.
         reads: the dtypes of operands.
-        computes: the dtypes that it computes in.
-        loops: whether functions of one element are those of ``kernels/loops/elements/basic_loops.py``.
+        computes: the dtypes of computations.
+        loops: whether elementwise functions may come from ``kernels/loops/elements/basic_loops.py``.
     """
 
     functions: Mapping[str, str]
@@ -68,11 +67,11 @@ class Machine(NamedTuple):
     loops: bool
 
 
-PROCESSOR = Machine({}, frozenset(), _READ, frozenset(_FLOATS), True)
+PROCESSOR = Capabilities({}, frozenset(), _READ, frozenset(_FLOATS), True)
 
 
 class Step(NamedTuple):
-    """``out = form(operands)`` for each element, computed in ``dtype``; ``tests`` are operands that are conditions."""
+    """``out = form(operands)`` for each element, computed in ``dtype``; operands in ``tests`` are conditions."""
 
     out: Value
     form: str
@@ -81,43 +80,43 @@ class Step(NamedTuple):
     tests: tuple[int, ...] = ()
 
 
-def steps_of(instruction: Instruction, machine: Machine = PROCESSOR, depth: int = 0) -> list[Step] | None:
-    """An instruction as steps of a loop on a machine; None where it is not elementwise, or beyond the machine."""
+def steps_of(instruction: Instruction, capabilities: Capabilities = PROCESSOR, depth: int = 0) -> list[Step] | None:
+    """Return an instruction as steps of a loop, or None if it is not elementwise or not among the capabilities."""
     if instruction.writes or instruction.several or instruction.checks or len(instruction.outs) != 1 or depth > 4:
         return None
     (out,) = instruction.outs
     function, primitive, args = instruction.function, instruction.primitive, instruction.args
     if isinstance(function, Method):
-        return _cast(instruction, machine) if function.__name__ == "astype" else None
+        return _cast(instruction, capabilities) if function.__name__ == "astype" else None
     if primitive is not None:
         if not primitive.elementwise or primitive.view:
             return None
         if primitive.name in _PRIMITIVES:
             form, tests = _PRIMITIVES[primitive.name]
-            return _step(out, form, (*args, *instruction.kwargs.values()), machine, tests)
+            return _step(out, form, (*args, *instruction.kwargs.values()), capabilities, tests)
         if primitive.ufunc is not None:
             function = next((cell for cell in wrapped(primitive.forward) if isinstance(cell, np.ufunc)), function)
     if not instruction.kwargs and type(function).__hash__ is not None:
         if function in _ARITHMETIC:
-            return _step(out, _ARITHMETIC[function], args, machine)
+            return _step(out, _ARITHMETIC[function], args, capabilities)
         if function in _COMPARISONS:
-            return _step(out, _COMPARISONS[function], args, machine)
+            return _step(out, _COMPARISONS[function], args, capabilities)
         if function in _LOGIC and all(isinstance(x, Value) and x.dtype == _BOOL for x in args):
             return [Step(out, _LOGIC[function], args, _BOOL)]
         if function is np.where and len(args) == 3:
-            return _step(out, "({1} if {0} else {2})", args, machine, tests=(0,))
+            return _step(out, "({1} if {0} else {2})", args, capabilities, tests=(0,))
         named = isinstance(function, np.ufunc) or getattr(function, "__module__", "") == "_operator"
-        if named and function.__name__ in machine.functions:
-            return _step(out, machine.functions[function.__name__], args, machine)
+        if named and function.__name__ in capabilities.functions:
+            return _step(out, capabilities.functions[function.__name__], args, capabilities)
     looped = next((cell for cell in wrapped(function) if hasattr(cell, "loop")), None)
-    if looped is not None and not instruction.kwargs and machine.loops and _runs_loop(args, out):
+    if looped is not None and not instruction.kwargs and capabilities.loops and _runs_loop(args, out):
         form = f"{looped.loop}({', '.join(f'{{{index}}}' for index in range(len(args)))})"
-        return _step(out, form, args, machine)
+        return _step(out, form, args, capabilities)
     if looped is None and primitive is None:
         return None
     steps: list[Step] = []
     for inner in _expanded(instruction, function if looped is None else looped.reference):
-        found = steps_of(inner, machine, depth + 1)
+        found = steps_of(inner, capabilities, depth + 1)
         if found is None:
             return None
         steps += found
@@ -125,7 +124,7 @@ def steps_of(instruction: Instruction, machine: Machine = PROCESSOR, depth: int 
 
 
 def keeps_shapes(instruction: Instruction) -> bool:
-    """Whether the shape of the result depends on shapes alone, whatever the tracer had to assume."""
+    """Return whether the shape of the result depends only on shapes, although the tracer set ``checks``."""
     function, primitive = instruction.function, instruction.primitive
     if primitive is not None:
         return bool(primitive.elementwise)
@@ -138,21 +137,21 @@ def keeps_shapes(instruction: Instruction) -> bool:
 
 
 def _runs_loop(args: tuple[Any, ...], out: Value) -> bool:
-    """Whether the eager operator runs its loop."""
+    """Return whether the eager operator runs its compiled loop."""
     return out.size >= USEFUL and all(
         isinstance(x, Value) and x.dtype == np.float32 and x.shape == out.shape and row_major(x) for x in args
     )
 
 
 def _step(
-    out: Value, form: str, operands: tuple[Any, ...], machine: Machine, tests: tuple[int, ...] = ()
+    out: Value, form: str, operands: tuple[Any, ...], capabilities: Capabilities, tests: tuple[int, ...] = ()
 ) -> list[Step] | None:
-    """The step in the dtype that NumPy computes in, or None."""
+    """Return the step in the dtype that NumPy computes in, or None."""
     kinds: list[Any] = []
     weak: list[Any] = []
     for index, x in enumerate(operands):
         if isinstance(x, Value):
-            if x.shape is not None and x.dtype not in machine.reads or x.shape is None and x.dtype not in _WEAK:
+            if x.shape is not None and x.dtype not in capabilities.reads or x.shape is None and x.dtype not in _WEAK:
                 return None
         elif not isinstance(x, (bool, int, float)) and not (isinstance(x, (np.generic, np.ndarray)) and x.size == 1):
             return None
@@ -170,11 +169,11 @@ def _step(
     except OverflowError:
         return None
     if out.dtype.kind == "f" and dtype.kind in "biu" and form not in _COMPARISONS.values():
-        dtype = out.dtype  # of a quotient, or a function, of integers
+        dtype = out.dtype  # a quotient, or another real function, of integers
     compares = form in _COMPARISONS.values()
-    if form in machine.real and dtype.kind != "f":
+    if form in capabilities.real and dtype.kind != "f":
         return None
-    if dtype not in machine.computes and not (compares and dtype in machine.reads and not weak):
+    if dtype not in capabilities.computes and not (compares and dtype in capabilities.reads and not weak):
         return None
     if out.dtype != dtype and not (out.dtype == _BOOL and (compares or form in _QUESTIONS)):
         return None
@@ -184,11 +183,11 @@ def _step(
 _WEAK: dict[Any, Any] = {bool: True, int: 0, float: 0.5}
 
 
-def _cast(instruction: Instruction, machine: Machine) -> list[Step] | None:
-    """``x.astype(dtype)``."""
+def _cast(instruction: Instruction, capabilities: Capabilities) -> list[Step] | None:
+    """Return the step of ``x.astype(dtype)``, or None."""
     (out,) = instruction.outs
     x = instruction.args[0]
-    if instruction.view or out.dtype not in machine.computes or x.dtype not in machine.reads:
+    if instruction.view or out.dtype not in capabilities.computes or x.dtype not in capabilities.reads:
         return None
     if len(instruction.args) != 2 or set(instruction.kwargs) - {"copy"}:
         return None
@@ -196,7 +195,7 @@ def _cast(instruction: Instruction, machine: Machine) -> list[Step] | None:
 
 
 def row_major(value: Value) -> bool:
-    """Whether the elements lie one behind the other."""
+    """Return whether the elements are contiguous in row-major order."""
     step = value.dtype.itemsize
     for length, stride in zip(reversed(value.shape), reversed(value.strides), strict=True):
         if length > 1 and stride != step:
@@ -206,7 +205,7 @@ def row_major(value: Value) -> bool:
 
 
 def wrapped(function: Any) -> list[Any]:
-    """A function, and what it is a wrapper of."""
+    """Return a function followed by the functions that it wraps."""
     found = [function]
     while len(found) < 8:
         inner = getattr(found[-1], "__wrapped__", None)
@@ -220,7 +219,7 @@ def wrapped(function: Any) -> list[Any]:
 
 
 def _expanded(instruction: Instruction, reference: Callable[..., Any]) -> list[Instruction]:
-    """The instructions of NumPy's functions that a forward, or a kernel's reference, consists of; none if unknown."""
+    """Return the NumPy instructions of a forward, or of a kernel's reference; empty if they are unknown."""
     tracer = Tracer(strict=False)
     given: list[Any] = []
     for x in instruction.args:

@@ -1,6 +1,6 @@
-"""How the operands of a loop lie beside each other: axes that all of them walk through alike become one.
+"""The axes of a loop: adjacent axes are merged if all operands are contiguous across them.
 
-A loop has the axes that remain. An operand has those of them along which it changes; along the others it is broadcast.
+An operand has those of the remaining axes along which its address changes; along the others it is broadcast.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ..program import Value
 
 
 class Operand(NamedTuple):
-    """An operand: an array becomes that of the loop by ``array[key].reshape(shape)``."""
+    """An operand; ``array[key].reshape(shape)`` is the array that the loop receives."""
 
     axes: tuple[int, ...]  # of the loop
-    key: tuple[Any, ...] | None  # None: all of it
+    key: tuple[Any, ...] | None  # None: the whole array
     shape: tuple[int, ...]
-    row_major: bool  # as the loop takes it
+    row_major: bool  # as the loop receives it
 
     def bind(self, array: Any) -> Any:
-        """The array as the loop takes it."""
+        """Return the array that the loop receives."""
         return (array if self.key is None else array[self.key]).reshape(self.shape)
 
 
@@ -31,10 +31,10 @@ class Layout:
     """The axes of a loop over arrays of a shape.
 
     Args:
-        shape: what all operands are broadcast to; results are row-major in it.
+        shape: the shape that all operands are broadcast to; results are row-major.
         values: the operands.
-        reduced: the sets of axes over which sums go, which are merged with no other axes.
-        apart: an axis that is not merged with those before it.
+        reduced: the sets of axes that are summed over; an axis inside a set is not merged with one outside.
+        apart: an axis that is not merged with the axes before it.
     """
 
     def __init__(
@@ -76,16 +76,16 @@ class Layout:
         return Operand(axes, None if whole else key, lengths, row_major)
 
     def _strides(self, steps: Sequence[int]) -> list[int]:
-        """By how many bytes an operand goes on along each of the loop's axes."""
+        """Return the stride of an operand, in bytes, along each of the loop's axes."""
         return [steps[group[-1]] for group in self.groups]
 
     def reduces(self, axes: frozenset[int]) -> tuple[int, ...]:
-        """The loop's axes over which a sum goes."""
+        """Return the loop's axes that a sum goes over."""
         return tuple(number for number, group in enumerate(self.groups) if group[0] in axes)
 
 
 def strides_in(value: Value, shape: tuple[int, ...]) -> list[int]:
-    """By how many bytes a value goes on along each axis of a shape that it is broadcast to."""
+    """Return the stride of a value, in bytes, along each axis of a shape that it is broadcast to."""
     offset = len(shape) - len(value.shape)
     steps = [0] * offset
     for axis, (length, stride) in enumerate(zip(value.shape, value.strides, strict=True)):
@@ -94,7 +94,7 @@ def strides_in(value: Value, shape: tuple[int, ...]) -> list[int]:
 
 
 def fits(value: Value, shape: tuple[int, ...]) -> bool:
-    """Whether a value can be broadcast to a shape, without being longer than it."""
+    """Return whether a value can be broadcast to a shape without extending the shape."""
     if len(value.shape) > len(shape):
         return False
     try:

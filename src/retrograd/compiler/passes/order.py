@@ -1,4 +1,4 @@
-"""What has to run before what, and writes into the program's own memory as new values."""
+"""Dependencies between instructions, and accumulation in place as new values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..program import Instruction, Value, replaced
 
 
 def dependencies(steps: Sequence[Instruction], takes: Iterable[Value]) -> list[set[int]]:
-    """For each instruction the numbers of those that must have run before.
+    """Return, for each instruction, the indices of those that must run before.
 
-    Memory is that of a value's root. Whoever reads it runs after its last writer and before its next. What changes
-    objects of the program's user, asks for random numbers or may give up keeps its order, and effects find all memory
-    from outside as it was.
+    Memory is identified by the root of a value. A reader of memory runs after the last write before it and before the
+    next write. Effects, random draws and checks keep their order, and an effect keeps its order with all reads and
+    writes of memory from outside.
     """
     outer = {value.root for value in takes}
     maker: dict[Value, int] = {}
@@ -57,14 +57,14 @@ def dependencies(steps: Sequence[Instruction], takes: Iterable[Value]) -> list[s
 
 
 def versions(instructions: Sequence[Instruction], takes: Iterable[Value]) -> list[Instruction]:
-    """Sums into memory of the program's own (``np.add(a, b, out=a)``) as ordinary sums, with a name for each.
+    """Replace accumulation in the program's own memory (``np.add(a, b, out=a)``) by sums with a new value each.
 
-    The last of them keeps the value's name, by which everybody else knows it.
+    The last sum has the original value, to which other instructions refer.
     """
     steps = list(instructions)
     spoiled = {value.root for value in takes}
-    lives: dict[Value, list[int]] = {}  # of memory that only its owner names: its maker, and who writes to it
-    given: set[Value] = set()  # to the user, who sees what is written later
+    lives: dict[Value, list[int]] = {}  # the maker of memory without views, and the instructions that add to it
+    given: set[Value] = set()  # read by effects: the user sees later writes
     for index, step in enumerate(steps):
         for out in step.outs:
             if out.root is out and not step.view and out not in spoiled:
@@ -107,7 +107,7 @@ def _renamed(nest: object, old: Value, new: Value) -> Any:
 
 
 def _adds_to(step: Instruction, value: Value) -> bool:
-    """Whether an instruction is ``np.add(value, other, out=value)``."""
+    """Return whether an instruction is ``np.add(value, other, out=value)``."""
     return (
         step.function is np.add
         and set(step.kwargs) == {"out"}

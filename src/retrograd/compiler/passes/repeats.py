@@ -1,4 +1,4 @@
-"""Instructions that compute again what is known: the first one's result serves for all."""
+"""Common subexpression elimination."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..program import Instruction, Value, replaced
 def without_repeats(
     instructions: Sequence[Instruction], takes: Iterable[Value], gives: Iterable[Value]
 ) -> list[Instruction]:
-    """The instructions without those that compute an earlier value again.
+    """Remove instructions that compute an earlier value again.
 
-    Both have the same function and arguments and belong to one run of the part that they are in, nobody writes to
-    memory that they read or make, and what they make is handed to nobody: two results of one program are never one
-    array.
+    Two instructions are equal if they have the same function and arguments and belong to the same run of a checkpointed
+    part, if no instruction writes to memory that they read or return, and if their results do not leave the program:
+    two results of a program are never the same array.
     """
     written = {value.root for step in instructions for value in step.writes}
     given = {value.root for value in gives}
     given |= {value.root for step in instructions if step.kind == "effect" for value in step.reads()}
     outer = {value.root for value in takes}
-    effects = 0  # after which memory from outside may be another
+    effects = 0  # memory from outside may change at an effect
     known: dict[Any, Instruction] = {}
     same: dict[Value, Value] = {}
     kept: list[Instruction] = []
@@ -40,31 +40,31 @@ def without_repeats(
         roots = {value.root for value in (*step.reads(), *step.outs)}
         pure = step.kind in ("array", "primitive", "whole") and step.outs and not step.writes and not roots & written
         if pure and not given & {out.root for out in step.outs}:
-            first = known.setdefault(_key(step, effects if roots & outer else 0), step)
-            if first is not step and [_kind(x) for x in first.outs] == [_kind(x) for x in step.outs]:
+            first = known.setdefault(_instruction_key(step, effects if roots & outer else 0), step)
+            if first is not step and [_layout(x) for x in first.outs] == [_layout(x) for x in step.outs]:
                 same.update(zip(step.outs, first.outs, strict=True))
                 continue
         kept.append(step)
     return kept
 
 
-def _kind(value: Value) -> Any:
+def _layout(value: Value) -> Any:
     return value.shape, value.dtype, value.strides
 
 
-def _key(step: Instruction, effects: int) -> Any:
-    return step.kind, _part(step.function), _part(step.args), _part(step.kwargs), effects, step.run
+def _instruction_key(step: Instruction, effects: int) -> Any:
+    return step.kind, _key(step.function), _key(step.args), _key(step.kwargs), effects, step.run
 
 
-def _part(nest: Any) -> Any:
-    """What tells arguments apart: numbers with their types and signs, all else that is no container as itself."""
+def _key(nest: Any) -> Any:
+    """Return a key for arguments: plain values with type and sign, other objects by identity."""
     kind = type(nest)
     if kind in (tuple, list):
-        return kind, tuple(map(_part, nest))
+        return kind, tuple(map(_key, nest))
     if kind is dict:
-        return kind, tuple((name, _part(nest[name])) for name in sorted(nest))
+        return kind, tuple((name, _key(nest[name])) for name in sorted(nest))
     if kind is slice:
-        return kind, _part(nest.start), _part(nest.stop), _part(nest.step)
+        return kind, _key(nest.start), _key(nest.stop), _key(nest.step)
     if kind in (bool, int, float, complex, str, bytes, type(None), type(Ellipsis)):
         return kind, repr(nest)
     if isinstance(nest, np.dtype):

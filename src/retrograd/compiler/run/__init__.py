@@ -1,5 +1,5 @@
-"""Running compiled functions: which program fits a call, and its replay.
+"""Run compiled functions: find the program that fits a call, and replay it.
 
-``compiled_function`` is what ``compile`` returns, ``program_entry`` one program with its ``guards``, ``replay`` runs
-its instructions in the memory that ``arenas`` plans. ``compiler`` exports the public names.
+``compiled_function`` has the object that ``compile`` returns and ``program_entry`` one program with its ``guards``;
+``replay`` runs the instructions in memory that ``arenas`` plans. ``compiler`` exports the public names.
 """

@@ -1,11 +1,11 @@
-"""Memory for what a replay makes and lets go again: planned once from lifetimes, and used again by each replay.
+"""Plan the memory of a replay from the lifetimes of its arrays.
 
-An instruction says which arrays its call asks for (``Instruction.asked``). Each of them that does not leave the program
-has a place in one arena, apart from all that live at the same time: from its instruction to the last one that reads it,
-by whatever view. What leaves has memory of its own: results, what the backward part is given, and what effects are,
-such as parameters; a leaf's new gradient has that of its last one, where nobody else holds it. A replay has an arena to
-itself while it runs, so that threads replay one program at once; programs that run one after the other share one. Where
-a replay ends in an error its arena is let go.
+An instruction lists the arrays that its call requests (``Instruction.asked``). A requested array that does not leave
+the program has a place in one arena, from its instruction to the last instruction that reads the array or a view of it;
+arrays that live at the same time do not overlap. Arrays that leave have memory of their own: results, values for the
+backward part, and values that effects read. A new gradient may reuse the memory of the leaf's last gradient, if nothing
+else refers to that. Each running replay has an arena of its own, so threads can replay one program at once; programs
+that run one after the other share an arena. A replay that raises drops its arena.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ...core.arrays.memory import caches
 from ..program import Instruction, Value
 from ..trace.effects import run_step, set_grad
 
-LINE = 64  # bytes that arrays are aligned to
-LEAST = 1 << 12  # bytes from which an array is planned: NumPy keeps small ones by itself
+CACHE_LINE = 64  # bytes of a cache line, to which arrays are aligned
+MIN_PLANNED_BYTES = 1 << 12  # bytes from which an array is planned; NumPy caches small arrays itself
 
 
 class Block:
@@ -37,8 +37,8 @@ class Block:
         self.offset = -1
 
 
-def arranged(blocks: Iterable[Block]) -> int:
-    """Give each block its offset, the largest first, in the smallest gap that it fits in; the bytes of the arena."""
+def place_blocks(blocks: Iterable[Block]) -> int:
+    """Set the offset of each block, largest first, to the smallest gap that fits; return the bytes of the arena."""
     placed: list[Block] = []
     size = 0
     for block in sorted(blocks, key=lambda block: -block.nbytes):
@@ -48,7 +48,7 @@ def arranged(blocks: Iterable[Block]) -> int:
             gap = other.offset - at
             if gap >= block.nbytes and (best < 0 or gap < least):
                 best, least = at, gap
-            at = max(at, -(-(other.offset + other.nbytes) // LINE) * LINE)
+            at = max(at, -(-(other.offset + other.nbytes) // CACHE_LINE) * CACHE_LINE)
         block.offset = best if best >= 0 else at
         placed.append(block)
         size = max(size, block.offset + block.nbytes)
@@ -56,14 +56,14 @@ def arranged(blocks: Iterable[Block]) -> int:
 
 
 def aligned(size: int) -> Any:
-    """So many bytes of memory, beginning at a line."""
-    memory = np.empty(size + LINE, np.uint8)
-    away = -memory.ctypes.data % LINE
+    """Return ``size`` bytes of memory that begin at a cache line."""
+    memory = np.empty(size + CACHE_LINE, np.uint8)
+    away = -memory.ctypes.data % CACHE_LINE
     return memory[away : away + size]
 
 
 class Slot(NamedTuple):
-    """Where an array that a call asks for lies."""
+    """The place of an array that a call requests."""
 
     block: Block
     shape: tuple[int, ...]
@@ -71,7 +71,7 @@ class Slot(NamedTuple):
 
 
 class _Arena:
-    """Memory, and the plan whose arrays were last made in it."""
+    """Memory, and the plan whose arrays were last created in it."""
 
     def __init__(self, size: int) -> None:
         self.memory = aligned(size)
@@ -79,26 +79,26 @@ class _Arena:
         self.arrays: tuple[tuple[Any, ...], ...] = ()
 
 
-_idle: WeakValueDictionary[int, _Arena] = WeakValueDictionary()  # plans hold them
+_idle: WeakValueDictionary[int, _Arena] = WeakValueDictionary()  # plans hold the references
 _plans: WeakSet[Plan] = WeakSet()
 _lock = Lock()
 
 
 class Plan:
-    """The places of all that some instructions ask for.
+    """The places of all arrays that some instructions request.
 
     Args:
-        instructions: what runs, in this order.
+        instructions: the instructions in their order.
         takes: the values from outside.
         gives: the values that leave.
         cleared: the number of the instruction before which the program clears gradients.
 
     Attributes:
-        slots: by instruction, a slot for each array that it asks for, None where that is new memory.
-        again: by instruction, for each array that it asks for the leaf whose spent gradient may be its memory, or None.
-        leaving: by instruction, the values that leave, where others have slots.
+        slots: by instruction, a slot for each requested array, or None for new memory.
+        reused: by instruction, for each requested array the leaf whose last gradient may be its memory, or None.
+        leaving: by instruction with slots, the values that leave.
         size: the bytes of the arena.
-        outside: the roots of what is in memory outside of the program, or leaves it.
+        outside: the roots of values in memory from outside of the program, and of values that leave.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class Plan:
                 last[value.root] = number
             if step.kind == "effect":
                 leaving.update(value.root for value in step.reads())
-        leaves = _gradients(instructions, {value.root for value in (*takes, *gives)}, cleared)
+        leaves = _reusable_gradients(instructions, {value.root for value in (*takes, *gives)}, cleared)
         self.slots: dict[int, tuple[Slot | None, ...]] = {}
-        self.again: dict[int, tuple[Any, ...]] = {}
+        self.reused: dict[int, tuple[Any, ...]] = {}
         self.leaving: dict[int, list[Value]] = {}
         blocks: list[Block] = []
         for number, step in enumerate(instructions):
@@ -122,25 +122,25 @@ class Plan:
             for shape, dtype, out in step.asked:
                 nbytes = prod(shape) * dtype.itemsize
                 root = None if out is None else step.outs[out].root
-                spent.append(None if root is None or nbytes < LEAST else leaves.get((number, root)))
-                if nbytes < LEAST or root in leaving or dtype.hasobject:
+                spent.append(None if root is None or nbytes < MIN_PLANNED_BYTES else leaves.get((number, root)))
+                if nbytes < MIN_PLANNED_BYTES or root in leaving or dtype.hasobject:
                     found.append(None)
                 else:
                     blocks.append(Block(nbytes, number, number if root is None else last[root]))
                     found.append(Slot(blocks[-1], shape, dtype))
             if any(leaf is not None for leaf in spent):
-                self.again[number] = tuple(spent)
+                self.reused[number] = tuple(spent)
             if any(found):
                 self.slots[number] = tuple(found)
                 self.leaving[number] = [x for x in step.outs if x.root in leaving and x.shape is not None]
-        self.size = arranged(blocks)
+        self.size = place_blocks(blocks)
         self.outside = leaving
         self._arena: _Arena | None = None
         if self.size:
             _plans.add(self)
 
     def enter(self) -> _Arena:
-        """An arena for one replay: ``arrays`` are for each instruction with slots what it takes them from."""
+        """Return an arena for one replay; its ``arrays`` belong to the instructions with slots, in order."""
         with _lock:
             arena = max(_idle.values(), key=lambda arena: arena.memory.size, default=None)
             if arena is None or arena.memory.size < self.size:
@@ -153,7 +153,7 @@ class Plan:
         return arena
 
     def leave(self, arena: _Arena) -> None:
-        """The replay is over."""
+        """Return the arena at the end of a replay."""
         with _lock:
             if self._arena is None:
                 self._arena = arena
@@ -166,11 +166,13 @@ class Plan:
         )
 
 
-def _gradients(instructions: Sequence[Instruction], outer: set[Value], cleared: int) -> dict[tuple[int, Value], Any]:
-    """The leaves whose new gradients nobody else is given, by the instruction that makes one, and its memory.
+def _reusable_gradients(
+    instructions: Sequence[Instruction], outer: set[Value], cleared: int
+) -> dict[tuple[int, Value], Any]:
+    """Find the leaves whose new gradient only they refer to, by the instruction and the root of the gradient.
 
-    Only what comes after the checks made before gradients are cleared counts: a call that is given up there leaves
-    what it found. A region makes its checks first.
+    An instruction counts only if it follows all checks from before gradients are cleared: if such a check fails, the
+    leaves must still have their gradients. A region runs its checks first.
     """
     first = 0
     for number, step in enumerate(instructions):
@@ -191,7 +193,7 @@ def _gradients(instructions: Sequence[Instruction], outer: set[Value], cleared: 
 
 
 def empty_arenas() -> None:
-    """Let go of the memory of all arenas that no replay is using now."""
+    """Free the memory of all arenas that no replay is using."""
     with _lock:
         for plan in list(_plans):
             plan._arena = None

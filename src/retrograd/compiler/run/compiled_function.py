@@ -1,4 +1,4 @@
-"""``compile``: a function whose calls are replays of programs that were traced from it."""
+"""The function that ``compile`` returns: its calls replay programs, or trace a new one."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from ...func.nests import Structure, flatten
 from ...kernels.runtime.settings import turned_on
 from ...nn.parameter import Parameter
 from ..program import Value
-from ..trace.arguments import Copies
-from ..trace.effects import hooks_of, unrepeated
-from ..trace.escapes import KEPT, containers, kept_outside
-from ..trace.listening import tracing_with
-from ..trace.scalars import leave_scalars
-from ..trace.sizes import NEW, Differs, Lifted, Result, Sizes, Trace, Varying, marks
-from ..trace.traced import Number, Traced, Watched
-from ..trace.tracer import ELSEWHERE, Tracer
+from ..trace.argument_copies import Copies
+from ..trace.effects import hooks_of, unrepeatable_change
+from ..trace.escapes import ESCAPED, containers, is_referenced_outside
+from ..trace.numpy_scalars import drop_scalar_conversions
+from ..trace.sizes import NEW, Differs, Lifted, Result, Sizes, Trace, Varying, dynamic_dims
+from ..trace.trace_modes import tracing_with
+from ..trace.traced_arrays import Number, Traced, WatchedIterator
+from ..trace.tracer import OTHER_THREAD, Tracer
 from ..trace.untrace import as_real
-from .guard_failures import difference, left_behind, modes_now
+from .guard_failures import changed_modes, first_difference, modes_now
 from .guards import Place, Surroundings, Wrapper, is_iterator
 from .program_entry import Entry
 from .replay import Miss
 
-GIVEN_UP = 3  # traces one after the other without a program, after which a function runs eagerly
-LIMIT = 8  # programs that a function keeps
-MAX_OPERATORS = 10_000  # of one program, which takes a quarter of a minute to compile, and less if they are alike
+MAX_FAILED_TRACES = 3  # consecutive traces without a program, after which a function runs eagerly
+LIMIT = 8  # programs of a function
+MAX_OPERATORS = 10_000  # of one program, which takes up to 15 s to compile
 _all: WeakSet[Compiled] = WeakSet()
-_tracing = RLock()  # Tensors are lifted for all threads
+_tracing = RLock()  # a trace makes the arrays of Tensors Traced for all threads
 _log = getLogger("retrograd.compiler")
 
 
 class Compiled(Wrapper):
-    """What ``compile`` returns for a function: call it as the function."""
+    """The callable that ``compile`` returns for a function."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class Compiled(Wrapper):
         self.dynamic = dynamic
         self.limit = limit
         self.entries: list[Entry] = []
-        self.own: list[Entry] = []  # programs of single sizes, beside those of several
-        self.eager = ""  # why it runs eagerly, where it does
-        self.why = ""  # why the last trace gave no program
-        self.seconds = 0.0  # spent on compiling
+        self.own: list[Entry] = []  # optimized programs of single sizes, besides common programs of several sizes
+        self.eager = ""  # why the function runs eagerly; empty if it does not
+        self.why = ""  # why the last trace has no program
+        self.seconds = 0.0  # time spent on compiling
         self.traces = 0
-        self._failures = 0.0  # a tenth where another thread was in the way, which may be gone at the next call
-        self._wasted = 0, 0  # programs that made room before any call replayed them or another; and replays then
+        self._failures = 0.0  # traces without a program; 0.1 for one that another thread disturbed
+        self._wasted = 0, 0  # programs dropped without a replay in between, and the number of replays then
         self._free: set[Any] = set()  # numbers that have varied: indices of arguments, identities of places
         update_wrapper(self, function)
         _all.add(self)
@@ -78,11 +78,11 @@ class Compiled(Wrapper):
         return f"<compiled {getattr(self.function, '__qualname__', type(self.function).__name__)}>"
 
     def __reduce__(self) -> Any:
-        """A copy has no programs yet."""
+        """Copies and pickles have no programs."""
         return Compiled, (self.function, *self._options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """As a method: a compiled function for each instance."""
+        """Bind to an instance, with a compiled function for each instance."""
         if instance is None:
             return self
         name = f"_compiled_{self.function.__name__}"
@@ -102,7 +102,7 @@ class Compiled(Wrapper):
             or not turned_on("RETROGRAD_COMPILE")
         ):
             return self.function(*args, **kwargs)
-        leaves, structure = _taken_apart(args, kwargs)
+        leaves, structure = _flatten_call(args, kwargs)
         casts = _casts()
         other_sizes: list[Entry] = []
         for entry in (*self.own, *self.entries) if self.own else self.entries:
@@ -119,7 +119,7 @@ class Compiled(Wrapper):
                 return self.function(*args, **kwargs)
             sizes = entry.trace.sizes
             room = stance == "default" and len(self.own) < self.limit
-            if sizes is not None and room and sizes.often(leaves):
+            if sizes is not None and room and sizes.count_call(leaves):
                 return self._trace((args, kwargs), leaves, structure, None)
             started = time.perf_counter()
             try:
@@ -131,12 +131,12 @@ class Compiled(Wrapper):
             return result
         if stance == "eager_on_recompile":
             return self.function(*args, **kwargs)
-        if not _tracing.acquire(blocking=False):  # another thread traces, and what it has lifted fits no program
+        if not _tracing.acquire(blocking=False):  # another thread is tracing, and the Traced arrays fit no program
             with _tracing:
                 pass
             return self(*args, **kwargs)
         _tracing.release()
-        differences = [difference(entry, leaves, structure, casts) for entry in (*self.own, *self.entries)]
+        differences = [first_difference(entry, leaves, structure, casts) for entry in (*self.own, *self.entries)]
         because = "; ".join(dict.fromkeys(differences))
         if stance == "fail_on_recompile":
             why = f": {because}" if because else ""
@@ -146,7 +146,7 @@ class Compiled(Wrapper):
         return self._trace((args, kwargs), leaves, structure, other_sizes, because)
 
     def summary(self) -> str:
-        """How many programs there are, what compiling took, and what a replay takes since."""
+        """Return the number of programs, the time spent on compiling, and the mean time of a replay."""
         if self.eager:
             return f"compiled: nothing; {self.eager}"
         programs = [*self.own, *self.entries]
@@ -156,12 +156,12 @@ class Compiled(Wrapper):
         return f"compiled: {len(programs)} programs in {self.seconds:.2f} s{each}"
 
     def explain(self, *args: object, **kwargs: object) -> str:
-        """The programs in words: instructions by line, what was fused, memory, guards.
+        """Describe the programs: instructions by source line, fused loops, memory, guards.
 
-        With arguments it makes one more call with them, a real one, which is measured.
+        With arguments one more call is made and measured.
 
         Returns:
-            The text.
+            The description.
 
         >>> @rg.compile
         ... def f(x):
@@ -180,7 +180,7 @@ class Compiled(Wrapper):
             return f"{name}: runs eagerly: {self.eager}"
         leaves, structure = flatten((args, kwargs))
         if args or kwargs:
-            self(*args, **kwargs)  # traced, if need be
+            self(*args, **kwargs)  # traces the call if no program fits
             for entry in (*self.own, *self.entries):
                 arrays = entry.enter(leaves) if entry.trace.structure == structure else None
                 if arrays is not None and arrays is not NEW:
@@ -200,14 +200,14 @@ class Compiled(Wrapper):
         other_sizes: list[Entry] | None,
         because: str = "it has become a common size",
     ) -> Any:
-        """Trace a call; ``other_sizes`` are programs that fit but for sizes, None where one of this size is wanted."""
+        """Trace a call. ``other_sizes`` are programs that fit except for sizes; with None this size gets its own."""
         started, casts = time.perf_counter(), _casts()
         with _tracing:
-            result, trace, why = self._traced(arguments, leaves, structure)
+            result, trace, why = self._run_traced(arguments, leaves, structure)
         if trace is None:
-            self._failures += GIVEN_UP if why.endswith(_SHORTEN) else 0.1 if why == ELSEWHERE else 1
+            self._failures += MAX_FAILED_TRACES if why.endswith(_SHORTEN) else 0.1 if why == OTHER_THREAD else 1
             self.why = why
-            if self._failures >= GIVEN_UP:
+            if self._failures >= MAX_FAILED_TRACES:
                 self._give_up(why)
         else:
             self._failures = 0
@@ -216,17 +216,17 @@ class Compiled(Wrapper):
                 entry.casts, entry.because = casts, because
                 self.own.append(entry)
             else:
-                self._keep(trace, casts, other_sizes, because)
+                self._add_program(trace, casts, other_sizes, because)
         self.traces += 1
         self.seconds += time.perf_counter() - started
         return result
 
-    def _keep(self, trace: Trace, casts: Any, other_sizes: list[Entry], because: str) -> None:
-        """Make a program of a trace, or find that it is one that is there at another size."""
+    def _add_program(self, trace: Trace, casts: Any, other_sizes: list[Entry], because: str) -> None:
+        """Compile a trace, or merge it into the common program of other sizes."""
         label, apart = getattr(self.function, "__name__", "program"), ""
         full = len(self.entries) >= self.limit
         every = bool(self.dynamic) or self.dynamic is None and full
-        if every or other_sizes or any(map(marks, trace.leaves)):
+        if every or other_sizes or any(map(dynamic_dims, trace.leaves)):
             for entry in other_sizes:
                 assert entry.trace.sizes is not None
                 try:
@@ -236,13 +236,13 @@ class Compiled(Wrapper):
                     apart = apart or str(why)
                     continue
                 if changed:
-                    made = Entry(entry.trace.sizes.made(), self.function, label)
+                    made = Entry(entry.trace.sizes.merged_trace(), self.function, label)
                     for kept in ("casts", "calls", "seconds", "apart", "because"):
                         setattr(made, kept, getattr(entry, kept))
                     self.entries = [made if other is entry else other for other in self.entries]
                 return
-            marked: Varying = {index: marks(leaf) for index, leaf in enumerate(trace.leaves)}
-            trace = Sizes(trace, None if every else marked).made()
+            marked: Varying = {index: dynamic_dims(leaf) for index, leaf in enumerate(trace.leaves)}
+            trace = Sizes(trace, None if every else marked).merged_trace()
         if full:
             least = min(self.entries, key=lambda entry: entry.calls)
             self.entries.remove(least)
@@ -251,7 +251,7 @@ class Compiled(Wrapper):
             self._wasted = (wasted if replays == before else 0) + (least.calls == 0), replays
             if self._wasted[0] > self.limit:
                 differs = least.trace.surroundings.changed() or "arguments, modes or sizes"
-                self._give_up(f"hardly any call fits a program that was made before: {differs}")
+                self._give_up(f"hardly any call fits an earlier program: {differs}")
                 return
         entry = Entry(trace, self.function, label)
         entry.casts, entry.apart, entry.because = casts, apart, because
@@ -263,20 +263,20 @@ class Compiled(Wrapper):
         self.entries, self.own = [], []
         warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=4)
 
-    def _traced(
+    def _run_traced(
         self, arguments: Any, leaves: list[Any], structure: Structure, fixed: bool = False
     ) -> tuple[Any, Trace | None, str]:
-        """What the function returns, run eagerly and traced; the trace, or None and why there is none.
+        """Run the function eagerly under a trace; return its result, the trace or None, and why there is no trace.
 
-        Numbers that vary are inputs, unless they are ``fixed``.
+        Numbers that vary become inputs, unless ``fixed``.
         """
         surroundings = Surroundings(self.function, leaves)
         tracer = Tracer(not self.fallback, self.max_operators, surroundings.exact)
         fixed = fixed or float in surroundings.exact
         program = tracer.program
-        free_leaves = set() if fixed else self._free_leaves(leaves, structure)
-        free = [] if fixed else self._free_places(surroundings)
-        places: list[tuple[Place, Any, Any]] = []  # what stood there, and what stands for it meanwhile
+        free_leaves = set() if fixed else self._varying_leaves(leaves, structure)
+        free = [] if fixed else self._varying_places(surroundings)
+        places: list[tuple[Place, Any, Any]] = []  # with the real value and its replacement during the trace
         given = list(leaves)
         mode = tracing_with(tracer)
         try:
@@ -285,7 +285,7 @@ class Compiled(Wrapper):
                     tracer.arguments.setdefault(id(leaf), index)
                     tracer.lift(leaf, ("argument", index))
                 elif is_iterator(leaf):
-                    given[index] = Watched(leaf, tracer)
+                    given[index] = WatchedIterator(leaf, tracer)
                 elif is_array(leaf) or index in free_leaves:
                     given[index] = self._input(tracer, leaf, ("argument", index))
             for tensor_ in surroundings.tensors:
@@ -295,12 +295,12 @@ class Compiled(Wrapper):
             for array, _ in surroundings.arrays:
                 tracer.known[id(array)] = array
             for place in surroundings.iterators:
-                places.append((place, place.value, Watched(place.value, tracer)))
+                places.append((place, place.value, WatchedIterator(place.value, tracer)))
             for place in surroundings.large_arrays:
                 places.append((place, place.value, self._input(tracer, place.value, ("place", place))))
             for place in free:
                 places.append((place, place.value, self._input(tracer, place.value, ("place", place))))
-            _exchange(places)
+            _substitute(places)
             args, kwargs = structure.unflatten(given)
             copies = Copies(arguments, (args, kwargs), dict(zip(map(id, given), leaves, strict=True)))
             modes_before = modes_now(), _casts()
@@ -310,22 +310,24 @@ class Compiled(Wrapper):
                 found, result_structure = flatten(result)
                 results = self._results(tracer, found, leaves)
                 split, cotangents, gradients = self._backward(tracer, found, results, leaves)
-                for why in filter(None, (unrepeated(tracer.outside.values()), left_behind(modes_before, _casts()))):
+                for why in filter(
+                    None, (unrepeatable_change(tracer.outside.values()), changed_modes(modes_before, _casts()))
+                ):
                     tracer.breaks(why)
-            if tracer.refusal is not None:  # which the function has caught
+            if tracer.refusal is not None:  # the function has caught the error
                 raise tracer.refusal
         except BaseException as error:
             self._restore(tracer, places)
             untouched = not (tracer.has_acted() or surroundings.changed())
-            tracer.look_for_escapes()  # of what was made so far, the function may have kept a part
+            tracer.look_for_escapes()  # the function may have stored results before the error
             if tracer.refusal is not None and error is not tracer.refusal and isinstance(error, Exception):
                 raise tracer.refusal from error
-            if isinstance(error, TypeError) and tracer.has_numbers:  # functions in C want a float itself
+            if isinstance(error, TypeError) and tracer.has_numbers:  # C functions do not accept a Number
                 if untouched:
                     if free or free_leaves:
-                        return self._traced(arguments, leaves, structure, True)
+                        return self._run_traced(arguments, leaves, structure, True)
                     if self.fallback:
-                        return self.function(*arguments[0], **arguments[1]), None, f"a stand-in of a number: {error}"
+                        return self.function(*arguments[0], **arguments[1]), None, f"a number is a stand-in: {error}"
                 error.add_note(_STAND_IN)
             raise
         made_here = self._restore(tracer, places)
@@ -341,19 +343,19 @@ class Compiled(Wrapper):
             elif type(x) in (Traced, Number):
                 found[index] = x.numbers
         value = result_structure.unflatten(found)
-        del given, args, kwargs, result, copies  # what is still held from now on is held outside
+        del given, args, kwargs, result, copies  # so that remaining references are from outside
         x = alias = None
         tracer.look_for_escapes()
-        if not tracer.broken and kept_outside(made_here, found, containers(value), grads):
-            tracer.broken = KEPT
-        why = why or tracer.broken or surroundings.drawn()
+        if not tracer.broken and is_referenced_outside(made_here, found, containers(value), grads):
+            tracer.broken = ESCAPED
+        why = why or tracer.broken or surroundings.random_draws()
         if surroundings.unseen:
             why = why or "it can read an iterator in a list, dict or set, which a replay would not advance"
         why = why or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
             return value, None, why + _SHORTEN if tracer.too_long else why
         made = [result.value for result in results if type(result.value) is Value]
-        program.split = leave_scalars(program, made, split)
+        program.split = drop_scalar_conversions(program, made, split)
         trace = Trace(program, structure, leaves, results, result_structure, surroundings)
         trace.free = {place.identity for place in free}
         trace.free_leaves = free_leaves
@@ -368,20 +370,20 @@ class Compiled(Wrapper):
 
     @staticmethod
     def _restore(tracer: Tracer, places: list[tuple[Place, Any, Any]]) -> list[Tensor]:
-        """Let Tensors and variables be what they are outside of a trace; what gradients were made in it."""
+        """Restore Tensors and variables after a trace; return the gradients that the trace created."""
         made = tracer.finish()
         for place, value, instead in places:
             now = place.value
             if now is instead:
                 place.value = value
-            elif type(now) in (Traced, Number):  # which the function has put there
+            elif type(now) in (Traced, Number):  # assigned by the function
                 place.value = as_real(now)
         places.clear()
         return made
 
     @staticmethod
     def _input(tracer: Tracer, value: object, source: tuple[str, Any]) -> Any:
-        """An argument that is no Tensor as an input of the program."""
+        """Add an argument that is not a Tensor to the program's inputs."""
         if is_array(value):
             node = tracer._value(value)
             made: Any = Traced(tracer, value, node)
@@ -394,7 +396,7 @@ class Compiled(Wrapper):
         return made
 
     def _results(self, tracer: Tracer, found: list[Any], leaves: Sequence[Any]) -> list[Result]:
-        """What the leaves of the result are made of."""
+        """Return how to build each leaf of the result."""
         results: list[Result] = []
         arguments = {id(leaf): index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
         roots: dict[Value, tuple[str, Any]] = {}
@@ -404,7 +406,7 @@ class Compiled(Wrapper):
             roots[entry.node.root] = ("tensor", entry.tensor) if index is None else ("argument", index)
             if entry.tensor._grad is not None:
                 grads[id(entry.tensor._grad)] = roots[entry.node.root]
-        numbers: dict[int, int] = {}  # of the results that are Tensors
+        numbers: dict[int, int] = {}  # index of the result, by the id of the Tensor
         for number, x in enumerate(found):
             node = tracer.node_of_result(x)
             if isinstance(x, Tensor) and numbers.setdefault(id(x), number) != number:
@@ -419,7 +421,7 @@ class Compiled(Wrapper):
                 results.append(Result("same", x))
             elif isinstance(x, Tensor):
                 if x._requires and x._node is None:
-                    tracer.breaks("it returns a leaf that requires grad and was made in the call")
+                    tracer.breaks("it returns a leaf that requires grad and that the call created")
                 if x.__dict__ or hooks_of(x):
                     tracer.breaks("it sets an attribute or a hook of a Tensor that it returns")
                 results.append(Result("tensor", node, x._requires, roots.get(node.root), x._base is not None))
@@ -429,14 +431,14 @@ class Compiled(Wrapper):
         return results
 
     def _backward(self, tracer: Tracer, found: list[Any], results: list[Result], leaves: Sequence[Any]) -> Any:
-        """The backward part, where results require grad."""
+        """Trace the backward part, if results require grad."""
         pairs = [
             (x, result)
             for x, result in zip(found, results, strict=True)
-            if result.requires and not _forget_spent(tracer, x, result)
+            if result.requires and not _mark_freed_graph(tracer, x, result)
         ]
         outputs = [x for x, _ in pairs]
-        if not outputs or not tracer.recording:
+        if not outputs or not tracer.tracing:
             return None, [], []
         split = len(tracer.program.instructions)
         arguments = {id(leaf): index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
@@ -446,8 +448,8 @@ class Compiled(Wrapper):
             if x._requires and entry.requires:
                 made = x._node
                 if x._hooks is not None or made is not None and (made.hooks or made.plan.node_hooks):
-                    tracer.breaks("hooks on a Tensor from outside of the function")
-                    return None, [], []  # a walk would call them, which the eager call does not
+                    tracer.breaks("a Tensor from outside of the function has hooks")
+                    return None, [], []  # tracing the backward pass would call the hooks, an eager call does not
                 index = arguments.get(id(x))
                 wanted[edge_of(x)] = ("tensor", x) if index is None else ("argument", index)
         cotangents: list[Value] = []
@@ -459,15 +461,15 @@ class Compiled(Wrapper):
             cotangents.append(node)
             roots.append((edge_of(x), Traced(tracer, ones, node)))
         gradients = Walk(set(wanted), True, False, beyond=False).run(roots)
-        if not tracer.recording:  # the walk has met what cannot be written down
+        if not tracer.tracing:  # the backward pass has broken the trace
             return None, [], []
         gradients_of = [(gradients.get(edge), source) for edge, source in wanted.items()]
         return split, cotangents, [(None if g is None else g.node, source) for g, source in gradients_of]
 
     # Numbers
 
-    def _free_leaves(self, leaves: Sequence[Any], structure: Structure) -> set[int]:
-        """Arguments that are numbers and have had several values so far."""
+    def _varying_leaves(self, leaves: Sequence[Any], structure: Structure) -> set[int]:
+        """Return the arguments that are numbers and have had several values."""
         for entry in self.entries:
             if entry.trace.structure == structure:
                 for index, (now, before) in enumerate(zip(leaves, entry.trace.leaves, strict=True)):
@@ -475,8 +477,8 @@ class Compiled(Wrapper):
                         self._free.add(index)
         return {index for index, leaf in enumerate(leaves) if index in self._free and type(leaf) in (int, float)}
 
-    def _free_places(self, surroundings: Surroundings) -> list[Place]:
-        """Variables that are numbers and have had several values so far."""
+    def _varying_places(self, surroundings: Surroundings) -> list[Place]:
+        """Return the places that hold numbers and have had several values."""
         for entry in self.entries:
             for place, before in entry.trace.surroundings.places.values():
                 now = place.value
@@ -485,13 +487,13 @@ class Compiled(Wrapper):
         return [place for place in surroundings.numbers if place.identity in self._free]
 
 
-def _exchange(places: list[tuple[Place, Any, Any]]) -> None:
+def _substitute(places: list[tuple[Place, Any, Any]]) -> None:
     for place, _, instead in places:
         place.value = instead
 
 
-def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
-    """Whether a walk inside of the function has freed the result's graph: then every replay gives one that is freed."""
+def _mark_freed_graph(tracer: Tracer, x: Tensor, result: Result) -> bool:
+    """Mark the result as freed if a backward pass within the function has freed its graph; return whether it has."""
     node = x._node
     if node is None or all(other.saved is not None for other in reachable([node])[0]):
         return False
@@ -500,14 +502,14 @@ def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
 
 
 def forget() -> None:
-    """Let all compiled functions trace again."""
+    """Drop the programs of all compiled functions."""
     for compiled in list(_all):
         compiled.entries, compiled.own, compiled.eager = [], [], ""
         compiled._failures, compiled._wasted = 0, (0, 0)
 
 
-def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
-    """``flatten`` of a call's arguments, at once where all of them are leaves."""
+def _flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
+    """Flatten the arguments of a call, without recursion if all of them are leaves."""
     if kwargs or not _LEAVES.issuperset(map(type, args)):
         return flatten((args, kwargs))
     return list(args), _structure_of(len(args))
@@ -520,12 +522,12 @@ def _structure_of(count: int) -> Structure:
 
 _SHORTEN = ", which would take long to compile: compile one step of the loop instead, or pass a larger max_operators"
 _STAND_IN = (
-    "While a function is compiled, a number that item() gives is a stand-in, which json, Decimal, timedelta and others "
-    "written in C do not take. Return the number and convert it outside; with fallback=True the function runs eagerly"
+    "While a function is compiled, item() returns a stand-in for a number, which json, Decimal, timedelta and other C "
+    "code reject. Return the number and convert it outside; with fallback=True the function runs eagerly"
 )
 _LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
 
 
 def _casts() -> tuple[Any, ...]:
-    """Which casts autocast makes on this thread; nothing where nobody has asked for it."""
+    """Return autocast's casts on this thread, without importing autocast."""
     return casting[0]() if casting else ()

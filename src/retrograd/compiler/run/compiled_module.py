@@ -1,4 +1,4 @@
-"""``compile``, and the module that it returns for a module: one that shares everything with it, but for its calls."""
+"""``compile``, and the module that ``compile`` returns for a module."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no
 
 
 def compiled_module(module: Module, compiled: Callable[..., Any]) -> Module:
-    """A module that is the same one, attributes and all, but for its calls."""
+    """Return a module that shares the ``__dict__`` of ``module`` and whose calls are ``compiled``."""
     kind: Any = type(module)
     shared = module.__dict__
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.__dict__ is not shared:  # a copy is a module of its own
+        if self.__dict__ is not shared:  # a copy is a separate, plain module
             return kind.__call__(self, *args, **kwargs)
         return compiled(*args, **kwargs)
 
@@ -47,35 +47,37 @@ def compile(
     limit: int = LIMIT,
     max_operators: int = MAX_OPERATORS,
 ) -> Any:
-    """Trace a function at its first call, and replay the program that it is at the others.
+    """Trace a function at its first call, and replay the traced program at later calls.
 
-    It may be a function of Tensors, a Module, or a whole training step: forward, ``backward()``, clipping, the
-    optimizer's step, statistics and random numbers. Results, and everything that it changes, are the eager function's.
-    What the trace assumed is guarded: shapes, dtypes, modes, hooks, the Tensors and other objects that it reads, and
-    numbers, which become inputs when they vary. NumPy arrays from outside are compared in each call; those of more than
-    64 KiB that a variable holds are read in each call instead. Where something differs it is traced again. What Python
-    does besides (``print``, appending to a list) happens in the trace alone. Surroundings are what the code can name;
-    what it reads by names made while running, from files, the environment or a clock is kept as it was.
+    The function may work on Tensors, be a Module, or be a whole training step: forward, ``backward()``, clipping, the
+    optimizer's step, statistics and random numbers. Results and side effects on Tensors equal those of the eager call.
+    Guards compare what the trace assumed: shapes, dtypes, modes, hooks, the identity of Tensors and other objects, and
+    the values of numbers, which become inputs when they vary. NumPy arrays from outside are compared in each call; an
+    array of more than 64 KiB in a variable is read in each call instead. A call that fails all guards is traced again.
+    Other Python side effects (``print``, appending to a list) happen only in the trace. Not compared are objects that
+    the code reads by names made at run time, from files, the environment or a clock: their values are those of the
+    trace.
 
     Args:
-        model: the function or the module; left out, a decorator is returned. A module gives one that shares everything
-            with it, and whose calls are compiled.
-        fullgraph: what depends on the elements of Tensors is an error, also under ``retrograd run``.
-        dynamic: let batch sizes and lengths vary within one program. A new size is run eagerly once, and compared with
-            what the program does at others; one that comes often has a program of its own besides, in which loops are
-            fused. Left out, each shape has a program of its own until there are ``limit`` of them; False, always, but
+        model: the function or the module; without it a decorator is returned. For a module the result is a module that
+            shares everything with it, and whose calls are compiled.
+        fullgraph: raise an error if the function depends on the elements of Tensors, also under ``retrograd run``.
+        dynamic: let batch sizes and lengths vary within one program. A new size runs eagerly once, and its trace is
+            compared with those of other sizes; a frequent size also gets a program of its own, with fused loops. By
+            default each shape has a program of its own until there are ``limit`` of them; with False always, except
             for dims that ``compiler.mark_dynamic`` has marked.
-        backend, mode, options: PyTorch's, without effect. A backend that is a function is not called, with a warning.
-        disable: return the function as it is.
-        fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
-            an error. By default so only under ``retrograd run``, without ``fullgraph``.
-        limit: how many programs are kept, for different shapes, modes and numbers.
-        max_operators: how many operators, forward and backward, a program may have. A longer call, such as a loop of
-            many steps, runs eagerly, as do all later ones, with one warning.
+        backend, mode, options: accepted for compatibility with PyTorch, without effect. A backend that is a function
+            is not called, with a warning.
+        disable: return the function unchanged.
+        fallback: if the function depends on the elements of Tensors (``if loss > 3``), run it eagerly with a warning
+            instead of raising an error. By default so only under ``retrograd run``, without ``fullgraph``.
+        limit: the largest number of programs, for different shapes, modes and numbers.
+        max_operators: the largest number of operators, forward and backward, in a program. A longer call, such as a
+            loop of many steps, runs eagerly, as do all later calls, with one warning.
 
     Raises:
-        TypeError: it cannot be called.
-        RuntimeError: PyTorch has no such mode, or there are both a mode and options.
+        TypeError: the argument is not callable.
+        RuntimeError: PyTorch has no such mode, or both a mode and options are given.
 
     >>> @rg.compile
     ... def square_sum(x):
@@ -84,7 +86,7 @@ def compile(
     (tensor(3.), tensor(12.))
     """
     if mode is not None and (mode not in _MODES or options):
-        what = "there are options besides" if mode in _MODES else f"wanted one of {', '.join(_MODES)}"
+        what = "pass either mode or options, not both" if mode in _MODES else f"must be one of {', '.join(_MODES)}"
         raise RuntimeError(f"compile: mode {mode!r}: {what}")
     if model is None:
         return partial(
@@ -92,14 +94,14 @@ def compile(
             limit=limit, max_operators=max_operators,
         )  # fmt: skip
     if not callable(model):
-        raise TypeError(f"compile: wanted a function or a module, got {type(model).__name__}")
+        raise TypeError(f"compile: model must be a function or a module, got {type(model).__name__}")
     if disable or isinstance(model, Compiled):
         return model
     if callable(backend):
-        warnings.warn(f"compile: the backend {backend!r} is not called: programs are Retrograd's own", stacklevel=2)
+        warnings.warn(f"compile: ignoring the backend {backend!r}: programs are compiled by Retrograd", stacklevel=2)
     if fallback is None:
         fallback = not (fullgraph or tensor.arrays_keep_dtype)
     if isinstance(model, type):
-        raise TypeError(f"compile: wanted a function or a module, got the class {model.__name__}")
+        raise TypeError(f"compile: model must be a function or a module, got the class {model.__name__}")
     made = Compiled(model, bool(fallback), dynamic, limit, max_operators)
     return compiled_module(model, made) if isinstance(model, Module) else made

@@ -1,4 +1,4 @@
-"""Why a kept program does not fit a call, in words."""
+"""Explain why a program does not fit a call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..trace.untrace import same_number
 
 
 def modes_now() -> dict[str, Any]:
-    """The modes that a program is for, by their names."""
+    """Return the modes that a program depends on, by name."""
     return {
         "grad mode": modes.grad_enabled,
         "inference mode": modes.inference,
@@ -27,8 +27,8 @@ def modes_now() -> dict[str, Any]:
     }
 
 
-def left_behind(before: tuple[dict[str, Any], Any], casts: Any) -> str:
-    """Which mode, or autocast, a call has left changed, in words; empty where none is: a replay changes no modes."""
+def changed_modes(before: tuple[dict[str, Any], Any], casts: Any) -> str:
+    """Describe a mode, or autocast, that a call leaves changed; empty if there is none. A replay changes no modes."""
     modes_before, casts_before = before
     for name, now in modes_now().items():
         if now != modes_before[name]:
@@ -36,35 +36,35 @@ def left_behind(before: tuple[dict[str, Any], Any], casts: Any) -> str:
     return "it leaves autocast changed" if casts != casts_before else ""
 
 
-def difference(entry: Any, leaves: Sequence[Any], structure: Structure, casts: Any) -> str:
-    """The first thing that differs from what the trace of a program assumed."""
+def first_difference(entry: Any, leaves: Sequence[Any], structure: Structure, casts: Any) -> str:
+    """Describe the first difference between a call and the trace of a program."""
     trace = entry.trace
     if structure != trace.structure:
-        return "the arguments are others in number, names or nesting"
+        return "the number, names or nesting of the arguments differ"
     if casts != entry.casts:
-        return "autocast casts otherwise"
+        return "autocast casts differently"
     for name, now in modes_now().items():
         if now != entry.modes[name]:
             return f"{name} is {now}, it was {entry.modes[name]}"
     for path, leaf, was in zip(structure.paths(), leaves, trace.leaves, strict=True):
-        for what in _of_argument(leaf, was, trace):
+        for what in _argument_differences(leaf, was, trace):
             return f"{_named(path, entry.function)}: {what}"
     changed: str = trace.surroundings.changed()
     if changed:
         return changed
     for tensor, value, requires, hooks in trace.outside:
-        for what in chain(_of_array(tensor.array, value), _of_flag(tensor._requires, requires)):
+        for what in chain(_array_differences(tensor.array, value), _flag_difference(tensor._requires, requires)):
             return f"a Tensor from outside: {what}"
         if requires and hooks_of(tensor) != hooks:
-            return "a Tensor from outside has other hooks"
+            return "the hooks of a Tensor from outside differ"
     for tensor, present in trace.grads:
         if (tensor._grad is not None) is not present:
-            return "a gradient is None, it was not" if present else "a gradient is there, it was None"
-    return "elements that it depends on are others, or one Tensor stands for two arguments"
+            return "a gradient is None, it was not" if present else "a gradient is not None, it was None"
+    return "elements that it depends on differ, or two arguments are the same Tensor"
 
 
 def _named(path: str, function: Callable[..., Any]) -> str:
-    """An argument as the function has it, of a path into ``(args, kwargs)``."""
+    """Return the name of an argument in the function's signature, for a path into ``(args, kwargs)``."""
     group, place, rest = re.fullmatch(r"\[(\d)\]\[([^]]+)\](.*)", path, re.DOTALL).groups()  # type: ignore[union-attr]
     if group == "1":
         return place.strip("'") + rest
@@ -75,18 +75,18 @@ def _named(path: str, function: Callable[..., Any]) -> str:
     return (names[int(place)] if int(place) < len(names) else f"argument {place}") + rest
 
 
-def _of_argument(leaf: Any, was: Any, trace: Any) -> Iterator[str]:
+def _argument_differences(leaf: Any, was: Any, trace: Any) -> Iterator[str]:
     if type(leaf) is not type(was):
         yield f"a {type(leaf).__name__}, it was a {type(was).__name__}"
     elif isinstance(leaf, Tensor):
         for tensor, value, requires, _ in trace.outside:
             if tensor is was:
-                yield from _of_array(leaf.array, value)
-                yield from _of_flag(leaf._requires, requires)
+                yield from _array_differences(leaf.array, value)
+                yield from _flag_difference(leaf._requires, requires)
     elif is_array(leaf):
         for value, source in trace.program.inputs:
             if source[0] == "argument" and trace.leaves[source[1]] is was:
-                yield from _of_array(leaf, value)
+                yield from _array_differences(leaf, value)
     elif isinstance(leaf, (bool, int, float, complex, str, bytes)):
         if not same_number(leaf, was):
             yield f"{leaf!r}, it was {was!r}"
@@ -94,13 +94,13 @@ def _of_argument(leaf: Any, was: Any, trace: Any) -> Iterator[str]:
         yield f"another {type(leaf).__name__}"
 
 
-def _of_array(array: Any, value: Value) -> Iterator[str]:
+def _array_differences(array: Any, value: Value) -> Iterator[str]:
     for name in ("shape", "dtype", "strides"):
         now, was = getattr(array, name), getattr(value, name)
         if now != was:
             yield f"its {name} is {now}, it was {was}"
 
 
-def _of_flag(now: bool, was: bool) -> Iterator[str]:
+def _flag_difference(now: bool, was: bool) -> Iterator[str]:
     if now is not was:
         yield f"requires_grad is {now}, it was {was}"

@@ -1,8 +1,8 @@
-"""Guards: what a function reads besides its arguments, and whether it is still what it was in the trace.
+"""Guards: compare the objects that a function reads besides its arguments with those of the trace.
 
-A function's surroundings are what its code can name: closure cells, globals, attributes of the objects found there, and
-what functions and methods called from there can name in turn. Numbers and strings are compared, Tensors, functions and
-other objects must be the same ones. ``Surroundings.holds`` is one compiled expression.
+The surroundings of a function are the objects that its code can name: closure cells, globals, attributes of the objects
+found there, and recursively the objects that functions and methods called from there can name. Numbers and strings must
+be equal; Tensors, functions and other objects must be identical. A program compiles all guards to one function.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ import numpy as np
 from ...core.arrays.devices import is_array
 from ...core.tensor.tensor import Tensor
 from ...nn.base import global_hooks
-from ..program import Value
 from ..trace import code_names
 from ..trace.effects import hooks_of
 from ..trace.untrace import same_number
@@ -33,16 +32,16 @@ from ..trace.untrace import same_number
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.dtype)
 _BUILTIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque, bytearray, array.array)
-_SMALL = 1 << 16  # bytes of an array whose elements are compared
+_MAX_COMPARED_BYTES = 1 << 16  # bytes up to which the elements of an array are compared
 _PACKAGE = __name__.partition(".")[0] + "."
 _PARTS = "__code__", "__defaults__", "__kwdefaults__"
-_OPTIONS = frozenset(("param_groups", "get_last_lr"))  # by which code reads an optimizer's options
-_MANY = 4096
-_DEEP = 24
+_OPTIONS = frozenset(("param_groups", "get_last_lr"))  # names by which code reads an optimizer's options
+_MAX_OBJECTS = 4096
+_MAX_DEPTH = 24
 
 
 class Missing:
-    """Stands for what is not there."""
+    """The value of a place without a value."""
 
     def __repr__(self) -> str:
         return "<missing>"
@@ -52,7 +51,7 @@ MISSING = Missing()
 
 
 class Place:
-    """Where a value is read: an entry of a dict or a closure cell."""
+    """A location of a value: an entry of a dict or a closure cell."""
 
     __slots__ = ("holder", "key")
 
@@ -62,7 +61,7 @@ class Place:
 
     @property
     def value(self) -> Any:
-        """What stands there now."""
+        """The value now."""
         if isinstance(self.holder, types.CellType):
             try:
                 return self.holder.cell_contents
@@ -79,18 +78,18 @@ class Place:
 
     @property
     def identity(self) -> tuple[int, Any]:
-        """What tells two places apart."""
+        """A key that is equal for the same place."""
         return id(self.holder), self.key
 
 
 class Attribute(Place):
-    """A value that a class holds, or an object in one of its ``__slots__``."""
+    """An attribute of a class, or of an object with ``__slots__``."""
 
     __slots__ = ()
 
     @property
     def value(self) -> Any:
-        """What stands there now."""
+        """The value now."""
         if isinstance(self.holder, type):
             return self.holder.__dict__.get(self.key, MISSING)
         return getattr(self.holder, self.key, MISSING)
@@ -101,13 +100,13 @@ class Attribute(Place):
 
 
 class Context(Place):
-    """A value that a context variable has on this thread."""
+    """The value of a context variable on this thread."""
 
     __slots__ = ()
 
     @property
     def value(self) -> Any:
-        """What stands there now."""
+        """The value now."""
         return self.holder.get(MISSING)
 
     @value.setter
@@ -116,41 +115,41 @@ class Context(Place):
 
 
 class Wrapper:
-    """A callable that calls its ``function``; what else it holds is no part of the program."""
+    """A callable that calls its ``function``; guards ignore its other attributes."""
 
     function: Callable[..., Any]
 
 
 class Surroundings:
-    """What a function can read, as it is now.
+    """The objects that a function can read, in their current state.
 
     Attributes:
-        places: the places that are read, with the value that stood there.
-        numbers: those of them that hold an int or a float.
+        places: the places that are read, with their values.
+        numbers: the places that hold an int or a float.
         tensors: the Tensors found.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: Any = ()) -> None:
         self.places: dict[tuple[int, Any], tuple[Place, Any]] = {}
-        self.lists: list[tuple[Any, Any]] = []  # containers and objects whose contents must stay
+        self.lists: list[tuple[Any, Any]] = []  # containers and objects whose contents are compared
         self.tensors: list[Tensor] = []
-        self.arrays: list[tuple[Any, Any]] = []  # with what is compared of their elements, of which nothing tells
-        self.absent: list[tuple[dict[str, Any], frozenset[str]]] = []  # attributes that objects have not, yet
-        self.options: list[tuple[dict[str, Any], str, Any]] = []  # of optimizers, where the function reads them
+        self.arrays: list[tuple[Any, Any]] = []  # arrays, with copies or checksums of their elements
+        self.absent: list[tuple[dict[str, Any], frozenset[str]]] = []  # names that an object's __dict__ must not gain
+        self.options: list[tuple[dict[str, Any], str, Any]] = []  # options of optimizers that the function reads
         self.functions: list[tuple[Any, dict[str, Any]]] = []  # with code and defaults, which tools replace
         self.kinds: list[tuple[Any, type]] = []  # objects with their classes
-        self.random: list[Any] = [random, np.random]  # what draws random numbers that no replay would draw
-        self.exact: frozenset[type] = frozenset()  # of which the code wants no stand-ins
-        self.unseen = False  # whether there are iterators in containers, which cannot be watched
+        self.random: list[Any] = [random, np.random]  # random generators, from which a replay would not draw
+        self.exact: frozenset[type] = frozenset()  # number types for which the code needs plain objects
+        self.unseen = False  # whether containers have iterators, whose advance cannot be detected
         self._seen: dict[int, Any] = {}
         self._codes: set[Any] = set()
         self._names: set[str] = {"forward"}
         self._objects: list[Any] = []
-        self._classes: list[type] = []  # whose code is searched last, which may be much
+        self._classes: list[type] = []  # classes whose code is yet to be searched, after all other code
         self._optimizers: list[Any] = []
-        self._member = ""  # the name in a class of the method that is visited
-        self._of_methods: list[tuple[str, frozenset[str]]] = []  # what they mention; "forward" for all other code
-        self._of_class = 0  # of whose methods not all are called
+        self._member_name = ""  # the class attribute whose functions are being visited
+        self._method_names: list[tuple[str, frozenset[str]]] = []  # names in methods; "forward" stands for other code
+        self._class_depth = 0  # above 0 while methods are visited, of which not all are called
         self._visit(function, 0)
         for x in arguments:
             if isinstance(x, Tensor):
@@ -158,12 +157,12 @@ class Surroundings:
             elif not is_array(x):
                 self._visit(x, 1)
         known = -1
-        while self._classes or known != (known := len(self._names)):  # what is found by a name may mention further ones
+        while self._classes or known != (known := len(self._names)):  # objects found by a name may mention more names
             while self._classes:
                 self._code_of_class(self._classes.pop())
-            for x in self._objects:  # attributes by the names that any of the codes mentions
+            for x in self._objects:  # attributes named in any of the code
                 self._attributes(x)
-        if self._optimizers and not _OPTIONS.isdisjoint(code_names.reached(self._of_methods, {"forward"})):
+        if self._optimizers and not _OPTIONS.isdisjoint(code_names.reachable_names(self._method_names, {"forward"})):
             for group in [group for x in self._optimizers for group in x.param_groups]:
                 self.options += [(group, name, value) for name, value in group.items() if name != "params"]
         for x in self._objects:
@@ -171,17 +170,17 @@ class Surroundings:
                 self.absent.append((vars(x), frozenset(self._names.difference(vars(x)))))
             if not isinstance(x, (type, types.ModuleType)) and not _module_of(type(x)).startswith(_PACKAGE):
                 self.kinds.append((x, type(x)))
-        self._drawn = list(map(_random_state, self.random))
+        self._random_states = list(map(_random_state, self.random))
 
-    # Finding
+    # Search
 
     def _visit(self, x: Any, depth: int) -> None:
         kind = type(x)
-        if kind in _BUILTIN or id(x) in self._seen or depth > _DEEP or len(self._seen) > _MANY:
+        if kind in _BUILTIN or id(x) in self._seen or depth > _MAX_DEPTH or len(self._seen) > _MAX_OBJECTS:
             return
         self._seen[id(x)] = x
         if isinstance(x, (*_PLAIN, *_CONTAINERS)) and _module_of(kind) not in ("builtins", "collections", "array"):
-            self._visit(kind, depth + 1)  # whose methods may read whatever there is
+            self._visit(kind, depth + 1)  # methods of a subclass may read anything
         if isinstance(x, _PLAIN):
             return
         if isinstance(x, Tensor):
@@ -212,7 +211,7 @@ class Surroundings:
         elif isinstance(x, _RANDOM):
             self.random.append(x)
         elif isinstance(x, _CONTAINERS):
-            if len(x) <= _MANY:
+            if len(x) <= _MAX_OBJECTS:
                 self.lists.append((x, _contents(x)))
                 for item in list(x.values() if isinstance(x, dict) else x):
                     self.unseen = self.unseen or is_iterator(item)
@@ -228,7 +227,7 @@ class Surroundings:
         elif {"_modules", "_parameters", "_buffers"} <= getattr(x, "__dict__", {}).keys():
             self._module(x, depth)
         elif "param_groups" in getattr(x, "__dict__", ()) and hasattr(kind, "step"):
-            self._optimizers.append(x)  # which reads its options itself in each replay
+            self._optimizers.append(x)  # reads its options itself in each replay
             for parameters in (x.param_groups, *[group["params"] for group in x.param_groups]):
                 self.lists.append((parameters, _contents(parameters)))
         elif hasattr(x, "__dict__") or hasattr(kind, "__slots__"):
@@ -236,7 +235,7 @@ class Surroundings:
             self._methods(x, depth)
 
     def _hooks(self, x: Tensor, depth: int) -> None:
-        for hook in hooks_of(x):  # which of them there are, the program itself compares
+        for hook in hooks_of(x):  # the program compares the hooks themselves
             self._visit(hook, depth + 1)
 
     def _function(self, function: Any, depth: int) -> None:
@@ -255,16 +254,16 @@ class Surroundings:
             self._objects.append(function)
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._visit(default, depth + 1)
-        called = {code.co_name, self._member} if self._of_class else {"forward"}
-        self._of_methods += [(name, code_names.mentioned_in(code)) for name in called]
+        called = {code.co_name, self._member_name} if self._class_depth else {"forward"}
+        self._method_names += [(name, code_names.mentioned_in(code)) for name in called]
         self._code(code, function.__globals__, depth)
 
     def _code(self, code: types.CodeType, names: dict[str, Any], depth: int) -> None:
         if code in self._codes:
             return
         self._codes.add(code)
-        self.exact |= code_names.asks_exactly(code)
-        texts = list(code_names.texts_in(code.co_consts))
+        self.exact |= code_names.exact_number_types(code)
+        texts = list(code_names.strings_in(code.co_consts))
         self._names.update(code.co_names, texts)  # getattr(x, "name")
         for name in (*code_names.globals_of(code), *(texts if "globals" in code.co_names else ())):
             if name in names:
@@ -288,41 +287,41 @@ class Surroundings:
         self._visit(value, depth + 1)
 
     def _methods(self, x: Any, depth: int) -> None:
-        self._of_class += 1
+        self._class_depth += 1
         self._visit_methods(x, depth)
-        self._of_class -= 1
+        self._class_depth -= 1
 
     def _visit_methods(self, x: Any, depth: int) -> None:
         for base in type(x).__mro__:
             if not _module_of(base).startswith(_PACKAGE) and base is not object:
-                for self._member, member in vars(base).items():
-                    if self._member == "__init__":
+                for self._member_name, member in vars(base).items():
+                    if self._member_name == "__init__":
                         continue
                     for found in code_names.functions_in(member):
                         self._visit(found, depth + 1)
 
     def _code_of_class(self, kind: type) -> None:
-        """What code can run where a class is named: that of its methods and of its metaclass."""
-        self._of_class += 1
+        """Visit the code that may run if a class is named: methods of the class and of its metaclass."""
+        self._class_depth += 1
         metaclass: type = type(kind)
         for base in (*kind.__mro__, *metaclass.__mro__):
             where = _module_of(base)
             if where.startswith((_PACKAGE, "numpy.")) or where in ("builtins", "numpy", "typing"):
                 continue
             self._names.update(vars(base).get("__match_args__", ()))
-            for self._member, member in list(vars(base).items()):
+            for self._member_name, member in list(vars(base).items()):
                 for found in code_names.functions_in(member):
                     if not code_names.is_stdlib(found.__code__.co_filename):
                         self._visit(found, 3)
-        self._of_class -= 1
+        self._class_depth -= 1
 
     def _module(self, module: Any, depth: int) -> None:
-        """A module: its parameters and buffers by identity, its plain attributes, its children.
+        """Visit a module: parameters and buffers by identity, plain attributes, children.
 
-        A list or dict is seen only where the code names it: some programs collect there what their steps return.
+        A list or dict counts only if the code names it, because some programs collect results of steps there.
         """
         fields = vars(module)
-        if id(global_hooks) not in self._seen:  # hooks on all modules
+        if id(global_hooks) not in self._seen:  # hooks of all modules
             self._seen[id(global_hooks)] = global_hooks
             for hooks in global_hooks.at_calls:
                 self._visit(hooks, depth)
@@ -352,12 +351,12 @@ class Surroundings:
         if isinstance(x, type) or not isinstance(x, types.ModuleType):
             self._class(x if isinstance(x, type) else type(x), x)
             if not self._names.isdisjoint(("type", "__class__")):
-                self._visit(type(x), 3)  # type(x)() makes another
+                self._visit(type(x), 3)  # type(x)() creates another object
         if isinstance(x, type) or not hasattr(x, "__dict__"):
             return
         fields = vars(x)
         if hasattr(type(x), "__getattr__") and "_modules" not in fields and id(fields) not in self._seen:
-            self._seen[id(fields)] = fields  # which may read whatever there is
+            self._seen[id(fields)] = fields  # __getattr__ may read any attribute
             self.lists.append((fields, _contents(fields)))
         plain = "_modules" not in fields and not isinstance(x, (type, types.ModuleType))
         if plain and id(fields) not in self._seen and not self._names.isdisjoint(("vars", "__dict__")):
@@ -367,12 +366,12 @@ class Surroundings:
             value = fields[name]
             if isinstance(x, types.ModuleType) and x.__name__.startswith(("retrograd", "numpy")):
                 continue
-            place = Attribute(x, name) if isinstance(x, local) else Place(fields, name)  # each thread has its own
+            place = Attribute(x, name) if isinstance(x, local) else Place(fields, name)  # per thread for local
             self.places.setdefault(place.identity, (place, value))
             self._visit(value, 3)
 
     def _class(self, kind: type, x: Any) -> None:
-        """What stands in the classes themselves, by name, and an object's slots."""
+        """Visit attributes of the class by name, and an object's slots."""
         for base in kind.__mro__:
             where = _module_of(base)
             if where.startswith((_PACKAGE, "numpy.")) or where in ("builtins", "numpy", "typing"):
@@ -384,7 +383,7 @@ class Surroundings:
                     self.places.setdefault(place.identity, (place, place.value))
                     self._visit(place.value, 3)
 
-    # Checking
+    # Comparison
 
     @property
     def numbers(self) -> Iterator[Place]:
@@ -395,32 +394,32 @@ class Surroundings:
 
     @property
     def large_arrays(self) -> Iterator[Place]:
-        """The places that hold arrays which are too large to compare: programs read them anew in each call."""
+        """The places of arrays that are too large to compare; programs read them in each call."""
         for place, value in self.places.values():
-            if type(value) is np.ndarray and value.nbytes > _SMALL and not value.dtype.hasobject:
+            if type(value) is np.ndarray and value.nbytes > _MAX_COMPARED_BYTES and not value.dtype.hasobject:
                 yield place
 
     @property
     def iterators(self) -> Iterator[Place]:
-        """The places that hold generators and other iterators, whose state nobody can compare."""
+        """The places of generators and other iterators, whose state cannot be compared."""
         for place, value in self.places.values():
             if is_iterator(value):
                 yield place
 
     def changed(self) -> str:
-        """What is no longer as it was, in words; empty where all is."""
+        """Describe the first change; empty if there is none."""
         for place, value in self.places.values():
-            if not _alike(place.value, value):
+            if not _is_unchanged(place.value, value):
                 what = "a variable of an enclosing function" if place.key is None else f"{place.key!r}"
-                return f"{what} is {_shown(place.value)}, it was {_shown(value)}"
+                return f"{what} is {_describe(place.value)}, it was {_describe(value)}"
         for x, contents in self.lists:
             if _contents(x) != contents:
                 return f"a {type(x).__name__} has other contents"
         for fields, names in self.absent:
             for name in names.intersection(fields):
-                return f"{name!r} is there, it was not"
+                return f"the attribute {name!r} is new"
         for group, name, before in self.options:
-            if not _alike(group.get(name), before):
+            if not _is_unchanged(group.get(name), before):
                 return f"{name!r} of an optimizer is {group.get(name)!r}, it was {before!r}"
         for function, parts in self.functions:
             if any(getattr(function, part) is not value for part, value in parts.items()):
@@ -433,18 +432,16 @@ class Surroundings:
                 return f"a {kind.__name__} is a {type(x).__name__} now"
         return ""
 
-    def drawn(self) -> str:
-        """Which random numbers were drawn meanwhile that are not Retrograd's, in words; empty where none were."""
-        for x, before in zip(self.random, self._drawn, strict=True):
+    def random_draws(self) -> str:
+        """Describe random draws outside of Retrograd since the start; empty if there are none."""
+        for x, before in zip(self.random, self._random_states, strict=True):
             if not _same_state(_random_state(x), before):
                 name = x.__name__ if isinstance(x, types.ModuleType) else f"a {type(x).__name__}"
-                return (
-                    f"it draws random numbers from {name}, which a replay would not; those of Retrograd it draws again"
-                )
+                return f"it draws random numbers from {name}, which a replay does not; it does repeat Retrograd's draws"
         return ""
 
-    def words(self, free: set[tuple[int, Any]]) -> list[str]:
-        """What is compared, by name, with how many places have it."""
+    def describe(self, free: set[tuple[int, Any]]) -> list[str]:
+        """List the names that are compared, with the number of their places."""
         plain: dict[str, int] = {}
         objects: dict[str, int] = {}
         for identity, (place, value) in self.places.items():
@@ -462,9 +459,9 @@ class Surroundings:
         return found
 
     def check(self, free: set[tuple[int, Any]], taken: set[int], constants: dict[str, Any]) -> list[str]:
-        """Expressions that are true while all is as it was; ``constants`` is given what they name.
+        """Return expressions that are true while nothing has changed, and add the objects they name to ``constants``.
 
-        But for the values of the places ``free``, and the elements of the arrays whose identities are ``taken``.
+        Not compared are the values of the places ``free``, and the elements of the arrays with ids in ``taken``.
         """
         lines: list[str] = []
 
@@ -485,7 +482,7 @@ class Surroundings:
             else:
                 read = f"{named(place.holder)}.get({place.key!r})"
             wanted = named(value)
-            if identity in free:  # a number of the same type may have any value
+            if identity in free:  # an input: any value of the type
                 lines.append(f"type({read}) is {named(type(value))}")
             elif isinstance(value, _PLAIN):
                 lines.append(f"({read} is {wanted} or alike({read}, {wanted}))")
@@ -503,17 +500,17 @@ class Surroundings:
         for x, before in self.arrays:
             if before is not None and id(x) not in taken:
                 lines.append(f"same_elements({named(x)}, {named(before)})")
-        constants.update(alike=_alike, contents=_contents, same_elements=_same_elements, missing=MISSING)
+        constants.update(alike=_is_unchanged, contents=_contents, same_elements=_same_elements, missing=MISSING)
         return lines
 
 
 def _module_of(kind: type) -> str:
-    """The module of a class, which one made by ``exec`` may not have."""
+    """Return the module of a class; a class made by ``exec`` may have none."""
     return str(getattr(kind, "__module__", ""))
 
 
 def is_iterator(x: Any) -> bool:
-    """Whether it is an iterator of Python's own: a generator, ``count()``, ``iter(a_list)``."""
+    """Return whether ``x`` is an iterator of Python itself: a generator, ``count()``, ``iter(a_list)``."""
     return hasattr(type(x), "__next__") and _module_of(type(x)) in ("builtins", "itertools")
 
 
@@ -536,25 +533,25 @@ def _same_state(x: Any, y: Any) -> bool:
     return all(map(_same_state, x, y)) if isinstance(x, tuple) else bool(x == y)
 
 
-def _alike(now: Any, before: object) -> bool:
+def _is_unchanged(now: Any, before: object) -> bool:
     if now is before:
         return True
     return isinstance(before, _PLAIN) and type(now) is type(before) and same_number(now, before)
 
 
 def _contents(x: Any) -> Any:
-    """What of a container is compared: plain values themselves, the identities of others."""
+    """Return the state of a container to compare: plain values, and the ids of other objects."""
     if not x:
         return ()
     if isinstance(x, (set, frozenset)):
-        return frozenset(map(_mark, x))
+        return frozenset(map(_comparison_key, x))
     if isinstance(x, dict):
-        return tuple(x), tuple(map(_mark, x.values()))
-    return tuple(map(_mark, x))
+        return tuple(x), tuple(map(_comparison_key, x.values()))
+    return tuple(map(_comparison_key, x))
 
 
-def _mark(value: object) -> Any:
-    """What is equal for the same plain values, of one type and sign, and for the same other objects."""
+def _comparison_key(value: object) -> Any:
+    """Return a key that is equal for equal plain values of one type and sign, or for the same object."""
     kind = type(value)
     if kind is str or kind is int or value is None:
         return value
@@ -564,7 +561,7 @@ def _mark(value: object) -> Any:
 
 
 def _contents_check(name: str, x: Any, contents: Any, named: Callable[[Any], str]) -> str:
-    """The condition that ``contents`` of what the name stands for is as it was, without a call where that can be."""
+    """Return the condition that the contents of the container ``name`` are unchanged, if possible without a call."""
     items = contents[1] if isinstance(x, dict) else contents
     values = list(x.values() if isinstance(x, dict) else x)
     if type(x) not in (dict, list, tuple) or any(isinstance(value, _PLAIN) for value in values):
@@ -576,10 +573,10 @@ def _contents_check(name: str, x: Any, contents: Any, named: Callable[[Any], str
 
 
 def _elements(array: Any) -> Any:
-    """What is compared of an array's elements: a copy of few, a checksum of many; None where they are on a GPU."""
+    """Return the state of an array to compare: a copy, a checksum of a large array, or None on a GPU."""
     if type(array) is not np.ndarray:
         return None
-    if array.nbytes <= _SMALL or array.dtype.hasobject:
+    if array.nbytes <= _MAX_COMPARED_BYTES or array.dtype.hasobject:
         return array.copy()
     return array.shape, array.dtype, crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
@@ -590,10 +587,5 @@ def _same_elements(array: Any, before: Any) -> bool:
     return array.shape == before.shape and array.dtype == before.dtype and array.tobytes() == before.tobytes()
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
     return repr(value) if isinstance(value, _PLAIN) else f"a {type(value).__name__}"
-
-
-def shape_of(value: Value) -> str:
-    """The condition on an array that it is as the value was, in terms of ``a``."""
-    return f"a.shape == {value.shape!r} and a.strides == {value.strides!r}"

@@ -1,4 +1,4 @@
-"""One kept program of a compiled function: whether it fits a call, and its replay."""
+"""One program of a compiled function: its guards and its replay."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from ..cpu import compiled_regions
 from ..cuda import Graph, fused
 from ..cuda import Module as Kernels
 from ..passes import optimized
-from ..passes.constants import Folded, folded
+from ..passes.constants import FoldedConstants, fold_constants
 from ..program import Instruction, Value
 from ..trace.effects import give_array, hooks_of, run_step
-from ..trace.scalars import no_scalar
+from ..trace.numpy_scalars import ensure_array
 from ..trace.sizes import NEW, Result, Trace
 from .guard_failures import modes_now
-from .replay import Miss, Replay, live
+from .replay import Miss, Replay, live_instructions
 
 
 @dataclass(slots=True)
-class Kept:
-    """What the record of a call keeps: arrays for the backward part, and what tells whether it could be run again."""
+class SavedCall:
+    """The data that a call saves for its backward part: arrays, and versions that show whether it can run again."""
 
     arrays: list[Any]
     leaves: list[Any]
     versions: list[int]
     numbers: list[Any]
-    inputs: list[Any] = field(default_factory=list)  # of the operator, those whose memory the arrays lie in, or None
-    storages: list[Any] = field(default_factory=list)  # of results whose memory they lie in
+    inputs: list[Any] = field(default_factory=list)  # inputs of the operator in whose memory the arrays lie, or None
+    storages: list[Any] = field(default_factory=list)  # storages of results in whose memory the arrays lie
 
     @property
     def reads(self) -> tuple[Any, Any]:
-        """The state of what the function read."""
+        """The versions and numbers that the function read."""
         return self.versions, self.numbers
 
 
@@ -54,50 +54,52 @@ _TENSORS = ("argument", "tensor", "grad")
 
 
 class Entry:
-    """A program that is kept."""
+    """A program with its guards."""
 
     def __init__(self, trace: Trace, function: Callable[..., Any], label: str) -> None:
         self.trace = trace
         self.function = function
         self.label = label
         self.calls = 0
-        self.seconds = 0.0  # in them
-        self.casts: tuple[Any, ...] = ()  # autocast's, when it was traced
+        self.seconds = 0.0  # time of these calls
+        self.casts: tuple[Any, ...] = ()  # the state of autocast in the trace
         self.modes = modes_now()
-        self.apart = ""  # why it is not one with a program for other sizes
-        self.because = ""  # why a program that was there before did not do
+        self.apart = ""  # why it does not share a program with other sizes
+        self.because = ""  # why no earlier program fitted
         program = trace.program
         split = len(program.instructions) if program.split is None else program.split
-        handed_out = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]
-        program.outputs = handed_out + [value for value, _ in trace.gradients if value is not None]
+        returned = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]
+        program.outputs = returned + [value for value, _ in trace.gradients if value is not None]
         late = set(map(id, program.instructions[split:]))
-        self.folded = Folded((), {}) if program.varies else folded(program, program.outputs)
-        program.instructions = live(program.instructions, program.outputs, {value for value, _ in program.inputs})
+        self.folded = FoldedConstants((), {}) if program.varies else fold_constants(program, program.outputs)
+        program.instructions = live_instructions(
+            program.instructions, program.outputs, {value for value, _ in program.inputs}
+        )
         forward = [step for step in program.instructions if id(step) not in late]
         backward = [step for step in program.instructions if id(step) in late]
-        handed_over = [*handed_out, *[value for value, _ in trace.gradients if value is not None]]
+        outputs = [*returned, *[value for value, _ in trace.gradients if value is not None]]
         inside = {value for step in forward for value in step.outs}
-        needed = [*handed_over, *[v for step in backward for v in step.reads() if v in inside]]
-        self.notes: list[str] = []  # why instructions are in no region
-        self.kernels: Kernels | None = None  # of a program on a GPU
+        needed = [*outputs, *[v for step in backward for v in step.reads() if v in inside]]
+        self.notes: list[str] = []  # why instructions are not in a region
+        self.kernels: Kernels | None = None  # if the program runs on a GPU
         if not program.varies:
-            sure = {
+            guarded = {
                 value
                 for value, (kind, what) in program.inputs
                 if value.shape is not None
                 and (kind in ("argument", "tensor", "grad") or kind == "constant" and type(what) is np.ndarray)
             }
-            forward = optimized(compiled_regions(forward, needed, sure, self.notes), needed)
-            backward = optimized(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
+            forward = optimized(compiled_regions(forward, needed, guarded, self.notes), needed)
+            backward = optimized(compiled_regions(backward, outputs, guarded, self.notes), outputs)
             if any(step.on_gpu for step in program.instructions):
                 self.kernels = Kernels()
                 forward = fused(forward, needed, self.kernels)
-                backward = fused(backward, handed_over, self.kernels)
+                backward = fused(backward, outputs, self.kernels)
         program.instructions = [*forward, *backward]
         ahead.ask([step.function.job for step in program.instructions if hasattr(step.function, "job")])
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
-        every = program.inputs
+        all_inputs = program.inputs
         program.inputs = [(value, source) for value, source in program.inputs if value in read]
         program.split = len(forward)
         made = {value for value, source in program.inputs if source[0] != "cotangent"}
@@ -107,10 +109,10 @@ class Entry:
         self.kept = list(dict.fromkeys(value for value in later if value in made))
         takes = [value for value, source in program.inputs if source[0] != "cotangent"]
         self.sources = [source for _, source in program.inputs if source[0] != "cotangent"]
-        self.replay = Replay(forward, takes, [*handed_out, *self.kept], label, not program.varies, program.cleared)
-        self.forward: Any = self.replay  # or the graph that it becomes
+        self.replay = Replay(forward, takes, [*returned, *self.kept], label, not program.varies, program.cleared)
+        self.forward: Any = self.replay  # or a CUDA graph
         if self.kernels is not None:
-            gives = [*handed_out, *self.kept]
+            gives = [*returned, *self.kept]
             self.forward = Graph(self.replay, takes, self.sources, gives, self.kernels, bool(trace.cotangents))
         self.pull: Replay | None = None
         if trace.cotangents:
@@ -118,22 +120,24 @@ class Entry:
             label = f"backward of {label}"
             self.pull = Replay(backward, [*trace.cotangents, *self.kept], gives, label, not program.varies)
         self.results = trace.results
-        self.width = len(handed_out)
+        self.width = len(returned)
         self.written = self._written_tensors(forward)
-        moved = [step.args[0] for step in forward if step.function is give_array]
-        self.moved = [("argument", dict(every)[x][1]) if type(x) is Value else ("tensor", x) for x in moved]
-        self.undo, self.generators = self._to_undo(forward)
-        self.enter = self._entered(every)
+        replaced = [step.args[0] for step in forward if step.function is give_array]
+        self.replaced_memory = [
+            ("argument", dict(all_inputs)[x][1]) if type(x) is Value else ("tensor", x) for x in replaced
+        ]
+        self.undo, self.generators = self._find_undo(forward)
+        self.enter = self._compile_guards(all_inputs)
         self.primitive: Primitive | None = None
         if self.pull is not None:
-            self._protect(forward)
+            self._find_protected(forward)
             self.primitive = self._primitive()
         self.single = trace.result_structure.type is None
 
-    # Whether it fits
+    # Guards
 
-    def _entered(self, inputs: Sequence[tuple[Value, Any]]) -> Callable[[Sequence[Any]], Any]:
-        """The guards, as one function of the leaves of the arguments: the arrays that the program takes, or None."""
+    def _compile_guards(self, inputs: Sequence[tuple[Value, Any]]) -> Callable[[Sequence[Any]], Any]:
+        """Return a function from the argument leaves to the program's input arrays, or to None if a guard fails."""
         trace = self.trace
         names: dict[str, Any] = {"modes": modes, "dtypes": dtypes, "Tensor": Tensor, "ndarray": np.ndarray, "np": np}
         names["hooks_of"] = hooks_of
@@ -163,11 +167,11 @@ class Entry:
         def hooked(x: str, was: Tensor, hooks: tuple[Any, ...]) -> str:
             if hooks or was._hooks is not None or was._node is not None:
                 return f"hooks_of({x}) != {named(hooks)}"
-            return f"{x}._hooks is not None"  # no hook was ever registered
+            return f"{x}._hooks is not None"  # no hook was registered in the trace
 
         body: list[str] = []
         by_argument = {source[1]: value for value, source in inputs if source[0] == "argument"}
-        key: list[Value] = []  # the arrays whose sizes may vary
+        key: list[Value] = []  # arrays whose sizes may vary
         if trace.sizes is not None:
             key = [value for value in by_argument.values() if value.shape is not None]
         lifted = {id(x.tensor): x for x in trace.outside}
@@ -203,7 +207,7 @@ class Entry:
                 body.append(f"if type({x}) is not {named(type(leaf))} or {other}: return None")
             else:
                 body.append(f"if {x} is not {named(leaf)}: return None")
-        body.append(f"if not ({' and '.join(lines)}): return None")  # other sizes are told apart before that
+        body.append(f"if not ({' and '.join(lines)}): return None")  # before NEW, which only means other sizes
         arguments = {id(leaf) for leaf in trace.leaves if isinstance(leaf, Tensor)}
         arrays: dict[int, str] = {}
         for number, (tensor, value, requires, hooks) in enumerate(trace.outside):
@@ -272,10 +276,10 @@ class Entry:
                 return f"x{index}"
         return named(leaf)
 
-    # What a call given up in the middle has to take back
+    # Undo after a failed check
 
     def _written_tensors(self, instructions: list[Instruction]) -> list[tuple[str, Any]]:
-        """The sources of the inputs in whose memory the program writes, an optimizer's parameters among them."""
+        """Return the sources of the inputs to whose memory the program writes, an optimizer's parameters included."""
         instructions = _parts(instructions)
         roots = {value.root for step in instructions if step.kind != "effect" for value in step.writes}
         optimizers = [step.args[0] for step in instructions if step.function is run_step]
@@ -286,7 +290,7 @@ class Entry:
             if value.root in roots and source[0] != "place" or source[0] == "tensor" and id(source[1]) in moved
         ]
 
-    def _to_undo(self, instructions: list[Instruction]) -> tuple[list[int], list[Any]]:
+    def _find_undo(self, instructions: list[Instruction]) -> tuple[list[int], list[Any]]:
         last, instructions = -1, _parts(instructions)
         for index, step in enumerate(instructions):
             if step.kind == "guard" or step.checks:
@@ -298,14 +302,14 @@ class Entry:
         generators = [g for step in early if step.kind == "draw" for g in generators_of(step)]
         return places, list(dict.fromkeys(generators))
 
-    # Running
+    # Calls
 
     def run(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
-        """The replay; raises Miss where elements are not as the trace assumed, with nothing changed."""
+        """Replay the program. Raises Miss, with all writes undone, if elements violate the trace's assumptions."""
         if self.undo or self.generators:
             return self._run_carefully(leaves, arrays)
         if self.primitive is not None:
-            return self._run_recorded(leaves, arrays)
+            return self._run_with_grad(leaves, arrays)
         with silent():
             found = self.forward(arrays)
         self._count_writes(leaves)
@@ -316,7 +320,7 @@ class Entry:
         states = [(g, g.get_state()) for g in self.generators]
         try:
             if self.primitive is not None:
-                return self._run_recorded(leaves, arrays)
+                return self._run_with_grad(leaves, arrays)
             with silent():
                 found = self.forward(arrays)
         except BaseException:
@@ -329,13 +333,13 @@ class Entry:
         return self._results_of(found, leaves, None)
 
     def writable(self, leaves: Sequence[Any]) -> bool:
-        """Whether the program may write where it writes: nobody's graph still needs the memory."""
+        """Return whether the memory that the program writes is not needed by a live graph."""
         for source in self.written:
             x = source[1] if source[0] == "tensor" else self._tensor_of(source, leaves)
             if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not is_writable(x.array)):
                 return False
-        # Tensors that share the memory of one that is given other memory may have to follow it.
-        return not any(len(sharers(self._tensor_of(source, leaves))) > 1 for source in self.moved)
+        # If a Tensor's memory is replaced, Tensors that share the memory may have to follow: the call runs eagerly.
+        return not any(len(sharers(self._tensor_of(source, leaves))) > 1 for source in self.replaced_memory)
 
     def _count_writes(self, leaves: Sequence[Any]) -> None:
         for source in self.written:
@@ -357,7 +361,7 @@ class Entry:
     ) -> Any:
         values = iter(found)
         made: list[Any] = []
-        recorded = iter(tensors or ())
+        grad_results = iter(tensors or ())
         for result in self.results:
             if result.kind == "same":
                 made.append(result.value)
@@ -371,9 +375,9 @@ class Entry:
                 value = next(values)
                 if result.kind == "tensor":
                     if result.requires and tensors is not None:
-                        value = next(recorded)
+                        value = next(grad_results)
                     else:
-                        value = new_tensor(value if type(value) is np.ndarray else no_scalar(value))
+                        value = new_tensor(value if type(value) is np.ndarray else ensure_array(value))
                     if result.spent is not None:
                         freed: Any = None
                         value._requires = True
@@ -391,8 +395,8 @@ class Entry:
 
     # Results that require grad
 
-    def _protect(self, forward: list[Instruction]) -> None:
-        """Find whose memory the backward part reads: what writes there meanwhile goes to other memory."""
+    def _find_protected(self, forward: list[Instruction]) -> None:
+        """Find the inputs and results whose memory the backward part reads, to protect it by copy on write."""
         inputs, roots = self.trace.program.inputs, {value.root for value in self.kept}
         self.read = [source for value, source in inputs if value.root in roots and source[0] in _TENSORS]
         self.shown = [
@@ -402,14 +406,14 @@ class Entry:
         given -= {value for value, _ in inputs}
         self.copied = [index for index, value in enumerate(self.kept) if value.root in given]
         parts = _parts(forward)
-        self.once = (  # why the function cannot be run again for a call that was
+        self.once = (  # why the function cannot run again for the derivative of a backward pass
             "draws random numbers" if any(step.kind == "draw" for step in parts)
             else "changes what is outside of it" if self.written or any(step.kind == "effect" for step in parts)
             else ""
         )  # fmt: skip
 
     def _primitive(self) -> Primitive:
-        """The program as one operator of the graph."""
+        """Return the program as one primitive of the computational graph."""
         entry, pull = self, self.pull
         assert pull is not None
         flowing = [(source, value) for value, source in self.trace.gradients if value is not None]
@@ -424,14 +428,14 @@ class Entry:
         arguments = set(map(id, leaves))
         self.outer = [x.tensor for x in self.trace.outside if id(x.tensor) not in arguments]
 
-        def rule(g: Any, kept: Any, needs: Any) -> Any:
+        def pull_back(g: Any, kept: Any, needs: Any) -> Any:
             gs = g if isinstance(g, tuple) else (g,)
             if any(isinstance(x, Tensor) for x in gs):
-                return entry._again(gs, needs, kept)
+                return entry._differentiate_again(gs, needs, kept)
             found = pull((*gs, *kept.arrays))
             out: list[Any] = [None] * len(needs)
             for (source, _), array in zip(flowing, found, strict=True):
-                out[places[entry._key(source)]] = no_scalar(array)
+                out[places[entry._key(source)]] = ensure_array(array)
             return out
 
         count = sum(result.requires for result in self.results)
@@ -439,7 +443,7 @@ class Entry:
             self.label,
             lambda *arrays, found: found,
             "*xs",
-            vjp=rule,
+            vjp=pull_back,
             outputs=count if count > 1 else 1,
             residuals="kept",
         )
@@ -451,13 +455,13 @@ class Entry:
     def _is_tensor(self, source: tuple[str, Any]) -> bool:
         return source[0] != "argument" or isinstance(self.trace.leaves[source[1]], Tensor)
 
-    def _run_recorded(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
+    def _run_with_grad(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
         with silent():
             found = self.forward(arrays)
         requires = [result.requires for result in self.results if result.kind in ("tensor", "array", "number")]
-        outs = tuple([no_scalar(x) for x, need in zip(found, requires, strict=False) if need])
+        outs = tuple([ensure_array(x) for x, need in zip(found, requires, strict=False) if need])
         inputs = tuple([self._tensor_of(source, leaves) for source in self.operands])
-        kept = Kept(list(found[self.width :]), list(leaves), self._versions(leaves), self._numbers(arrays))
+        kept = SavedCall(list(found[self.width :]), list(leaves), self._versions(leaves), self._numbers(arrays))
         for x, read in zip(inputs, self.is_read, strict=True):
             kept.inputs.append((x.array, edge_of(x), storage_of(x)) if read else None)
         for index in self.copied:
@@ -465,16 +469,16 @@ class Entry:
         assert self.primitive is not None
         tensors = apply(self.primitive, inputs, {"found": (outs if len(outs) > 1 else outs[0], kept)})
         self._count_writes(leaves)
-        recorded = tensors if isinstance(tensors, tuple) else (tensors,)
-        return self._results_of(found[: self.width], leaves, recorded, kept.storages)
+        grad_results = tensors if isinstance(tensors, tuple) else (tensors,)
+        return self._results_of(found[: self.width], leaves, grad_results, kept.storages)
 
-    def _again(self, gs: Sequence[Any], needs: Sequence[bool], kept: Kept) -> Any:
-        """The rule where it is itself recorded: the function is run eagerly, and its graph differentiated."""
+    def _differentiate_again(self, gs: Sequence[Any], needs: Sequence[bool], kept: SavedCall) -> Any:
+        """Run the function eagerly and differentiate its graph: the rule if its own derivative is recorded."""
         leaves = list(kept.leaves)
         with enable_grad():
             arrays = None if self.once else self.enter(leaves)
             if arrays is None or arrays is NEW or kept.reads != (self._versions(leaves), self._numbers(arrays)):
-                why = self.once or "reads what is no longer what it was"
+                why = self.once or "reads values that have changed since"
                 raise RuntimeError(
                     f"{self.label}: a derivative of the backward of a compiled function runs the function again, but "
                     f"this one {why}; call it under compiler.set_stance('force_eager')"
@@ -491,23 +495,23 @@ class Entry:
         return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
 
     def _versions(self, leaves: Sequence[Any]) -> list[int]:
-        """How often Tensors that the function reads were written, but for arguments that the operator itself keeps."""
+        """Return the write counts of the Tensors that the function reads, besides arguments that the graph saves."""
         read = [*[leaves[index] for index in self.others], *self.outer]
         return [0 if x._storage is None else x._storage.version for x in read]
 
     def _numbers(self, arrays: Sequence[Any]) -> list[Any]:
-        """The variables that are inputs, in a call."""
+        """Return the values of variables that are inputs."""
         found = [arrays[index] for index, source in enumerate(self.sources) if source[0] == "place"]
         return [x for x in found if not is_array(x)]
 
 
 def _parts(instructions: list[Instruction]) -> list[Instruction]:
-    """The instructions, those that regions consist of in the place of regions."""
+    """Return the instructions, with regions replaced by their parts."""
     return [part for step in instructions for part in (step.parts if step.kind == "native" else (step,))]
 
 
 def generators_of(step: Instruction) -> list[Generator]:
-    """The generators that an instruction draws from."""
+    """Return the generators that an instruction draws from."""
     found = [x for x in (*step.args, *step.kwargs.values()) if isinstance(x, Generator)]
     for cell in getattr(step.function, "__closure__", None) or ():
         if isinstance(cell.cell_contents, Generator):

@@ -1,7 +1,7 @@
-"""Replay: a program as one Python function, a line for each instruction.
+"""Replay a program as one Python function, with a line for each instruction.
 
-Python's own compiler gives local variables for values, which are let go after their last use, and line numbers, by
-which an error finds its instruction.
+Values are local variables, which are deleted after their last use; the line number of an error identifies its
+instruction.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from numpy import may_share_memory
 
 from ...kernels.runtime.result_arrays import into
 from ..program import Instruction, Method, Value, values_in
-from ..trace.effects import give_back, spent_grad
+from ..trace.effects import give_back, reusable_grad
 from .arenas import Plan
 
 _names = count()
 
 
 class Miss(Exception):
-    """What a program assumed of elements does not hold in this call."""
+    """An assumption of the program about elements does not hold in this call."""
 
 
 class Replay:
-    """Instructions as a function of some values to others.
+    """Instructions as a function.
 
     Args:
-        instructions: what runs.
-        takes: the values it is called with.
-        gives: the values it returns, in a tuple.
-        label: what tracebacks call it.
-        planned: whether it keeps the memory of what it makes, which is of one size in all calls.
+        instructions: the instructions in their order.
+        takes: the values of the parameters.
+        gives: the values that are returned, in a tuple.
+        label: the name in tracebacks.
+        planned: whether to reuse memory between calls, which needs the same sizes in all calls.
         cleared: the number of the instruction before which the program clears gradients.
     """
 
@@ -51,7 +51,7 @@ class Replay:
         self.plan = Plan(self.instructions if planned else (), takes, gives, cleared)
         self.lines: list[Instruction | None] = [None, None]  # by line number
         self._constants: dict[str, Any] = {"Miss": Miss, "into": into, "plan": self.plan, "overlap": may_share_memory}
-        self._constants |= {"spent": spent_grad, "give_back": give_back}
+        self._constants |= {"spent": reusable_grad, "give_back": give_back}
         self._numbers: dict[int, str] = {}
         self.file = f"<{label} {next(_names)}>"
         source = self._source(takes, gives)
@@ -69,7 +69,7 @@ class Replay:
             raise
 
     def explain(self, error: BaseException) -> None:
-        """Say in an error which operator failed, and on which line of the user's program it stands."""
+        """Add a note to an error: the operator that failed, and its line in the user's program."""
         trace = error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self.file and trace.tb_lineno < len(self.lines):
@@ -81,7 +81,7 @@ class Replay:
                 return
             trace = trace.tb_next
 
-    # The source
+    # Source
 
     def _source(self, takes: Sequence[Value], gives: tuple[Value, ...]) -> str:
         last: dict[Value, int] = {}
@@ -99,11 +99,11 @@ class Replay:
             lines += ["    arena = plan.enter()", f"    {self._tuple(slots.values())} = arena.arrays"]
             self.lines += [None, None]
         for index, instruction in enumerate(self.instructions):
-            where, again = slots.get(index, ""), self.plan.again.get(index)
-            made = [f"given = {self._given(again, where)}"] if again else []
+            where, again = slots.get(index, ""), self.plan.reused.get(index)
+            made = [f"given = {self._result_arrays(again, where)}"] if again else []
             leaving = self.plan.leaving.get(index, ())
             made += self._lines_of(instruction, ending.get(index, ()), "given" if again else where, leaving)
-            if again and instruction.kind == "native":  # in which a check may fail
+            if again and instruction.kind == "native":  # a check in the region may fail
                 made[1] = f"try: {made[1]}"
                 made.insert(2, f"except Miss: give_back({self._tuple(map(self._expression, again))}, given); raise")
             for line in made:
@@ -118,13 +118,13 @@ class Replay:
     def _lines_of(
         self, instruction: Instruction, ending: Sequence[Value], slots: str, leaving: Sequence[Value]
     ) -> Iterable[str]:
-        """The lines of one instruction.
+        """Yield the lines of one instruction.
 
         Args:
-            instruction: it.
-            ending: the values that nobody reads afterwards.
-            slots: the arrays that it puts results into, if there are any.
-            leaving: values that must not lie in the arena then.
+            instruction: the instruction.
+            ending: the values that no later instruction reads.
+            slots: the variable with the arrays for its results; empty if there are none.
+            leaving: the values that must not lie in the arena.
         """
         call = self._call(instruction, slots)
         gone = f"; del {', '.join(map(repr, ending))}" if ending else ""
@@ -153,8 +153,8 @@ class Replay:
             if gone:
                 yield gone[2:]
 
-    def _given(self, again: Sequence[Any], slots: str) -> str:
-        """The arrays that an instruction puts results into, where spent gradients are among them."""
+    def _result_arrays(self, again: Sequence[Any], slots: str) -> str:
+        """Return the tuple of arrays for an instruction's results, with reused gradients among them."""
         return self._tuple(
             f"spent({self._expression(leaf)})" if leaf is not None else f"{slots}[{number}]" if slots else "None"
             for number, leaf in enumerate(again)
@@ -198,7 +198,7 @@ class Replay:
             return f"slice({', '.join(map(self._expression, (value.start, value.stop, value.step)))})"
         if hasattr(kind, "with_key"):
             return f"{self._constant(value)}.with_key({self._expression(value.key)})"
-        raise TypeError(f"a value inside of {kind.__name__}")
+        raise TypeError(f"a value inside a {kind.__name__} cannot be an argument of an instruction")
 
     def _constant(self, value: object) -> str:
         name = self._numbers.get(id(value))
@@ -215,17 +215,19 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def live(instructions: Sequence[Instruction], gives: Iterable[Value], outer: set[Value]) -> list[Instruction]:
-    """The instructions that anything depends on: results, effects, guards, random numbers, writes to the user's memory.
+def live_instructions(
+    instructions: Sequence[Instruction], gives: Iterable[Value], outer: set[Value]
+) -> list[Instruction]:
+    """Return the instructions that are needed for results, effects, guards, random draws or writes to outside memory.
 
     Args:
-        instructions: in their order.
-        gives: the values that are wanted.
-        outer: the values whose memory is the user's.
+        instructions: the instructions in their order.
+        gives: the results.
+        outer: the values in the user's memory.
     """
     wanted = set(gives)
     given = {value for step in instructions if step.kind == "effect" for value in step.reads()}
-    roots = {value.root for value in (*wanted, *outer, *given)}  # a gradient may be written after a leaf was given it
+    roots = {value.root for value in (*wanted, *outer, *given)}  # a gradient may be written after a leaf refers to it
     kept: list[Instruction] = []
     for instruction in reversed(instructions):
         needed = instruction.kind in ("draw", "guard", "effect") or instruction.checks

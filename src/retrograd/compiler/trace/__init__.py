@@ -1,6 +1,6 @@
-"""Tracing: running a function once on traced arrays and writing down what it does.
+"""Tracing: run a function once on traced arrays and write its program.
 
-``tracer`` drives the trace, ``traced`` is its array type, ``effects`` and ``escapes`` find what the function changes
-outside itself, ``sizes`` makes sizes symbolic. The result is a ``Program`` for ``compiler/passes`` and
-``compiler/run``; nothing outside the compiler imports these modules.
+``tracer`` drives the trace and ``traced_arrays`` has its array type. ``effects`` and ``escapes`` find changes to
+objects outside of the function, ``sizes`` merges the programs of several sizes. The result is a ``Program`` for
+``compiler/passes`` and ``compiler/run``; nothing outside the compiler imports these modules.
 """

@@ -1,7 +1,7 @@
 """Parts of a function that run twice within a trace, as checkpoints do.
 
-The second run computes its instructions again, which no pass takes for those of the first: memory is what a checkpoint
-is for. Random numbers are kept instead, since a program draws each of them once.
+The instructions of the second run are not merged with those of the first, since a checkpoint recomputes to save memory.
+Random numbers of the first run are reused instead, because a program draws each of them once.
 """
 
 from __future__ import annotations
@@ -14,58 +14,58 @@ import numpy as np
 
 
 class Tracing(Protocol):
-    """What a part that runs twice needs of the tracer."""
+    """The part of the tracer that a checkpoint uses."""
 
-    twice: Twice | None
-    second_runs: int
+    checkpoint_runs: CheckpointRuns | None
+    checkpoint_reruns: int
 
     def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function and record it."""
 
 
-class Twice:
-    """One such part: ``first()`` is around its first run and ``second()`` around the other."""
+class CheckpointRuns:
+    """One part that runs twice: ``first()`` and ``second()`` are the contexts of its runs."""
 
     def __init__(self, tracer: Tracing) -> None:
         self.tracer = tracer
-        self.number = 0  # of the run that instructions belong to; 0 is the function's own
-        self._around: Twice | None = None
-        self._kept: list[Any] = []
-        self._again: Iterator[Any] | None = None
+        self.number = 0  # of the run that instructions belong to; 0 for the function itself
+        self._enclosing: CheckpointRuns | None = None
+        self._draws: list[Any] = []
+        self._replayed_draws: Iterator[Any] | None = None
 
     @contextmanager
     def first(self) -> Iterator[None]:
-        """Keep what is drawn."""
-        with self._entered():
-            self.number = 0 if self._around is None else self._around.number
+        """Store the random draws."""
+        with self._current():
+            self.number = 0 if self._enclosing is None else self._enclosing.number
             yield
 
     @contextmanager
     def second(self) -> Iterator[None]:
-        """Draw what was kept."""
-        self._again = iter(self._kept)
-        self.tracer.second_runs += 1
-        self.number = self.tracer.second_runs
+        """Replay the stored random draws."""
+        self._replayed_draws = iter(self._draws)
+        self.tracer.checkpoint_reruns += 1
+        self.number = self.tracer.checkpoint_reruns
         try:
-            with self._entered():
+            with self._current():
                 yield
         finally:
-            self._again, self._kept = None, []
+            self._replayed_draws, self._draws = None, []
 
     @contextmanager
-    def _entered(self) -> Iterator[None]:
-        self._around, self.tracer.twice = self.tracer.twice, self
+    def _current(self) -> Iterator[None]:
+        self._enclosing, self.tracer.checkpoint_runs = self.tracer.checkpoint_runs, self
         try:
             yield
         finally:
-            self.tracer.twice = self._around
+            self.tracer.checkpoint_runs = self._enclosing
 
     def drawn(self, draw: Callable[[], Any]) -> Any:
-        """What ``draw`` gives in the first run."""
-        if self._again is not None:
-            for numbers in self._again:
+        """Return the result of ``draw`` in the first run."""
+        if self._replayed_draws is not None:
+            for numbers in self._replayed_draws:
                 return numbers
-        numbers = draw() if self._around is None else self._around.drawn(draw)
-        if self._again is None:  # a copy, for the program may write into what it has drawn
-            self._kept.append(self.tracer.call(np.copy, (numbers,), {}))
+        numbers = draw() if self._enclosing is None else self._enclosing.drawn(draw)
+        if self._replayed_draws is None:  # a copy, because the program may write to the numbers
+            self._draws.append(self.tracer.call(np.copy, (numbers,), {}))
         return numbers

@@ -1,4 +1,4 @@
-"""What a function's code mentions: globals, imports, and strings that may be names of attributes."""
+"""Names in a function's code: globals, imports, and strings that may be names of attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STDLIB = sysconfig.get_path("stdlib")
 
 
 def functions_in(member: object, depth: int = 3) -> Iterator[types.FunctionType]:
-    """The functions that a member of a class is made of: one by itself, or those of a property or another wrapper."""
+    """Yield the functions of a class member: itself, or those inside a property or another wrapper."""
     if isinstance(member, types.FunctionType):
         yield member
     elif depth:
@@ -26,18 +26,18 @@ def functions_in(member: object, depth: int = 3) -> Iterator[types.FunctionType]
 
 @lru_cache(1 << 14)
 def globals_of(code: types.CodeType) -> tuple[str, ...]:
-    """The globals that the code reads, which ``co_names`` does not tell from attributes."""
+    """Return the globals that the code reads; ``co_names`` also has attributes."""
     found = (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
     return tuple(dict.fromkeys(found))
 
 
-def texts_in(constants: tuple[Any, ...]) -> Iterator[str]:
-    """The strings among constants, by which ``getattr`` and patterns of ``match`` may name attributes."""
+def strings_in(constants: tuple[Any, ...]) -> Iterator[str]:
+    """Yield the strings among constants, which ``getattr`` and ``match`` patterns may use as attribute names."""
     for constant in constants:
         if isinstance(constant, str):
             yield constant
         elif isinstance(constant, tuple):
-            yield from texts_in(constant)
+            yield from strings_in(constant)
 
 
 @lru_cache(1 << 14)
@@ -47,17 +47,17 @@ def imports_of(code: types.CodeType) -> tuple[str, ...]:
 
 @lru_cache(1 << 14)
 def mentioned_in(code: types.CodeType) -> frozenset[str]:
-    """The names in ``co_names`` of the code and of the functions inside it."""
+    """Return the names in ``co_names`` of the code and of the functions inside it."""
     inner = [mentioned_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return frozenset(code.co_names).union(*inner)
 
 
-def reached(methods: list[tuple[str, frozenset[str]]], names: set[str]) -> set[str]:
-    """The names that code mentions which calls the functions ``names``, those included that these may call.
+def reachable_names(methods: list[tuple[str, frozenset[str]]], names: set[str]) -> set[str]:
+    """Return the names that the functions ``names`` mention, and all functions that these may call.
 
     Args:
-        methods: the names of functions, and what each of them mentions. Special methods may be called by any code.
-        names: what is called.
+        methods: pairs of a function's name and the names that it mentions. Special methods may be called by any code.
+        names: the functions that are called.
     """
     found, rest = set(names), methods
     while called := [method for method in rest if method[0] in found or method[0].startswith("__")]:
@@ -68,13 +68,13 @@ def reached(methods: list[tuple[str, frozenset[str]]], names: set[str]) -> set[s
 
 @lru_cache(1 << 12)
 def is_stdlib(file: str) -> bool:
-    """Whether a file is one of Python's own library, whose functions nobody changes."""
+    """Return whether a file belongs to the standard library, whose functions are taken as unchanging."""
     return file.startswith((_STDLIB, "<frozen ")) and "site-packages" not in file
 
 
 @lru_cache(1 << 14)
-def asks_exactly(code: types.CodeType) -> frozenset[type]:
-    """The types of which the code wants objects and no stand-ins: for ``x is True`` or ``type(x) is float``."""
+def exact_number_types(code: types.CodeType) -> frozenset[type]:
+    """Return the number types of which the code needs plain objects, as for ``x is True`` or ``type(x) is float``."""
     names = {"type", *code.co_names}.intersection(globals_of(code))
     if "type" in names and ("__name__" in code.co_names or not names.isdisjoint(("int", "float", "complex", "bool"))):
         return frozenset((bool, int, float, complex))

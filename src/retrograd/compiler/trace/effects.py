@@ -1,4 +1,4 @@
-"""What a program does to the objects that its user holds, besides writing into arrays."""
+"""Effects of a program on the user's objects, besides writes to arrays."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..program import Value
 
 
 def hooks_of(x: Tensor) -> tuple[Any, ...]:
-    """The hooks that walks call at a Tensor."""
+    """Return the hooks that a backward pass calls at a Tensor."""
     hooks, node = x._hooks, x._node
     found = () if hooks is None else (*hooks.on_gradient.values(), None, *hooks.on_accumulation.values())
     return found if node is None or not node.hooks else (*found, *node.hooks.values())
 
 
 class Outside:
-    """A Tensor from outside of the function: what it was when it was lifted, and what the program knows of it."""
+    """A Tensor from outside of the function: its state when it was lifted, and what the trace did to it."""
 
     __slots__ = (
         "accumulated", "array", "cleared", "first", "grad", "hooks", "node", "read", "requires", "start_grad", "tensor",
@@ -34,13 +34,13 @@ class Outside:
         self.requires = tensor._requires
         self.hooks = hooks_of(tensor) if tensor._requires else ()
         self.start_grad = self.grad = tensor._grad
-        self.cleared = False  # its gradient, before anybody read or added to it
+        self.cleared = False  # the gradient was cleared before the function read or accumulated it
         self.accumulated = False
-        self.read = False  # its gradient, as it was before the function
+        self.read = False  # the function read the gradient from before the call
 
 
-def unrepeated(outside: Iterable[Outside]) -> str:
-    """What a call did to Tensors from outside that no replay repeats, in words; empty where it did nothing such."""
+def unrepeatable_change(outside: Iterable[Outside]) -> str:
+    """Describe a change to a Tensor from outside that a replay does not repeat; empty if there is none."""
     for entry in outside:
         x = entry.tensor
         if entry.requires and hooks_of(x) != entry.hooks:
@@ -51,14 +51,14 @@ def unrepeated(outside: Iterable[Outside]) -> str:
 
 
 def set_grad(leaf: Tensor, array: Any) -> None:
-    """Give a leaf a new gradient."""
+    """Set a leaf's gradient to ``array``."""
     leaf._grad = new_tensor(array)
 
 
-def spent_grad(leaf: Tensor) -> Any:
-    """The memory of a leaf's gradient that is about to be another, where nobody else can see it; else None.
+def reusable_grad(leaf: Tensor) -> Any:
+    """Return the memory of a leaf's gradient for reuse, or None if another object may refer to it.
 
-    It is taken off the leaf first: whoever holds it by then is counted, on whatever thread.
+    The gradient is removed from the leaf first, so that the reference counts include holders on other threads.
     """
     grad, leaf._grad = leaf._grad, None
     if grad is None:
@@ -73,23 +73,22 @@ def spent_grad(leaf: Tensor) -> Any:
 
 
 def give_back(leaves: Sequence[Tensor | None], arrays: Sequence[Any]) -> None:
-    """Let leaves have the gradients again that were taken off them for their memory."""
+    """Restore gradients that ``reusable_grad`` removed from leaves."""
     for leaf, array in zip(leaves, arrays, strict=True):
         if leaf is not None and array is not None:
             set_grad(leaf, array)
 
 
 def clear_grad(leaf: Tensor) -> None:
-    """Take a leaf's gradient away."""
     leaf._grad = None
 
 
 def give_array(x: Tensor, array: Any) -> None:
-    """Give a Tensor other memory."""
+    """Replace the memory of a Tensor."""
     leave(x)
     x.array = array
 
 
 def run_step(optimizer: Any, step: Any, arrays: Any = None) -> None:
-    """Let an optimizer make a step; ``arrays`` are what it reads and writes, for the order of instructions."""
+    """Run an optimizer's step. ``arrays``, which the step reads and writes, only order the instructions."""
     step(optimizer)

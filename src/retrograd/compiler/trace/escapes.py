@@ -1,4 +1,4 @@
-"""Find what a traced call made and something outside of it keeps: a replay would not put a new one there."""
+"""Find results of a traced call that an object outside keeps: a replay would not store new ones there."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...core.tensor.storage import LOCAL_ONLY
 from ...core.tensor.tensor import Tensor
 from .untrace import as_real
 
-KEPT = "it keeps a Tensor or number made in the call in an object outside"
+ESCAPED = "it stores a Tensor or number made in the call in an object outside"
 
 
-def put_real(x: Any) -> list[Tensor]:
-    """Replace a Traced array or Number by the real one in every object that holds it.
+def replace_by_real(x: Any) -> list[Tensor]:
+    """Replace a Traced array or Number by the real one in every object that refers to it.
 
     Returns:
         The Tensors among these objects.
@@ -30,7 +30,7 @@ def put_real(x: Any) -> list[Tensor]:
                 holder.array = real
                 tensors.append(holder)
         elif type(holder) is list:
-            for index, item in enumerate(holder):  # no comprehension: in Python 3.11 its cell would be a holder, too
+            for index, item in enumerate(holder):  # a comprehension's cell would refer to x too in Python 3.11
                 if item is x:
                     holder[index] = real
         elif isinstance(holder, dict):
@@ -52,20 +52,20 @@ def _put_into_attributes(holder: Any, x: Any, real: Any) -> None:
             object.__setattr__(holder, name, real)
 
 
-def kept_outside(tensors: Sequence[Tensor], found: list[Any], nests: list[Any], gradients: Set[int]) -> bool:
-    """Whether an object outside of the call holds one of the Tensors that were made in it.
+def is_referenced_outside(tensors: Sequence[Tensor], found: list[Any], nests: list[Any], gradients: Set[int]) -> bool:
+    """Return whether an object outside of the call refers to a Tensor that the call created.
 
     Args:
-        tensors: what was made: results, Tensors that share their memory, new gradients.
-        found: the leaves of the result, each of which one more variable or container holds.
-        nests: the containers that the result consists of.
-        gradients: the identities of those that are some leaf's ``.grad``.
+        tensors: results, Tensors that share memory with them, and new gradients.
+        found: the leaves of the result; one more variable or container refers to each of them.
+        nests: the containers of the result.
+        gradients: the ids of Tensors that are the ``.grad`` of a leaf.
     """
     times = Counter(map(id, found))
     bases = Counter(id(x._base) for x in tensors if x._base is not None)
     suspects = []
     for x in tensors:
-        # `tensors`, `found` and the result (a variable of the caller where it is no nest), views, and leaves.
+        # References from `tensors`, from `found` and the result (or a caller's variable), from views, from `.grad`.
         known = 1 + 2 * times[id(x)] + bases[id(x)] + (id(x) in gradients)
         if sys.getrefcount(x) - LOCAL_ONLY > known:
             suspects.append(x)
@@ -76,7 +76,7 @@ def kept_outside(tensors: Sequence[Tensor], found: list[Any], nests: list[Any], 
     inside |= {id(x) for x in tensors if x._base is not None and not x.__dict__}
     ours = _running()
     for x in suspects:
-        known = 2 + 2 * times[id(x)] + bases[id(x)] + (id(x) in gradients)  # `suspects`, too
+        known = 2 + 2 * times[id(x)] + bases[id(x)] + (id(x) in gradients)  # one more from `suspects`
         if sys.getrefcount(x) - LOCAL_ONLY <= known:
             continue
         for holder in gc.get_referrers(x):
@@ -87,7 +87,7 @@ def kept_outside(tensors: Sequence[Tensor], found: list[Any], nests: list[Any], 
 
 
 def containers(nest: object) -> list[Any]:
-    """The tuples, lists, dicts and objects that a result consists of."""
+    """Return the tuples, lists, dicts and objects in a result."""
     if isinstance(nest, dict):
         return [nest, *[x for item in nest.values() for x in containers(item)]]
     if isinstance(nest, (tuple, list)):
@@ -96,7 +96,7 @@ def containers(nest: object) -> list[Any]:
 
 
 def _running() -> set[int]:
-    """The frames that run on this thread now."""
+    """Return the ids of the frames of this thread."""
     frames: set[int] = set()
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -1,12 +1,12 @@
-"""Sizes that vary within one program.
+"""Programs for several sizes.
 
-At another batch size or length a function mostly does the same with other constants: a length in a reshape, a bound of
-a slice, one over a count. Its traces at two sizes are compared, and the constants that differ become inputs of the one
-program, the ``slots``; which numbers to put there is kept for each size. What happens at a size that was never seen
-nobody can tell, for Python may choose by it. So its first call is traced, which is an eager call, and the trace is
-compared, which compiles nothing: where only constants differ they are kept beside the size. Nothing is extrapolated.
-A trace that differs in more, as sizes 0 and 1 may, is a program of its own. Passes and regions rely on shapes, so the
-program of all sizes runs instruction by instruction; a size that comes again and again gets one of its own besides.
+At another batch size or length a function mostly performs the same operations with other constants: a length in a
+reshape, a bound of a slice, the reciprocal of a count. The traces at two sizes are compared, and the constants that
+differ become inputs of the common program, the ``slots``; their values are stored for each size. Python code may branch
+on a size, so nothing is extrapolated: the first call at a new size runs eagerly under a trace, which is compared and
+not compiled. If only constants differ, they are stored for that size. A trace that differs in more, as for sizes 0 and
+1, becomes a separate program. Passes and regions rely on shapes, so the common program runs instruction by
+instruction; a size that occurs often gets an optimized program as well.
 """
 
 from __future__ import annotations
@@ -27,30 +27,29 @@ from ..program import Instruction, Program, Value, values_in
 from ..run.guards import Surroundings
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ndarray)
-NEW = "sizes that are not known yet"  # instead of arrays, where all else fits
+NEW = "sizes that are not known yet"  # returned in place of arrays if a call fits except for its sizes
 _NONE: frozenset[int] = frozenset()
-_MANY = 4096  # sizes that are remembered
-OFTEN = 16  # calls at one size after which it gets a program of its own
+_MAX_SIZES = 4096  # sizes that are stored
+FREQUENT_CALLS = 16  # calls at one size after which that size gets an optimized program
 
-Varying = dict[int, frozenset[int]] | None  # which dims of which arguments may vary; None: all of all
+Varying = dict[int, frozenset[int]] | None  # dims that may vary, by argument; None: all dims of all arguments
 
 
 @dataclass(slots=True)
 class Result:
-    """A leaf of what the function returns: ``kind`` is tensor, array or number (of ``value``), or ``same`` object.
+    """How to return one leaf of the function's result.
 
-    Or it is an ``argument`` of that number, the result of that number ``again``, or the ``gradient`` that a leaf has.
-
-    ``requires`` where a gradient flows to it, and ``alias``: the Tensor, or the number of the argument or of the other
-    result, whose memory a Tensor shares.
+    ``kind`` says what ``value`` is: the program's value for ``tensor``, ``array`` and ``number``; an object for
+    ``same``; the index of an ``argument``, or of a result that is returned ``again``; the source of a leaf for its
+    ``gradient``. ``alias`` is the Tensor, or the index of the argument or result, whose memory a Tensor shares.
     """
 
     kind: str
     value: Any
     requires: bool = False
     alias: tuple[str, Any] | None = None
-    related: bool = False  # a view, which follows the history of what it is a view of
-    spent: Any = None  # the plan of its node, where the function itself has walked its graph and freed it
+    related: bool = False  # a view, which follows the history of its base
+    spent: Any = None  # the plan of its node, if a backward pass within the function has freed the graph
 
 
 class Lifted(NamedTuple):
@@ -64,7 +63,7 @@ class Lifted(NamedTuple):
 
 @dataclass(slots=True)
 class Trace:
-    """What came of one trace."""
+    """The result of one trace."""
 
     program: Program
     structure: Structure  # of the arguments
@@ -72,40 +71,40 @@ class Trace:
     results: list[Result]
     result_structure: Structure
     surroundings: Surroundings
-    free: set[tuple[int, Any]] = field(default_factory=set)  # places that are read in each replay
-    free_leaves: set[int] = field(default_factory=set)  # arguments that are numbers and vary
+    free: set[tuple[int, Any]] = field(default_factory=set)  # places that each replay reads
+    free_leaves: set[int] = field(default_factory=set)  # arguments that are numbers and inputs
     grads: list[tuple[Tensor, bool]] = field(default_factory=list)  # leaves, and whether they had a gradient before
     outside: list[Lifted] = field(default_factory=list)
     cotangents: list[Value] = field(default_factory=list)
-    gradients: list[tuple[Value | None, Any]] = field(default_factory=list)  # and whose they are, a source
-    sizes: Sizes | None = None  # where sizes may vary
+    gradients: list[tuple[Value | None, Any]] = field(default_factory=list)  # each with the source of its input
+    sizes: Sizes | None = None  # if sizes may vary
 
 
 class Differs(Exception):
-    """Two traces are not one program."""
+    """Two traces cannot share a program."""
 
 
 class Sizes:
-    """The program of several sizes.
+    """The common program of several sizes.
 
     Attributes:
         trace: the program, with slots among its inputs.
-        slots: the values of constants that follow the sizes.
+        slots: the values of constants that depend on the sizes.
         known: the constants for the slots, by the shapes and strides of all arguments.
-        calls: how often the program ran at a size.
+        calls: the number of calls, by size.
     """
 
     def __init__(self, trace: Trace, varying: Varying) -> None:
         self.varying = varying
         self.slots: list[Value] = []
-        self.known: dict[Any, tuple[Any, ...]] = {key_of(trace): ()}
+        self.known: dict[Any, tuple[Any, ...]] = {size_key(trace): ()}
         self.calls: dict[Any, int] = {}
-        self._sized = [index for index, _ in sized(trace)]
+        self._sized = [index for index, _ in array_arguments(trace)]
         self.trace = replace(trace, sizes=self)
         self.trace.program = _comparable(trace)
 
-    def made(self) -> Trace:
-        """The trace that a program is made of; the passes may change it."""
+    def merged_trace(self) -> Trace:
+        """Return a copy of the trace to compile; the passes may change it."""
         program = Program()
         source = self.trace.program
         program.inputs = [*source.inputs, *[(slot, ("slot", k)) for k, slot in enumerate(self.slots)]]
@@ -115,47 +114,47 @@ class Sizes:
         return replace(self.trace, program=program)
 
     def learn(self, other: Trace) -> bool:
-        """Take the constants of a trace at another size.
+        """Add the constants of a trace at another size.
 
         Returns:
-            Whether there are slots that there have not been.
+            Whether the program has new slots.
 
         Raises:
-            Differs: it is another program.
+            Differs: the trace needs a separate program.
         """
-        key = key_of(other)
+        key = size_key(other)
         if self.varying is not None:
-            for (index, now), (_, before) in zip(sized(other), sized(self.trace), strict=False):
+            for (index, now), (_, before) in zip(array_arguments(other), array_arguments(self.trace), strict=False):
                 free = self.varying.get(index, ())
                 if any(a != b and k not in free for k, (a, b) in enumerate(zip(now.shape, before.shape, strict=False))):
-                    raise Differs("a dim that was not marked as dynamic has another length")
+                    raise Differs("a dim that is not marked as dynamic has another length")
         comparison = _Comparison(self.slots)
         changed = comparison.traces(self.trace, replace(other, program=_comparable(other)))
         new = comparison.new
         constants = (*[comparison.found[slot] for slot in self.slots], *[now for _, _, now in new])
         if key in self.known:
-            raise Differs("at the same sizes it has other constants")
+            raise Differs("its constants differ although the sizes are the same")
         earlier = tuple([was for _, was, _ in new])
-        self.known = {sizes: (*values, *earlier) for sizes, values in list(self.known.items())[-_MANY:]}
+        self.known = {sizes: (*values, *earlier) for sizes, values in list(self.known.items())[-_MAX_SIZES:]}
         self.known[key] = constants
         self.slots += [slot for slot, _, _ in new]
         self.trace = changed
         return bool(new) or len(self.known) == 2
 
-    def often(self, leaves: Sequence[Any]) -> bool:
-        """Count a call; whether its size has now come so often that a program of its own pays."""
+    def count_call(self, leaves: Sequence[Any]) -> bool:
+        """Count a call; return whether its size has just occurred often enough for an optimized program."""
         if len(self.known) == 1:
-            return False  # passes have worked on it
+            return False  # the program of a single size is optimized already
         arrays = [x.array if isinstance(x, Tensor) else x for x in (leaves[index] for index in self._sized)]
         key = tuple([step for array in arrays for step in (array.shape, array.strides)])
         count = self.calls[key] = self.calls.get(key, 0) + 1
-        return count == OFTEN
+        return count == FREQUENT_CALLS
 
-    def words(self) -> list[str]:
-        """For ``explain``."""
+    def describe(self) -> list[str]:
+        """Describe the sizes for ``explain``."""
         return [
-            f"sizes: {len(self.known)} known, {len(self.slots)} constants follow them; a new one is run eagerly once, "
-            f"to be compared; one that has come {OFTEN} times gets a program of its own"
+            f"sizes: {len(self.known)} known, with {len(self.slots)} constants that depend on them; a new size runs "
+            f"eagerly once, and one with {FREQUENT_CALLS} calls gets a program of its own"
         ]
 
 
@@ -163,12 +162,12 @@ def mark_dynamic(x: Tensor, index: int | Sequence[int], *, min: int | None = Non
     """Let a dim of an argument vary within one program of a compiled function.
 
     Args:
-        x: the Tensor that the function is going to be called with.
+        x: the Tensor that the function will be called with.
         index: the dim, or several.
-        min, max: taken for PyTorch's sake; every length is compared when it first comes.
+        min, max: accepted for compatibility with PyTorch and ignored; each length is checked at its first call.
 
     Raises:
-        IndexError: there is no such dim.
+        IndexError: ``x`` has no such dim.
 
     >>> mean = rg.compile(lambda x: x.mean(0))
     >>> for length in (2, 3, 4):
@@ -179,34 +178,34 @@ def mark_dynamic(x: Tensor, index: int | Sequence[int], *, min: int | None = Non
     1
     """
     dims = (index,) if isinstance(index, int) else index
-    x.__dict__["_dynamic_dims"] = marks(x) | {dimension(dim, x.array.ndim) for dim in dims}
+    x.__dict__["_dynamic_dims"] = dynamic_dims(x) | {dimension(dim, x.array.ndim) for dim in dims}
 
 
 def mark_static(x: Any, index: int | Sequence[int] | None = None) -> None:
-    """Take marks of ``mark_dynamic`` away, all of them by default."""
+    """Remove marks of ``mark_dynamic``, by default all."""
     if isinstance(x, Tensor):
         dims = (index,) if isinstance(index, int) else range(x.array.ndim) if index is None else index
-        x.__dict__["_dynamic_dims"] = marks(x) - {dimension(dim, x.array.ndim) for dim in dims}
+        x.__dict__["_dynamic_dims"] = dynamic_dims(x) - {dimension(dim, x.array.ndim) for dim in dims}
 
 
-def marks(x: Any) -> frozenset[int]:
-    """The dims of an argument that are marked as dynamic."""
+def dynamic_dims(x: Any) -> frozenset[int]:
+    """Return the dims of an argument that are marked as dynamic."""
     return x.__dict__.get("_dynamic_dims", _NONE) if isinstance(x, Tensor) else _NONE
 
 
-def key_of(trace: Trace) -> Any:
-    """The shapes and strides of all arrays among the arguments."""
-    return tuple([step for _, value in sized(trace) for step in (value.shape, value.strides)])
+def size_key(trace: Trace) -> Any:
+    """Return the shapes and strides of all array arguments."""
+    return tuple([step for _, value in array_arguments(trace) for step in (value.shape, value.strides)])
 
 
-def sized(trace: Trace) -> list[tuple[int, Value]]:
-    """The arrays among the arguments, with their numbers there."""
+def array_arguments(trace: Trace) -> list[tuple[int, Value]]:
+    """Return the array arguments, with their indices."""
     arguments = [(source[1], value) for value, source in trace.program.inputs if source[0] == "argument"]
     return [(index, value) for index, value in arguments if value.shape is not None]
 
 
 def _comparable(trace: Trace) -> Program:
-    """The program without inputs that nobody reads, and with the comparisons of shapes as instructions."""
+    """Return the program without unused inputs, and with explicit guards of data-dependent shapes."""
     program = trace.program
     made = copy(program)
     read = {value for instruction in program.instructions for value in instruction.reads()}
@@ -236,7 +235,7 @@ def _have_shapes(shapes: Any, *arrays: Any) -> bool:
 
 
 class _Comparison:
-    """Two traces, walked side by side."""
+    """Compare two traces, instruction by instruction."""
 
     def __init__(self, slots: Sequence[Value]) -> None:
         self.known = set(slots)
@@ -245,11 +244,11 @@ class _Comparison:
         self.pairs: dict[Value, Value] = {}
 
     def traces(self, mine: Trace, other: Trace) -> Trace:
-        """The trace with a slot for each constant that differs."""
+        """Return the trace with a slot for each constant that differs."""
         a, b = mine.program, other.program
         self._of = (mine, other)
         if len(a.instructions) != len(b.instructions) or a.split != b.split or len(a.inputs) != len(b.inputs):
-            self._differs("it has another number of instructions")
+            self._differs("it has another number of instructions or inputs")
         for (value, source), (value_, source_) in zip(a.inputs, b.inputs, strict=True):
             if self._source(source, 0) != self._source(source_, 1):
                 self._differs("it reads other Tensors or numbers")
@@ -257,17 +256,17 @@ class _Comparison:
         self._program = program = copy(a)
         program.instructions = [self._instruction(x, y) for x, y in zip(a.instructions, b.instructions, strict=True)]
         if [self._result(x, 0) for x in mine.results] != [self._result(x, 1) for x in other.results]:
-            self._differs("its results are other ones")
+            self._differs("its results differ in kind")
         for table in ("grads", "outside"):
             if len(getattr(mine, table)) != len(getattr(other, table)):
                 self._differs("it reads other Tensors")
         if [self._pairs_with(g, source, 0) for g, source in mine.gradients] != [
             self._pairs_with(g, source, 1) for g, source in other.gradients
         ]:
-            self._differs("other gradients flow")
+            self._differs("gradients flow to other inputs")
         results = [self._merged_result(x, y) for x, y in zip(mine.results, other.results, strict=True)]
         if mine.result_structure != other.result_structure:
-            self._differs("its results are other ones")
+            self._differs("its results have another structure")
         return replace(mine, program=program, results=results)
 
     def _differs(self, why: str, instruction: Instruction | None = None) -> None:
@@ -275,7 +274,7 @@ class _Comparison:
         raise Differs(why + site)
 
     def _source(self, source: tuple[str, Any], side: int) -> Any:
-        """A source in words that mean the same in both traces."""
+        """Return a source in terms that are comparable between both traces."""
         kind, what = source
         if isinstance(what, Tensor):
             for index, leaf in enumerate(self._of[side].leaves):
@@ -290,21 +289,21 @@ class _Comparison:
             self._differs("an array has another dtype or number of dims")
         self.pairs[x] = y
         if self.pairs.get(x.root) is not y.root:
-            self._differs("an array is a view of something else")
+            self._differs("an array is a view of another array")
 
     def _instruction(self, x: Instruction, y: Instruction) -> Instruction:
         fields = ("kind", "primitive", "several", "view", "paths", "backward")
         if any(getattr(x, field) != getattr(y, field) for field in fields):
-            self._differs(f"{y.name} stands for {x.name}", y)
-        same = x.kind == "primitive" or _same_function(x.function, y.function)  # which changes once arrays are large
+            self._differs(f"it calls {y.name} in place of {x.name}", y)
+        same = x.kind == "primitive" or _same_function(x.function, y.function)  # a forward may depend on the size
         if not same or len(x.outs) != len(y.outs):
-            self._differs(f"{y.name} stands for {x.name}", y)
+            self._differs(f"it calls {y.name} in place of {x.name}", y)
         try:
             args, kwargs = self._merged(x.args, y.args, True), self._merged(x.kwargs, y.kwargs, True)
         except Differs as error:
             self._differs(f"{y.name} has {error}", y)
         if [self.pairs.get(v) for v in x.writes] != list(y.writes):
-            self._differs(f"{y.name} writes into something else", y)
+            self._differs(f"{y.name} writes to another array", y)
         for out, out_ in zip(x.outs, y.outs, strict=True):
             self._pair(out, out_)
         if args is x.args and kwargs is x.kwargs:
@@ -314,12 +313,12 @@ class _Comparison:
         return made
 
     def _merged(self, x: Any, y: Any, open_: bool = False) -> Any:
-        """The argument ``x`` with slots where ``y`` has other constants."""
+        """Return the argument ``x`` with slots where ``y`` has other constants."""
         kind = type(x)
         if kind is Value:
             if x in self.known:
                 if next(values_in(y), None) is not None:
-                    raise Differs("an array for a number")
+                    raise Differs("an array in place of a number")
                 self.found[x] = y
             elif self.pairs.get(x) is not y:
                 raise Differs("another array")
@@ -327,7 +326,7 @@ class _Comparison:
         if kind is not type(y):
             if _plain(x) and _plain(y) and not open_:
                 return self._slot(x, y)
-            raise Differs("an argument of another kind")
+            raise Differs("an argument of another type")
         if not open_ and next(values_in(x), None) is None and next(values_in(y), None) is None:
             if _equal(x, y):
                 return x
@@ -348,7 +347,7 @@ class _Comparison:
             return x if key is x.key else x.with_key(key)
         if x is y:
             return x
-        raise Differs(f"a {kind.__name__} that is another one")
+        raise Differs(f"another {kind.__name__}")
 
     def _slot(self, x: Any, y: Any) -> Value:
         slot = self._program.value(None)
@@ -381,12 +380,12 @@ class _Comparison:
 
 
 def _plain(x: Any) -> bool:
-    """Whether a constant may be another one at another size."""
+    """Return whether a constant may become a slot."""
     if isinstance(x, (tuple, list)):
         return all(map(_plain, x))
     if type(x) is slice:
         return _plain((x.start, x.stop, x.step))
-    return isinstance(x, _PLAIN) or _is_record(x) and all(map(_plain, vars(x).values()))
+    return isinstance(x, _PLAIN) or _is_dataclass_instance(x) and all(map(_plain, vars(x).values()))
 
 
 def _equal(x: Any, y: Any) -> bool:
@@ -405,12 +404,12 @@ def _equal(x: Any, y: Any) -> bool:
         return (x.dtype, x.shape, x.strides) == (y.dtype, y.shape, y.strides) and x.tobytes() == y.tobytes()
     if isinstance(x, (float, complex, np.generic)):
         return repr(x) == repr(y)
-    if _is_record(x):
+    if _is_dataclass_instance(x):
         return _equal(vars(x), vars(y))
     return bool(x == y) if isinstance(x, _PLAIN) else _same_function(x, y)
 
 
-def _is_record(x: Any) -> bool:
+def _is_dataclass_instance(x: Any) -> bool:
     return is_dataclass(x) and not isinstance(x, type) and hasattr(x, "__dict__")
 
 

@@ -1,8 +1,8 @@
-"""The tracer: runs a function on Traced arrays and writes down the program that it is.
+"""Run a function on Traced arrays and write its program.
 
-The tracer is an observer of its thread, and what primitives, random numbers and ``whole`` functions ask there
-(``modes.tracer``). Tensors from outside of the function are lifted when they are first met: their array becomes Traced,
-until the trace is over. What it cannot write down breaks the trace: the call goes on and ends as an eager one.
+The tracer is an observer of its thread, and primitives, random generators and ``whole`` functions call it there
+(``modes.tracer``). A Tensor from outside of the function is lifted when the function first reads it: its array becomes
+Traced until the trace is over. An operation that cannot be traced breaks the trace, and the call ends as an eager call.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from ...core.tensor.storage import Storage, is_saved, is_writable, unshare
 from ...core.tensor.tensor import Tensor
 from ...kernels.runtime.result_arrays import noted
 from ..program import SHAPED_BY_DATA, Asked, Instruction, Program, Value, replaced
-from .checkpoint_replay import Twice
+from .checkpoint_replay import CheckpointRuns
+from .derivative_rules import Rules, Whole
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
-from .escapes import KEPT, put_real
-from .listening import without
-from .rules import Rules, Whole
-from .scalars import as_array
-from .traced import Number, Traced, TracedModule, asks_facts
-from .untrace import as_real, is_ours, is_real, lies_in, made_real, numbers_of, owner_of, same_number
+from .escapes import ESCAPED, replace_by_real
+from .numpy_scalars import as_array
+from .trace_modes import tracing_paused
+from .traced_arrays import Number, Traced, TracedModule, is_metadata_function
+from .untrace import as_real, is_package_function, is_real, lies_in, owner_of, same_number, untrace_in_place, unwrap
 
-ELSEWHERE = "another thread works with an array or number of the function"
+OTHER_THREAD = "another thread works with an array or number of the function"
 _NUMBERS = (bool, int, float, complex)
 _STORAGE = Storage()
 _UNKNOWN = -1
@@ -44,7 +44,7 @@ _PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype,
 
 
 class DataDependent(RuntimeError):
-    """The function reads numbers of a Tensor and may act on them, which no program that is replayed would see."""
+    """A compiled function reads elements of a Tensor as plain numbers, which a replay would repeat."""
 
 
 class Tracer(Observer):
@@ -54,60 +54,60 @@ class Tracer(Observer):
         self.program = Program()
         self.strict = strict
         self.longest = longest
-        self.exact = exact  # the types of numbers for which the function is given no stand-ins
+        self.exact = exact  # number types for which the function gets plain numbers and no Number
         self.too_long = False
         self.broken = ""
         self.refusal: DataDependent | None = None  # an error that was raised, and that the function may catch
-        self.has_numbers = False  # whether it gave the function a Number
+        self.has_numbers = False  # whether the function got a Number
         self.rules = Rules(self)
-        self.made: list[ref[Any]] = []
+        self.traced_objects: list[ref[Any]] = []  # all Traced arrays and Numbers of the trace
         self.outside: dict[int, Outside] = {}
-        self.arguments: dict[int, int] = {}  # the numbers of Tensors among the leaves of the arguments
+        self.arguments: dict[int, int] = {}  # the index among the argument leaves, by the id of the Tensor
         self._holders: dict[int, Value] = {}
-        self.known: dict[int, Any] = {}  # NumPy arrays of the program's own, taken by reference
-        self.from_python: set[Value] = set()  # what depends on numbers and large arrays outside, not on Tensors
-        self.twice: Twice | None = None  # the part that is running which may run twice
-        self.second_runs = 0
+        self.known: dict[int, Any] = {}  # NumPy arrays that the program reads by reference
+        self.from_python: set[Value] = set()  # values that depend on outside numbers and large arrays, not on Tensors
+        self.checkpoint_runs: CheckpointRuns | None = None  # the innermost running part that may run again
+        self.checkpoint_reruns = 0
         self._thread = get_ident()
         self._busy = 0
         self._roots: dict[int, tuple[ref[Any], Value]] = {}
-        self._allocations: dict[int, Value] = {}  # of Tensors on a GPU, where views may not know their base
+        self._allocations: dict[int, Value] = {}  # of GPU Tensors, whose views may not know their base
         self._sites: dict[int, Site] = {}
         self._node: Any = None
         self._active = True
 
     @property
-    def recording(self) -> bool:
-        """Whether what happens on this thread now belongs in the program."""
+    def tracing(self) -> bool:
+        """Whether the operations of this thread now become instructions."""
         return self._active and not self._busy and not self.broken and get_ident() == self._thread
 
     def breaks(self, reason: str) -> None:
-        """Give the program up; the call goes on."""
-        if self.recording:
+        """End the trace without a program; the call continues eagerly."""
+        if self.tracing:
             site = user_site(2)
             self.broken = f"{reason} ({site})"
 
-    def _elsewhere(self) -> bool:
-        """Whether another thread runs, which met what is traced here: what it makes of that, nobody writes down."""
+    def _on_other_thread(self) -> bool:
+        """Return whether another thread uses a traced array, and break the trace then: its operations go unseen."""
         if get_ident() == self._thread:
             return False
-        self.broken = self.broken or (ELSEWHERE if self._active else "")
+        self.broken = self.broken or (OTHER_THREAD if self._active else "")
         return True
 
-    def refuses(self, what: str) -> bool:
-        """What was asked cannot be recorded: a rule becomes one instruction for that, all else breaks the trace."""
-        if self.recording:
+    def cannot_trace(self, what: str) -> bool:
+        """Report an operation that cannot be traced: a rule becomes one instruction, all else breaks the trace."""
+        if self.tracing:
             if self.rules.attempts:
                 raise Whole
             self.breaks(f"{what} was called with an array that is being traced")
         return False
 
     def takes_loops(self) -> bool:
-        """Whether a function may give traced arrays to its compiled loops: it calls them as a whole."""
-        return self.refuses("a compiled loop")
+        """Return whether a function may pass Traced arrays to compiled loops: never; such a call becomes ``whole``."""
+        return self.cannot_trace("a compiled loop")
 
     def has_acted(self) -> bool:
-        """Whether what ran so far has, or may have, changed anything that is there without the call."""
+        """Return whether the call so far has changed, or may have changed, an object that exists without the call."""
         outer = {value.root for value, _ in self.program.inputs}
         return bool(self.broken) or any(
             step.kind in ("draw", "effect") or any(value.root in outer for value in step.writes)
@@ -125,28 +125,28 @@ class Tracer(Observer):
         kind: str = "",
         primitive: Any = None,
     ) -> Any:
-        """Call the function with the real arrays, and record it."""
-        bare_args, bare_kwargs = replaced(args, numbers_of), replaced(kwargs, numbers_of)
-        if self._elsewhere():
+        """Call the function with the real arrays, and append the call as an instruction."""
+        bare_args, bare_kwargs = replaced(args, unwrap), replaced(kwargs, unwrap)
+        if self._on_other_thread():
             return function(*bare_args, **bare_kwargs)
-        recording = self.recording
-        if recording and kind != "draw" and bare_args is args and bare_kwargs is kwargs and kind != "new":
-            recording = False
+        tracing = self.tracing
+        if tracing and kind != "draw" and bare_args is args and bare_kwargs is kwargs and kind != "new":
+            tracing = False
         self._busy += 1
         try:
-            if not recording:  # what it asks for, a call around it is noted to ask for
+            if not tracing:  # an enclosing call notes the arrays that the function requests
                 return function(*bare_args, **bare_kwargs)
             result, asked = noted(function, *bare_args, **bare_kwargs)
         finally:
             self._busy -= 1
-        if not self.recording:
+        if not self.tracing:
             return result
         if not kind:
-            whole = not isinstance(function, np.ufunc) and is_ours(function)
+            whole = not isinstance(function, np.ufunc) and is_package_function(function)
             kind = "whole" if whole else "array"
         elif kind == "new":
             kind = "array"
-        if any(is_real(numbers_of(x)) and type(x) is not Traced for x in writes):
+        if any(is_real(unwrap(x)) and type(x) is not Traced for x in writes):
             self.breaks(f"{function!r} writes into an array from outside of the function")
             return result
         nodes, named = replaced(args, self._node_of), replaced(kwargs, self._node_of)
@@ -161,7 +161,7 @@ class Tracer(Observer):
         return made
 
     def _out_of(self, instruction: Instruction, array: Any, result: Any) -> int | None:
-        """Which of the results owns an array's memory; None where no part of the result lies there."""
+        """Return the index of the result that owns the array's memory, or None if no result lies there."""
         entry = self._roots.get(id(array))
         if entry is not None and entry[0]() is array and entry[1] in instruction.outs:
             return instruction.outs.index(entry[1])
@@ -176,14 +176,14 @@ class Tracer(Observer):
             instruction.site = user_site(3)
             instruction.operator = instruction.name
         instruction.number = len(self.program.instructions)
-        instruction.run = 0 if self.twice is None else self.twice.number
+        instruction.run = 0 if self.checkpoint_runs is None else self.checkpoint_runs.number
         self.program.instructions.append(instruction)
         if len(self.program.instructions) > self.longest:
             self.too_long = True
             self.breaks(f"it has more than {self.longest:,} operators")
 
     def _with_results(self, instruction: Instruction, result: Any) -> Any:
-        """The results of a call as Traced arrays and Numbers, and the instruction in the program."""
+        """Wrap the results of a call as Traced arrays and Numbers, and append the instruction."""
         outs: list[Value] = []
         paths: list[tuple[int, ...]] = []
         inputs = list(instruction.reads())
@@ -204,7 +204,7 @@ class Tracer(Observer):
             elif kind in _PLAIN or kind in (Traced, Number):
                 return x
             else:
-                self.breaks(f"{instruction.name} gives {kind.__name__}")
+                self.breaks(f"{instruction.name} returns a {kind.__name__}, which cannot be traced")
                 return x
             outs.append(node)
             if python:
@@ -222,10 +222,10 @@ class Tracer(Observer):
         ):
             instruction.checks = True
         self._append(instruction)
-        return made.asked() if type(made) is Number and type(made.numbers) in self.exact else made
+        return made.plain() if type(made) is Number and type(made.numbers) in self.exact else made
 
     def _value(self, array: Any, root: Value | None = None) -> Value:
-        """A new value for an array, with its place among those that share memory."""
+        """Return a new value for an array, with the root whose memory the array shares."""
         if not is_real(array):
             return self.program.value(array)
         if root is None and type(array) is not np.ndarray:
@@ -241,46 +241,46 @@ class Tracer(Observer):
         return node
 
     def _node_of(self, x: Any) -> Any:
-        """What stands in an instruction for an argument."""
+        """Return what an instruction stores for an argument."""
         kind = type(x)
         if kind is Traced or kind is Number:
             if x.tracer is not self:
-                self.breaks("an array of another trace")
+                self.breaks("an array belongs to another trace")
             return x.node
         if is_real(x):
             if id(x) in self.known or x.nbytes > 1 << 20:
                 self.known[id(x)] = x
                 return x
             return self.program.snapshot(x)
-        if kind is Storage:  # a node's, of which replays have no need
+        if kind is Storage:  # belongs to a node; replays do not need the storage
             return _STORAGE
         if isinstance(x, Tensor):
-            self.breaks("a Tensor as an argument of NumPy's")
+            self.breaks("a Tensor is an argument of a NumPy function")
         return x
 
-    # What primitives, random numbers and new arrays ask for
+    # Called by primitives, random generators and functions that create arrays
 
     def forward_of(self, primitive: Any) -> Callable[..., Any]:
-        """A primitive's forward on Traced arrays."""
+        """Return the primitive's forward for Traced arrays."""
 
-        def run(*arrays: Any, **params: Any) -> Any:
+        def trace_forward(*arrays: Any, **params: Any) -> Any:
             result = self.call(primitive.forward, arrays, params, kind="primitive", primitive=primitive)
             if type(result) is tuple:
                 return tuple([self._as_array(x) for x in result])
             return self._as_array(result)
 
-        return run
+        return trace_forward
 
     def _as_array(self, x: Any) -> Any:
-        """A Tensor's memory may be viewed and written, which NumPy's scalars have not."""
+        """Return a 0-d array for a NumPy scalar: views of a Tensor and in-place writes need memory."""
         if type(x) is Traced and isinstance(x.numbers, np.generic):
             return self.call(as_array, (x,), {}, kind="array")
         return x
 
     def write_of(self, primitive: Any) -> Callable[..., Any]:
-        """A primitive's in-place form on Traced arrays."""
+        """Return the primitive's in-place form for Traced arrays."""
 
-        def run(out: Any, *arrays: Any, **params: Any) -> Any:
+        def trace_write(out: Any, *arrays: Any, **params: Any) -> Any:
             if type(out) is not Traced:
                 self.breaks(f"{primitive.name} writes into an array from outside of the function")
             write = write_for(primitive, (out, *arrays))
@@ -289,27 +289,27 @@ class Tracer(Observer):
             else:
                 self.call(write, (out, *arrays), params, writes=(out,), kind="whole", primitive=primitive)
 
-        return run
+        return trace_write
 
     def drawn(self, draw: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-        """Random numbers: drawn again in each replay, once for both runs of a checkpoint."""
+        """Draw random numbers, anew in each replay, and once for both runs of a checkpoint."""
         draw = partial(self.call, draw, tuple(args), kwargs, kind="draw")
-        return draw() if self.twice is None else self.twice.drawn(draw)
+        return draw() if self.checkpoint_runs is None else self.checkpoint_runs.drawn(draw)
 
-    def runs_twice(self) -> Twice:
-        """What a part tells its runs to that may run a second time."""
-        return Twice(self)
+    def runs_twice(self) -> CheckpointRuns:
+        """Return an object that marks the two runs of a checkpointed part."""
+        return CheckpointRuns(self)
 
     def module(self, xp: Any) -> Any:
-        """The array module for what makes new arrays."""
-        return TracedModule(self, xp) if self.recording else xp
+        """Return the array module for functions that create arrays."""
+        return TracedModule(self, xp) if self.tracing else xp
 
     def made_by(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A new array, made again in each replay; and what else is made of traced arrays: numbers, tuples of arrays."""
-        bare_args, bare_kwargs = replaced(args, numbers_of), replaced(kwargs, numbers_of)
+        """Create an array, anew in each replay; with Traced arguments also numbers and tuples of arrays."""
+        bare_args, bare_kwargs = replaced(args, unwrap), replaced(kwargs, unwrap)
         bare = function(*bare_args, **bare_kwargs)
-        plain = bare_args is args and bare_kwargs is kwargs or asks_facts(function)
-        if not self.recording or plain and not is_real(bare):
+        plain = bare_args is args and bare_kwargs is kwargs or is_metadata_function(function)
+        if not self.tracing or plain and not is_real(bare):
             return bare
         if bare is None:
             self.breaks(f"{function.__name__} writes into an array")
@@ -317,38 +317,39 @@ class Tracer(Observer):
 
     # Numbers that leave the program
 
-    def asked(self, number: Any) -> Any:
-        """The number itself. The package's own checks become guards; so do arguments; all else is the user's choice."""
-        if not self._elsewhere() and self.recording:
+    def read_number(self, number: Any) -> Any:
+        """Return the plain number. A read by the package or of an argument becomes a guard, one by the user fails."""
+        if not self._on_other_thread() and self.tracing:
             if number.node in self.from_python or not self._by_user():
                 instruction = Instruction("guard", same_number, (number.node, number.numbers))
                 self._append(instruction)
             else:
-                self._refuse_choice(f"the number {number.numbers!r}")
+                self._refuse_read(f"the number {number.numbers!r}")
         return number.numbers
 
-    def departs(self, how: str, result: Any) -> Any:
-        """Elements that leave the program by ``numpy()`` and the like."""
-        if not self._elsewhere() and self.recording:
+    def read_elements(self, how: str, result: Any) -> Any:
+        """Return elements that leave the program through ``numpy()`` and similar methods."""
+        if not self._on_other_thread() and self.tracing:
             if self._by_user():
-                self._refuse_choice(f"what {how} gives")
+                self._refuse_read(f"what {how} gives")
             else:
-                self.refuses(how)
+                self.cannot_trace(how)
         return result
 
-    def _refuse_choice(self, what: str) -> None:
+    def _refuse_read(self, what: str) -> None:
         site = user_site(3)
         if self.strict:
             self.refusal = DataDependent(
                 f"compile: {site.in_traceback()}\nreads {what}, which depends on the elements of a Tensor; a compiled "
-                "program would keep it forever. Choose by where(condition, a, b), clamp or masks; return the Tensor "
-                "and read it outside; or compile the parts before and after. With fallback=True it runs eagerly"
+                "program would always use the values of its trace. Use where(condition, a, b), clamp or masks; return "
+                "the Tensor and read it outside; or compile the parts before and after the read. With fallback=True "
+                "the function runs eagerly"
             )
             raise self.refusal
         self.breaks(f"reads {what}, which depends on elements of a Tensor")
 
     def _by_user(self) -> bool:
-        """Whether the user's program, and not the package, asked."""
+        """Return whether the caller is the user's program and not the package."""
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and frame.f_code.co_filename.endswith(_PASSED):
             frame = frame.f_back
@@ -357,16 +358,16 @@ class Tracer(Observer):
     # Tensors from outside
 
     def lift(self, x: Tensor, source: tuple[str, Any] | None = None) -> None:
-        """Let the program read the Tensor's array."""
+        """Make the Tensor's array Traced, so that the program reads it."""
         array = x.array
-        if type(array) is Traced or not self.recording:
+        if type(array) is Traced or not self.tracing:
             return
         if not is_real(array):
             if is_array(array):
-                self.breaks(f"an array of type {type(array).__name__}")
+                self.breaks(f"an array of type {type(array).__name__} cannot be traced")
             return
         if id(x) in self.outside:
-            self.breaks("the memory of a Tensor from outside of the function was exchanged")
+            self.breaks("the memory of a Tensor from outside of the function was replaced")
             return
         node = self._value(array)
         self.outside[id(x)] = Outside(x, node)
@@ -376,7 +377,7 @@ class Tracer(Observer):
         self.program.inputs.append((node, source or ("tensor", x)))
 
     def lift_grad(self, leaf: Tensor) -> None:
-        """Let the program read a leaf's gradient."""
+        """Make the array of a leaf's gradient Traced."""
         if leaf._grad is not None:
             self.lift(leaf._grad, ("grad", leaf))
 
@@ -392,8 +393,8 @@ class Tracer(Observer):
                 self.lift_nest(item)
 
     def reads_grad(self, leaf: Tensor) -> None:
-        """A leaf's gradient is read: whether it has one is guarded, where that is not of the program's making."""
-        if self.recording:
+        """Note that the function reads ``leaf.grad``: a gradient from before the call is guarded to exist or not."""
+        if self.tracing:
             self.lift(leaf)
             self.lift_grad(leaf)
             entry = self.outside.get(id(leaf))
@@ -401,8 +402,8 @@ class Tracer(Observer):
                 entry.read = True
 
     def clears(self, leaf: Tensor, to_none: bool = True) -> None:
-        """A leaf's gradient is about to be set."""
-        if self.recording:
+        """Note that the gradient of a leaf is about to be set."""
+        if self.tracing:
             self.lift(leaf)
             entry = self.outside.get(id(leaf))
             if not to_none:
@@ -412,13 +413,13 @@ class Tracer(Observer):
                 self.program.cleared = len(self.program.instructions)
 
     def sync(self) -> None:
-        """Write down what happened to the Tensors from outside as objects: their memory and their gradients."""
-        if not self.recording:
+        """Append effects for the changes to Tensors from outside: new memory and new gradients."""
+        if not self.tracing:
             return
         for entry in list(self.outside.values()):
             x, array = entry.tensor, entry.tensor.array
             if type(array) is not Traced:
-                self.breaks("the memory of a Tensor from outside of the function was exchanged")
+                self.breaks("the memory of a Tensor from outside of the function was replaced")
             elif array.node is not entry.node:
                 self._effect(give_array, (self._holder(x), array.node))
                 entry.node = array.node
@@ -428,13 +429,13 @@ class Tracer(Observer):
             if grad is None:
                 self._effect(clear_grad, (self._holder(x),))
             elif type(grad.array) is not Traced:
-                self.breaks("a gradient was set to a Tensor from outside of the function")
+                self.breaks("an untraced gradient was assigned to a Tensor from outside of the function")
             else:
                 self._effect(set_grad, (self._holder(x), grad.array.node))
             entry.grad = grad
 
     def _holder(self, x: Tensor) -> Any:
-        """What stands for a Tensor as an object: itself, or an input where it is an argument."""
+        """Return what stands for a Tensor object in an effect: the Tensor, or an input if it is an argument."""
         index = self.arguments.get(id(x))
         if index is None:
             return x
@@ -450,18 +451,18 @@ class Tracer(Observer):
         return instruction
 
     def takes_over(self, optimizer: Any, step: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> bool:
-        """An optimizer's step: in a replay it is made by the optimizer, which reads its options then."""
-        if not self.recording:
+        """Append an optimizer's step as one effect: in a replay the optimizer runs and reads its options."""
+        if not self.tracing:
             return False
         if args or kwargs:
-            self.breaks("an optimizer's step with a closure")
+            self.breaks("an optimizer's step has arguments, such as a closure")
             return False
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         for p in parameters:
             self.lift(p)
             self.lift_grad(p)
             if p._grad is not None and (is_saved(p) or not is_writable(p.array)):
-                unshare(p, keep_values=True)  # a live graph needs the old values; the step itself would do it unseen
+                unshare(p, keep_values=True)  # a live graph needs the old values; the untraced step would copy unseen
         self.sync()
         tensors = [x for p in parameters for x in (p, p._grad) if x is not None]
         before = [x.array for x in tensors]
@@ -470,7 +471,7 @@ class Tracer(Observer):
             for x in tensors:
                 if type(x.array) is Traced:
                     x.array = x.array.numbers
-            with without(self):
+            with tracing_paused(self):
                 step(optimizer)
         finally:
             self._busy -= 1
@@ -478,8 +479,8 @@ class Tracer(Observer):
                 if type(array) is Traced and x.array is array.numbers:
                     x.array = array
                 elif x.array is not array:
-                    self.breaks("an optimizer gave a parameter other memory")
-        if self.recording:
+                    self.breaks("an optimizer replaced the memory of a parameter")
+        if self.tracing:
             nodes = [array.node for array in before if type(array) is Traced]
             instruction = self._effect(run_step, (optimizer, step))
             instruction.args = (optimizer, step, tuple(nodes))
@@ -487,12 +488,12 @@ class Tracer(Observer):
         return True
 
     def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
-        """What changes Python objects alone, such as a schedule: done now, and again in each replay."""
-        if not self.recording:
+        """Run a function that only changes Python objects, such as a schedule, now and in each replay."""
+        if not self.tracing:
             return False
         self.sync()
         self._busy += 1
-        mode = without(self)
+        mode = tracing_paused(self)
         try:
             with mode:
                 function(*args)
@@ -501,7 +502,7 @@ class Tracer(Observer):
         self._effect(function, args)
         return True
 
-    # As an observer
+    # Observer
 
     def calling(self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
         for value in inputs:
@@ -512,8 +513,8 @@ class Tracer(Observer):
         self.lift_nest(inputs)
 
     def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
-        """Tensors that were made of numbers or NumPy arrays are made again in each replay."""
-        if not self.recording or isinstance(result, BaseException):
+        """Trace the creation of Tensors from numbers or NumPy arrays, so that each replay creates them."""
+        if not self.tracing or isinstance(result, BaseException):
             return
         for x in result if type(result) in (tuple, list) else (result,):
             if isinstance(x, Tensor) and is_real(x.array) and id(x) not in self.outside:
@@ -526,21 +527,21 @@ class Tracer(Observer):
     def called(
         self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any], outputs: tuple[Tensor, ...], node: Any
     ) -> None:
-        if node is not None and self.recording:
+        if node is not None and self.tracing:
             self._sites[node.sequence] = user_site(2)
             if node.plan.primitive is primitive:
-                node.plan = self.rules.traced(node.plan)
+                node.plan = self.rules.traceable(node.plan)
 
     def entered(self, node: Any, g: Any) -> None:
         self._node = node
-        if self.recording and node.sequence not in self._sites and any(map(is_array, node.saved or ())):
-            self.breaks("backward goes through a graph that was recorded outside of the function")
+        if self.tracing and node.sequence not in self._sites and any(map(is_array, node.saved or ())):
+            self.breaks("the backward pass goes through a graph from outside of the function")
 
     def left(self, node: Any) -> None:
         self._node = None
 
     def finished(self, leaf: Tensor, g: Any) -> None:
-        if self.recording:
+        if self.tracing:
             self._node = None
             self.lift(leaf)
             self.lift_grad(leaf)
@@ -548,14 +549,10 @@ class Tracer(Observer):
             if entry is not None:
                 entry.accumulated = True
 
-    # The end
+    # End of the trace
 
     def finish(self) -> list[Tensor]:
-        """Give all Tensors their real arrays back.
-
-        Returns:
-            The gradients of leaves that were made in the call.
-        """
+        """Restore the real arrays of all Tensors; return the gradients that the call created."""
         self._active = False
         gradients = []
         for entry in self.outside.values():
@@ -569,32 +566,34 @@ class Tracer(Observer):
         return gradients
 
     def release(self, results: Sequence[Any]) -> None:
-        """Let the graph of the results be an ordinary one."""
+        """Restore the plans and saved arrays of the results' graph."""
         order, _ = reachable(x._node for x in results if isinstance(x, Tensor) and x._requires)
         for node in order:
             node.plan = self.rules.plan_of(node)
             if type(node.saved) is tuple:
                 node.saved = replaced(node.saved, as_real)
                 for ctx in node.saved:
-                    if hasattr(ctx, "save_for_backward"):  # a Function's, with what the user put there
-                        vars(ctx).update(replaced(vars(ctx), made_real))
+                    if hasattr(ctx, "save_for_backward"):  # the context of a Function, with the user's attributes
+                        vars(ctx).update(replaced(vars(ctx), untrace_in_place))
 
     def look_for_escapes(self) -> None:
-        """Find what the program made and somebody outside keeps: a replay would not put anything there."""
-        if any(made() is not None for made in self.made):
+        """Break the trace if an object outside keeps a result of the call: a replay would not store a new one there."""
+        if any(reference() is not None for reference in self.traced_objects):
             gc.collect()
-        escaped = [x for made in self.made if (x := made()) is not None]
-        self.made.clear()
+        escaped = [x for reference in self.traced_objects if (x := reference()) is not None]
+        self.traced_objects.clear()
         if escaped and not self.broken:
-            self.broken = KEPT
+            self.broken = ESCAPED
         for x in escaped:
-            self.release(put_real(x))
+            self.release(replace_by_real(x))
 
     def node_of_result(self, x: Any) -> Value | None:
-        """The value of a Tensor, array or number that the function returns; None for what is constant."""
+        """Return the value of a Tensor, array or number that the function returns, or None for a constant."""
         array = x.array if isinstance(x, Tensor) else x
         return array.node if type(array) in (Traced, Number) else None
 
 
 _PACKAGE = __file__[: -len("compiler/trace/tracer.py")]
-_PASSED = ("compiler/trace/traced.py", "compiler/trace/tracer.py", "core/tensor/tensor.py", "ops/numpy/bare_arrays.py")
+_PASSED = (
+    "compiler/trace/traced_arrays.py", "compiler/trace/tracer.py", "core/tensor/tensor.py", "ops/numpy/bare_arrays.py",
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The arrays and numbers behind those of a trace."""
+"""Convert traced arrays and numbers to the real ones."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import numpy as np
 
 from ...core.arrays.devices import Wrapping, is_array
 from ...core.tensor.tensor import Tensor
-from .scalars import no_scalar
-from .traced import Number, Traced, TracedModule
+from .numpy_scalars import ensure_array
+from .traced_arrays import Number, Traced, TracedModule
 
 
 def as_real(array: Any) -> Any:
-    """The real array of a Traced one, and the number of a Number."""
+    """Return the real array of a Traced, the number of a Number, and any other object unchanged."""
     if type(array) is Number:
         return array.numbers
-    return no_scalar(array.numbers) if type(array) is Traced else array
+    return ensure_array(array.numbers) if type(array) is Traced else array
 
 
-def made_real(x: Any) -> Any:
-    """The same of what may be a Tensor, whose array is exchanged."""
+def untrace_in_place(x: Any) -> Any:
+    """Apply ``as_real``; for a Tensor replace its array in place."""
     if isinstance(x, Tensor):
         x.array = as_real(x.array)
     return as_real(x)
 
 
-def numbers_of(x: Any) -> Any:
-    """What a call is really made with: arrays, numbers and NumPy or CuPy themselves."""
+def unwrap(x: Any) -> Any:
+    """Return what a traced call really receives: an array, a number, NumPy or CuPy."""
     kind = type(x)
     if kind is Traced or kind is Number:
         return x.numbers
@@ -35,24 +35,24 @@ def numbers_of(x: Any) -> Any:
 
 
 def same_number(value: object, seen: Any) -> bool:
-    """Whether a number, or other plain value, is the one that the trace saw: NaN is NaN, and 0.0 is not -0.0."""
+    """Return whether a plain value equals that of the trace, where NaN equals NaN and 0.0 differs from -0.0."""
     if value == seen:
         return bool(value) and type(value) is not complex or repr(value) == repr(seen)
     return bool(value != value and seen != seen)
 
 
 def is_real(x: Any) -> bool:
-    """Whether it is an array of NumPy's or CuPy's."""
+    """Return whether ``x`` is a NumPy or CuPy array and no wrapper."""
     return type(x) is np.ndarray or is_array(x) and not isinstance(x, (np.ndarray, Wrapping))
 
 
-def is_ours(function: Any) -> bool:
-    """Whether it is a function of this package."""
+def is_package_function(function: Any) -> bool:
+    """Return whether ``function`` belongs to this package."""
     return str(getattr(function, "__module__", "")).startswith("retrograd.") and type(function).__name__ == "function"
 
 
 def owner_of(array: Any) -> Any:
-    """The array that owns the memory."""
+    """Return the array that owns the memory of ``array``."""
     while True:
         base = array.base
         if type(array) is not np.ndarray:
@@ -66,7 +66,7 @@ def owner_of(array: Any) -> Any:
 
 
 def lies_in(array: Any, nest: Any) -> bool:
-    """Whether any array in tuples and lists may share memory with an array."""
+    """Return whether an array in nested tuples and lists may share memory with ``array``."""
     if type(nest) in (tuple, list):
         return any(lies_in(array, item) for item in nest)
     return isinstance(nest, np.ndarray) and np.may_share_memory(nest, array)

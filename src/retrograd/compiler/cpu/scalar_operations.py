@@ -1,6 +1,6 @@
-"""What NumPy's elementwise functions do to single elements, where LLVM has instructions for it: bit for bit the same.
+"""NumPy's elementwise functions as LLVM instructions on single elements, with equal bits.
 
-All others run as NumPy's own loops, which compiled code calls.
+Functions without an instruction call NumPy's inner loops.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ROUNDING["fabs"] = "fabs"
 
 
 def scalar(name: str, dtype: Any) -> Scalar | None:
-    """The function of elements of a dtype that a ufunc is; None where it is not written here."""
+    """Return a ufunc's function of elements of a dtype, or None if it has no LLVM instructions."""
     dtype = np.dtype(dtype)
     kind, typ = dtype.kind, type_of(dtype)
     if kind == "b":
@@ -95,7 +95,7 @@ def scalar(name: str, dtype: Any) -> Scalar | None:
         return lambda b, x: b.give(f"fcmp uno {typ} {x[0]}, {x[0]}")
     if name in _ROUNDING:
         return _intrinsic(_ROUNDING[name], typ)
-    if name in ("maximum", "minimum"):  # NaN passes
+    if name in ("maximum", "minimum"):  # NaN propagates
         how = "oge" if name == "maximum" else "ole"
 
         def extreme(b: Body, x: Sequence[str]) -> str:
@@ -126,6 +126,6 @@ def _intrinsic(name: str, typ: str) -> Scalar:
 
 
 def choice(dtype: Any) -> Scalar:
-    """``where``: of a bool and two elements."""
+    """Return ``where`` as a function of a bool and two elements."""
     typ = type_of(dtype)
     return lambda b, x: b.give(f"select i1 {x[0]}, {typ} {x[1]}, {typ} {x[2]}")

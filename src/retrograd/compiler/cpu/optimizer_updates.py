@@ -1,7 +1,7 @@
-"""Optimizers' steps inside of regions, where the optimizer says by a form what its update computes.
+"""Optimizer steps in regions, for optimizers whose ``update_form`` describes the update.
 
-A region reads the optimizer's numbers (learning rate, momentum, ...) and the arrays of its state in each replay, and
-writes into the same arrays as the eager step, in the same order of operations: eager and compiled steps can be mixed.
+In each replay a region reads the optimizer's numbers (learning rate, momentum, ...) and state arrays, and writes to the
+same arrays as the eager step, with the same operations in the same order. Eager and compiled steps can be mixed.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import numpy as np
 from ..program import Instruction, Value
 from ..run.replay import Miss
 from .emission import Body, Kernel, type_of
-from .machine import power
-from .scalars import scalar
+from .machine_code import power
+from .scalar_operations import scalar
 from .steps import Place, Step, Unlowered, kernel_of
 
-LARGEST = 1 << 20  # numbers of all parameters from which the optimizer's own loop, shared by threads, is as good
+MAX_ELEMENTS = 1 << 20  # elements of all parameters from which the optimizer's own threaded loop is as fast
 _DOUBLE = np.dtype(np.float64)
-Pairs = dict[int, tuple[Value, Value]]  # of a parameter by its id: its value and that of its gradient
-_indices = count(1 << 32)  # of values beside those of the trace
+Pairs = dict[int, tuple[Value, Value]]  # by id of the parameter: its value and its gradient's value
+_indices = count(1 << 32)  # of values that are not in the trace
 
 
 class Update:
-    """A step of an optimizer whose parameters with gradients are known.
+    """An optimizer's step for known parameters with gradients.
 
     Attributes:
-        numbers: the value of all its groups' numbers.
-        states: the values of its state's arrays, by parameter in the order of the form's names.
+        numbers: the value of the numbers of all groups.
+        states: the values of the state arrays, by parameter, in the order of names in the form.
     """
 
     def __init__(self, optimizer: Any, moved: Sequence[Sequence[Any]], pairs: Pairs) -> None:
         self.optimizer = optimizer
         self.forms = [optimizer.update_form(group) for group in optimizer.param_groups]
-        if None in self.forms or not _plain(optimizer):
-            raise Unlowered(f"a step of {type(optimizer).__name__}")
+        if None in self.forms or not _has_default_step(optimizer):
+            raise Unlowered(f"{type(optimizer).__name__} has no update form, or hooks")
         self.moved = moved
         self._statics = [form.static for form in self.forms]
         self._ids = [list(map(id, group["params"])) for group in optimizer.param_groups]
@@ -50,11 +50,11 @@ class Update:
         entries: list[Any] = [optimizer.state[parameter].get(name) for parameter, name in self._wanted]
         arrays = [getattr(entry, "array", None) for entry in entries]
         if any(x is None for x in arrays):
-            raise Unlowered("an optimizer's state that is not there yet")
+            raise Unlowered("an optimizer without state yet")
         self._names = [f"{name} of {pairs[id(parameter)][0]!r}" for parameter, name in self._wanted]
         self.states = [Value(next(_indices), x, name=name) for x, name in zip(arrays, self._names, strict=True)]
         self._kinds = [(type(x.array), x.array.dtype, x.array.shape) for x in entries]
-        self._options: list[list[Any]] | None = None  # of the groups, by which the numbers were reckoned
+        self._options: list[list[Any]] | None = None  # options of the groups from which the numbers were computed
         self._numbers: Any = None
 
     @staticmethod
@@ -62,18 +62,18 @@ class Update:
         return Value(next(_indices), array, name="learning rate and other numbers")
 
     def ready(self) -> bool:
-        """Whether the step that the optimizer would make now is still of this form."""
+        """Return whether the optimizer's next step still has this form."""
         return self._current_numbers() is not None and self._arrays() is not None
 
     def _current_numbers(self) -> Any:
-        """All groups' numbers, where the optimizer would still do the same things with the same parameters."""
-        if not _plain(self.optimizer):
+        """Return the numbers of all groups, or None if the form or the parameters of the step have changed."""
+        if not _has_default_step(self.optimizer):
             return None
         groups = self.optimizer.param_groups
         if [list(map(id, group["params"])) for group in groups] != self._ids:
             return None
         options = [list(group.values()) for group in groups]
-        if options != self._options:  # else the numbers are those of the last time
+        if options != self._options:  # otherwise the numbers are unchanged
             forms = [self.optimizer.update_form(group) for group in groups]
             if None in forms or [form.static for form in forms] != self._statics:
                 return None
@@ -93,7 +93,7 @@ class Update:
         return found
 
     def fetch(self) -> tuple[Any, ...]:
-        """The numbers and arrays as they are now."""
+        """Return the current numbers and state arrays; raise Miss if the form has changed."""
         numbers, arrays = self._current_numbers(), self._arrays()
         if numbers is None or arrays is None:
             raise Miss
@@ -101,7 +101,7 @@ class Update:
         return numbers, *arrays
 
     def instructions(self) -> tuple[Instruction, Instruction]:
-        """What asks at the beginning of the program, and what fetches before the region."""
+        """Return the guard for the beginning of the program, and the fetch before the region."""
         fetch = Instruction("whole", self.fetch, (), None, (self.numbers, *self.states), several=True)
         fetch.paths = tuple((index,) for index in range(1 + len(self.states)))
         fetch.operator = f"{type(self.optimizer).__name__}.step"
@@ -109,19 +109,19 @@ class Update:
 
 
 def _is_fixed(option: Any) -> bool:
-    """Whether an option does not change while it is the same object."""
+    """Return whether an option is immutable."""
     if type(option) is tuple:
         return all(map(_is_fixed, option))
     return option is None or type(option) in (int, float, bool, str)
 
 
-def _plain(optimizer: Any) -> bool:
-    """Whether nobody listens to the optimizer's steps, or makes them otherwise."""
+def _has_default_step(optimizer: Any) -> bool:
+    """Return whether no hook observes or replaces the optimizer's steps."""
     return not optimizer.step_is_watched()
 
 
 def gradients_of(instruction: Instruction) -> Pairs:
-    """The parameters that an optimizer's step moves, by their ids, each as it is read and with its gradient."""
+    """Return, by id of each parameter of an optimizer's step, its value and its gradient's value."""
     optimizer, _, nodes = instruction.args
     pairs: Pairs = {}
     written, held = set(instruction.writes), None
@@ -137,12 +137,12 @@ def gradients_of(instruction: Instruction) -> Pairs:
 
 
 def lower_step(lowering: Any, instruction: Instruction) -> Update:
-    """The steps of an optimizer's update."""
+    """Append the steps of an optimizer's update."""
     optimizer, pairs = instruction.args[0], gradients_of(instruction)
     moved = [[p for p in group["params"] if id(p) in pairs] for group in optimizer.param_groups]
     update = Update(optimizer, moved, pairs)
-    if sum(p.array.size for some in moved for p in some) > LARGEST:
-        raise Unlowered("large")
+    if sum(p.array.size for some in moved for p in some) > MAX_ELEMENTS:
+        raise Unlowered(f"more than {MAX_ELEMENTS:,} elements")
     numbers, states = lowering.place(update.numbers), iter(update.states)
     at = 0
     lowering.unlimited = True
@@ -155,8 +155,8 @@ def lower_step(lowering: Any, instruction: Instruction) -> Update:
                 state = [lowering.place(next(states)) for _ in form.state]
                 if p.dtype.kind != "f" or g.dtype != p.dtype or any(x.dtype.kind != "f" for x in state):
                     raise Unlowered(f"an update of {p.dtype}")
-                if g.meets(p):
-                    raise Unlowered("a gradient that is the parameter")
+                if g.may_overlap(p):
+                    raise Unlowered("a gradient that overlaps its parameter")
                 FORMS[form.name](_Writer(lowering, p.dtype), p, g, state, given, form.static)
     finally:
         lowering.unlimited = False
@@ -164,14 +164,14 @@ def lower_step(lowering: Any, instruction: Instruction) -> Update:
 
 
 class _Writer:
-    """Loops over one parameter, in its dtype."""
+    """Writes loops over one parameter, in its dtype."""
 
     def __init__(self, lowering: Any, dtype: Any) -> None:
         self.lowering = lowering
         self.dtype = dtype
 
     def loop(self, name: str, out: Place, inputs: Sequence[Place], formula: Callable[..., str]) -> None:
-        """``out = formula(operations, *inputs)``."""
+        """Append ``out = formula(operations, *inputs)``."""
 
         def emit(body: Body, x: Sequence[str]) -> str:
             return formula(_Operations(body, self.dtype), *x)
@@ -179,12 +179,12 @@ class _Writer:
         self.lowering.map(name, out, inputs, emit, [self.dtype] * len(inputs), self.dtype)
 
     def count(self, step: Place) -> None:
-        """Let the number of steps go on."""
+        """Increment the step count."""
         one = scalar("add", step.dtype)
         self.lowering.map("step", step, [step, (1, step.dtype)], one, [step.dtype] * 2, step.dtype)
 
     def rates(self, step: Place, numbers: Sequence[Place]) -> list[Place]:
-        """Adam's two numbers of this step, which is counted."""
+        """Increment the step count; return Adam's step size and epsilon of this step."""
         rates = self.lowering.new((2,), _DOUBLE)
         self.lowering.add(_rates(step, rates, numbers))
         return [Place(rates.buffer, 8 * k, (), (), _DOUBLE) for k in range(2)]
@@ -203,7 +203,7 @@ class _Operations:
         self.div, self.sqrt, self.neg = operation("divide"), operation("sqrt"), operation("negative")
 
 
-# An update by what it writes, for whoever writes loops: regions here, kernels in ``cuda/updates.py``.
+# Updates in terms of a writer of loops: regions here, kernels in ``cuda/update_kernels.py``.
 
 
 def _sgd(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) -> None:
@@ -287,7 +287,7 @@ def _rmsprop(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) 
 
 
 def _rates(step: Place, rates: Place, numbers: Sequence[Place]) -> Step:
-    """The step is counted; ``lr sqrt(1 - beta2^t) / (1 - beta1^t)`` and ``eps sqrt(1 - beta2^t)`` of its number t."""
+    """Increment the step count t; compute ``lr sqrt(1 - beta2^t) / (1 - beta1^t)`` and ``eps sqrt(1 - beta2^t)``."""
     name = power()
     if name is None:
         raise Unlowered("no C library")

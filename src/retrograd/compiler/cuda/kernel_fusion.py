@@ -1,4 +1,4 @@
-"""Which instructions on a GPU become one kernel."""
+"""Fuse instructions on a GPU to kernels."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from functools import partial
 
 from ..passes.expressions import keeps_shapes, row_major, steps_of
-from ..passes.groups import Part, Target, grouped, sum_of
+from ..passes.grouping import Part, Target, grouped, sum_of
 from ..passes.layouts import fits
 from ..passes.order import versions
 from ..passes.repeats import without_repeats
 from ..program import Instruction, Value
-from .expressions import DTYPES, GPU
+from .cpp_expressions import DTYPES, GPU
 from .kernels import CudaLoop, Module
-from .updates import with_updates
+from .update_kernels import with_updates
 
 
 def fused(instructions: Sequence[Instruction], gives: Sequence[Value], module: Module) -> list[Instruction]:
-    """A program that computes the same in fewer kernels, which are entered in the module.
+    """Return a program that computes the same with fewer kernels.
 
     Args:
-        instructions: in the order in which they run.
-        gives: the values that are wanted of it.
-        module: takes the kernels.
+        instructions: the instructions in their order.
+        gives: the results of the program.
+        module: receives the kernels.
     """
     made = {out for step in instructions for out in step.outs}
     takes = [x for step in instructions for x in step.reads() if x not in made]
@@ -33,7 +33,7 @@ def fused(instructions: Sequence[Instruction], gives: Sequence[Value], module: M
 
 
 def part_of(step: Instruction) -> Part | None:
-    """The instruction as a part of a kernel, or None."""
+    """Return an instruction as a part of a kernel, or None."""
     if step.kind not in ("array", "primitive", "whole") or step.writes or len(step.outs) != 1 or step.several:
         return None
     (out,) = step.outs
@@ -51,10 +51,10 @@ def part_of(step: Instruction) -> Part | None:
 
 
 def _aligned(value: Value) -> bool:
-    """Whether all steps go by whole elements."""
+    """Return whether all strides are multiples of the element size."""
     return all(stride % value.dtype.itemsize == 0 for stride in value.strides)
 
 
 def _same_axes(shape: tuple[int, ...], arrays: Sequence[Value], reduced: Sequence[frozenset[int]]) -> bool:
-    """Whether one kernel can take sums over axes: over the same ones."""
+    """Return whether one kernel can take all sums, that is, whether they go over the same axes."""
     return len(set(reduced)) <= 1 and all(reduced)

@@ -1,7 +1,7 @@
-"""Optimizers' steps as kernels: one launch for all parameters, where the optimizer says by a form what it computes.
+"""Optimizer steps as kernels: one launch for all parameters, for optimizers whose ``update_form`` describes the update.
 
-The formulas are those of ``native/updates.py``. The numbers of a step (learning rate, its corrections, ...) are made by
-the processor, as the optimizer makes them, and copied to the GPU once for all parameters.
+The formulas are those of ``cpu/optimizer_updates.py``. The CPU computes the numbers of a step (learning rate, bias
+corrections, ...) as the optimizer does, and copies them to the GPU once for all parameters.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays.devices import cupy_backend
+from ..cpu.optimizer_updates import FORMS, Update, gradients_of
 from ..cpu.steps import Unlowered
-from ..cpu.updates import FORMS, Update, gradients_of
 from ..passes.expressions import row_major
 from ..program import Instruction, Value
 from ..trace.effects import run_step
-from .expressions import DTYPES, cast, expression, held, load, store, stored
+from .cpp_expressions import DTYPES, cast, expression, held, load, store, stored
 from .kernels import Module
-from .source import OF_BLOCK, POINTERS, Kernel, in_turn
+from .source import BLOCK_LOOP, MAX_POINTERS, Kernel, split_blocks
 
 _DOUBLE = np.dtype(np.float64)
-_indices = count(1 << 40)  # of values beside those of the trace and of regions
+_indices = count(1 << 40)  # of values that are neither in the trace nor in regions
 
 
 def with_updates(instructions: Sequence[Instruction], module: Module) -> list[Instruction]:
-    """The instructions with kernels for the steps of optimizers that have a form."""
+    """Replace the steps of optimizers that have an update form by kernels."""
     asked: list[Instruction] = []
     out: list[Instruction] = []
     for step in instructions:
@@ -41,24 +41,24 @@ def with_updates(instructions: Sequence[Instruction], module: Module) -> list[In
             continue
         asked.append(Instruction("guard", update.ready, ()))
         out += [made.changed(site=step.site) for made in update.instructions_of(step)]
-    return [*asked, *out]  # asked before anything is written
+    return [*asked, *out]  # checks come before all writes
 
 
 class CudaUpdate(Update):
-    """A step of an optimizer all of whose parameters are on the GPU."""
+    """A step of an optimizer with all parameters on the GPU."""
 
     def __init__(self, step: Instruction, module: Module) -> None:
         optimizer, pairs = step.args[0], gradients_of(step)
         moved = [[p for p in group["params"] if id(p) in pairs] for group in optimizer.param_groups]
         if not all(x.on_gpu for pair in pairs.values() for x in pair):
-            raise Unlowered("on the processor")
+            raise Unlowered("on the CPU")
         super().__init__(optimizer, moved, pairs)
         self.module = module
         arrays = [optimizer.state[parameter][name].array for parameter, name in self._wanted]
         self._held = [at for at, (_, name) in enumerate(self._wanted) if name != "step"]
         self.states = [Value(next(_indices), arrays[at], name=self._names[at]) for at in self._held]
         rows: list[list[Value]] = []
-        updates: list[tuple[Any, int, int]] = []  # of a parameter: form, where its group's numbers and its rates begin
+        updates: list[tuple[Any, int, int]] = []  # per parameter: form, offsets of its group's numbers and of its rates
         rest, at = iter(self.states), 0
         rates = sum(len(form.numbers) for form in self.forms)
         for form, some in zip(self.forms, moved, strict=True):
@@ -74,11 +74,11 @@ class CudaUpdate(Update):
             at += len(form.numbers)
         self.numbers = self._numbers_as(cupy_backend().xp.empty(rates))
         self.rows = rows
-        self.launches: list[tuple[str, Kernel, int, int]] = []  # the name, the kernel, and which of the rows it takes
+        self.launches: list[tuple[str, Kernel, int, int]] = []  # name, kernel, and its range of rows
         begin = 0
         while begin < len(rows):
             end, pointers = begin, 0
-            while end < len(rows) and pointers + len(rows[end]) <= POINTERS:
+            while end < len(rows) and pointers + len(rows[end]) <= MAX_POINTERS:
                 pointers += len(rows[end])
                 end += 1
             kernel = _kernel(rows[begin:end], updates[begin:end])
@@ -86,7 +86,7 @@ class CudaUpdate(Update):
             begin = end
 
     def rates(self) -> np.ndarray:
-        """The numbers of the step that is made now, which is counted."""
+        """Increment the step counts; return the numbers of this step."""
         numbers = self._current_numbers().tolist()
         for form, group, some in zip(self.forms, self.optimizer.param_groups, self.moved, strict=True):
             for parameter in some:
@@ -99,12 +99,12 @@ class CudaUpdate(Update):
         return np.array(numbers, np.float64)
 
     def fetch(self) -> tuple[Any, ...]:
-        """The numbers, and the state's arrays as they are now."""
+        """Return the numbers and the current state arrays."""
         _, *arrays = super().fetch()
         return cupy_backend().xp.asarray(self.rates()), *[arrays[at] for at in self._held]
 
     def instructions_of(self, step: Instruction) -> tuple[Instruction, Instruction]:
-        """What fetches the numbers and arrays, and what updates."""
+        """Return the instruction that fetches numbers and arrays, and the update."""
         fetch = Instruction("effect", self.fetch, (), None, (self.numbers, *self.states), several=True)
         fetch.paths = tuple((index,) for index in range(1 + len(self.states)))
         flat = [x for row in self.rows for x in row]
@@ -134,7 +134,7 @@ class Launches:
 
 
 class _Writer:
-    """The lines that update one element, whose parameter, gradient and state are held in variables."""
+    """Writes the lines that update one element, with parameter, gradient and state in variables."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
@@ -142,15 +142,15 @@ class _Writer:
         self.written: list[str] = []
 
     def loop(self, name: str, out: str, inputs: Sequence[str], formula: Callable[..., str]) -> None:
-        """``out = formula(operations, *inputs)``."""
+        """Append ``out = formula(operations, *inputs)``."""
         self.lines.append(f"{out} = {formula(_Operations(self.dtype), *inputs)};")
         self.written.append(out)
 
     def count(self, step: str) -> None:
-        """The processor does that."""
+        """Do nothing: the CPU counts steps."""
 
     def rates(self, step: str, numbers: Sequence[str]) -> tuple[str, str]:
-        """Adam's two numbers of this step."""
+        """Return the variables of Adam's step size and epsilon."""
         return "rate", "small"
 
 
@@ -167,7 +167,7 @@ class _Operations:
 
 
 def _function(form: Any, dtype: Any) -> tuple[str, str]:
-    """The function that updates a part of a parameter, by its name."""
+    """Return name and definition of the function that updates a block of a parameter."""
     writer = _Writer(dtype)
     states = [f"s{n}" for n, name in enumerate(form.state) if name != "step"]
     given = iter(states)
@@ -186,7 +186,7 @@ def _function(form: Any, dtype: Any) -> tuple[str, str]:
                 f"const {real} {name} = {cast(place, _DOUBLE, dtype)};"
                 for name, place in zip(names, places, strict=True)
             ],
-            *OF_BLOCK,
+            *BLOCK_LOOP,
             *[f"  {real} {x} = {load(f'{x}_[i]', dtype)};" for x in arrays],
             *["  " + line for line in writer.lines],
             *[f"  {x}_[i] = {store(x, dtype)};" for x in dict.fromkeys(writer.written)],
@@ -199,7 +199,7 @@ def _function(form: Any, dtype: Any) -> tuple[str, str]:
 
 
 def _kernel(rows: Sequence[Sequence[Value]], updates: Sequence[tuple[Any, int, int]]) -> Kernel:
-    """One launch over some parameters: a block finds its parameter, and which part of that it updates."""
+    """Return a kernel over several parameters; a block finds its parameter and its range of elements."""
     parameters, calls, functions = ["const double* __restrict__ numbers"], [], []
     for n, (row, (form, numbers, rates)) in enumerate(zip(rows, updates, strict=True)):
         name, text = _function(form, row[0].dtype)
@@ -208,6 +208,6 @@ def _kernel(rows: Sequence[Sequence[Value]], updates: Sequence[tuple[Any, int, i
         names = [f"p{n}", f"g{n}", *[f"s{n}_{k}" for k in range(len(row) - 2)]]
         parameters += [f"{'const ' if x[0] == 'g' else ''}{memory}* __restrict__ {x}" for x in names]
         calls.append((f"{name}({', '.join(names)}, numbers + {numbers}, numbers + {rates}, {size}LL, block)", size))
-    lines, blocks = in_turn(calls)
+    lines, blocks = split_blocks(calls)
     body = "".join(f"  {line}\n" for line in lines)
     return Kernel(", ".join(parameters), body, (blocks, 1), tuple(dict.fromkeys(functions)))

@@ -1,8 +1,8 @@
-"""Groups of elementwise instructions, and sums of what they give, as compiled loops.
+"""Compile groups of elementwise instructions and sums to loops.
 
-A loop goes along the last axis of its layout; threads share the rows before, or the parts of a single axis. What nobody
-else reads never goes to memory. No operation is contracted or reordered, but for sums, which are taken in double
-precision, part by part, so that they do not depend on the number of threads. The same source is compiled once.
+A loop runs along the last axis of its layout; threads share the rows, or blocks of a single axis. Values that only the
+group reads stay in registers. No operation is contracted or reordered, except sums: each block is summed in double
+precision, so that the result does not depend on the number of threads. Equal sources are compiled once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..program import Asked, Instruction, Value
 from .expressions import Step
 from .layouts import Layout, Operand
 
-PART = 1 << 13  # elements that a thread takes at once
+BLOCK_ELEMENTS = 1 << 13  # elements per block
 _NUMBER = {"float32": "f32", "float64": "f64", "bool": "b1", "int64": "i64", "int32": "i32", "uint8": "u8"}
 
 
@@ -38,22 +38,22 @@ class Sum(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What goes into one loop: instructions, as steps and sums, in an order in which they may run."""
+    """The content of one loop: instructions, as steps and sums, in an order in which they may run."""
 
     members: tuple[Instruction, ...]
     shape: tuple[int, ...]
     steps: tuple[Step, ...]
     sums: tuple[Sum, ...]
-    outs: tuple[Value, ...]  # of the steps, what others read
+    outs: tuple[Value, ...]  # results of steps that other instructions read
 
     @property
     def operands(self) -> tuple[list[Value], list[Any]]:
-        """The arrays that it reads, and the numbers, constants among them."""
+        """The arrays that the loop reads, and the numbers, constants included."""
         made = {step.out for step in self.steps}
         read = [x for step in self.steps for x in step.operands]
         read += [total.of for total in self.sums]
         arrays: dict[Value, Value] = {}
-        numbers: dict[Any, Any] = {}  # constants by their places, since they are not told apart
+        numbers: dict[Any, Any] = {}  # constants by position, since equal constants are separate operands
         for place, x in enumerate(read):
             if isinstance(x, Value):
                 if x not in made:
@@ -64,14 +64,14 @@ class Group(NamedTuple):
 
 
 def is_number(value: Value) -> bool:
-    """Whether all elements of a value are the same place in memory."""
+    """Return whether all elements of a value are at the same address."""
     return value.size == 1 or all(
         stride == 0 or length == 1 for length, stride in zip(value.shape, value.strides, strict=True)
     )
 
 
 class Names:
-    """The names of a loop's operands, and the lines that compute its steps."""
+    """The variable names of a loop's operands, and the source lines of its steps."""
 
     def __init__(self, group: Group) -> None:
         self.arrays, self.numbers = group.operands
@@ -104,7 +104,7 @@ class Names:
         return f"{real}({next(self._constants)})"
 
     def head(self) -> str:
-        """What stands before the loop's definition."""
+        """Return the source before the loop's definition."""
         own = "".join(f'{name} = BY_ELEMENT["{name}"]\n' for name in sorted(self.functions))
         return f"{_HEAD}{own}\n\n"
 
@@ -119,26 +119,26 @@ _HEAD = (
 
 
 def kinds_of(operands: Sequence[Operand], reads: Sequence[Any]) -> list[Kind]:
-    """The kinds of arguments that a loop will get for its operands, arrays first, then numbers."""
+    """Return the kinds of a loop's arguments, arrays first, then numbers."""
     arrays = [kind_of_array(x.dtype, len(o.shape), o.row_major) for o, x in zip(operands, reads, strict=False)]
     numbers = [np.dtype(getattr(x, "dtype", type(x))).kind for x in reads[len(operands) :]]
     return arrays + [{"f": "float64", "b": "bool"}.get(kind, "int") for kind in numbers]
 
 
 def job_of(loop: Any, *kinds: Kind) -> Job:
-    """What compiles a loop for arguments of some kinds, after those that say how it is launched."""
+    """Return the job that compiles a loop for arguments of some kinds, which follow the launch arguments."""
     return Job(loop.module, loop.name, repr((*["int"] * 5, *kinds)), loop.source)
 
 
 def values_of(numbers: Sequence[Any]) -> list[Any]:
-    """The numbers of a call as Python's."""
+    """Return the numbers of a call as Python numbers."""
     return [
         x.flat[0].item() if isinstance(x, np.ndarray) else x.item() if isinstance(x, np.generic) else x for x in numbers
     ]
 
 
 class Loop:
-    """A group as a function of its arrays and numbers; it returns its results, sums last, or the only one."""
+    """A group as a function of its arrays and numbers, to its results, sums last; a single result is not in a tuple."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -150,11 +150,11 @@ class Loop:
         *outer, self.columns = self.layout.lengths
         self.rows = prod(outer)
         self.flat = not outer
-        self.block = PART if self.flat else max(1, PART // self.columns)  # columns, or rows, of a part
+        self.block = BLOCK_ELEMENTS if self.flat else max(1, BLOCK_ELEMENTS // self.columns)  # columns or rows
         self.parts = -(-(self.columns if self.flat else self.rows) // self.block)
         self.loop = compiled_loop(self._source(names, len(outer)))
         self.lengths = (*outer[1:], self.columns)
-        self.partial: list[tuple[int, ...]] = []  # the shapes of sums of parts
+        self.partial: list[tuple[int, ...]] = []  # the shapes of the blocks' sums
         for total in group.sums:
             by_row = len(outer) in self.layout.reduces(total.axes)
             rows = self.parts if self.flat or not by_row else self.rows
@@ -168,8 +168,8 @@ class Loop:
         given = [f"a{n}" for n in range(len(names.arrays))] + [f"s{n}" for n in range(len(names.numbers))]
         given += [f"o{n}" for n in range(len(group.outs))] + [f"p{n}" for n in range(len(group.sums))]
         lengths = [f"n{n}" for n in range(1, outer)] + ["n"]
-        rows: list[str] = []  # for each row
-        each: list[str] = []  # for each element
+        rows: list[str] = []  # lines per row
+        each: list[str] = []  # lines per element
         for number, operand in enumerate(self.operands):
             place = ", ".join(f"r{axis}" for axis in operand.axes if axis != last)
             if last not in operand.axes:
@@ -184,7 +184,7 @@ class Loop:
         before, ends, begins = list(names.once), [], []
         for number, total in enumerate(group.sums):
             if last in layout.reduces(total.axes):
-                before.append(f"b{number} = np.empty({PART if self.flat else 'n'}, np.{total.of.dtype.name})")
+                before.append(f"b{number} = np.empty({BLOCK_ELEMENTS if self.flat else 'n'}, np.{total.of.dtype.name})")
                 each.append(f"b{number}[j] = {names.names[total.of]}")
                 place, width = ("part", "high - low") if self.flat else ("r", "n")
                 ends.append(f"p{number}[{place}] = _sum(b{number}[:{width}])")
@@ -221,7 +221,7 @@ class Loop:
 
     @property
     def job(self) -> Job:
-        """What compiles the loop before it is called."""
+        """The job that compiles the loop before its first call."""
         axes = len(self.layout.lengths)
         kinds = kinds_of(self.operands, self.reads)
         kinds += [kind_of_array(x.dtype, axes) for x in self.group.outs]
@@ -229,7 +229,7 @@ class Loop:
         return job_of(self.loop, *kinds, *["int"] * (len(self.lengths) + 2))
 
     def _total(self, total: Sum, partial: Any) -> Any:
-        """A sum made of those of rows, or of parts."""
+        """Return a sum from the sums of rows or blocks."""
         axes = self.layout.reduces(total.axes)
         *outer, columns = self.layout.lengths
         if len(outer) not in axes or self.flat:
@@ -242,7 +242,7 @@ class Loop:
 
 
 def as_instruction(run: Any, group: Group, outs: Sequence[Value]) -> Instruction:
-    """A loop as one instruction of the program."""
+    """Return a loop as one instruction of the program."""
     instruction = Instruction("loop", run, run.reads, None, tuple(outs), several=len(outs) != 1)
     instruction.paths = tuple((index,) for index in range(len(outs)))
     last = group.members[-1]
@@ -254,7 +254,7 @@ def as_instruction(run: Any, group: Group, outs: Sequence[Value]) -> Instruction
 
 @cache
 def compiled_loop(source: str) -> Callable[..., Any]:
-    """The loop of a source, by whose digest what is compiled of it is kept on disk."""
+    """Return the loop of a source; machine code on disk is found by the source's digest."""
     from ...kernels.build.compiled_loops import Loop as Compiled
 
     return Compiled(f"loop_{hashlib.sha256(source.encode()).hexdigest()[:24]}", "loop", source=source)

@@ -1,7 +1,7 @@
-"""Products of matrices: small ones by loops over registers, others by BLAS, in parts that the pool's threads share.
+"""Matrix products: small ones by loops over registers, others by BLAS, in blocks that threads share.
 
-A small product keeps a block of the result in vector registers and runs once over the inner dimension, in its order and
-with one rounding for product and sum, as BLAS does.
+A small product keeps a block of the result in vector registers and runs over the inner dimension in order, with fused
+multiply-add, as in BLAS.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from ...kernels.loops.matrices.products import PACKED, SINGLY, STRAIGHT, TILED, 
 from ...kernels.runtime.denormals import FLUSH, flushes
 from ...kernels.tiles.vector_width import width
 from .emission import Body, Kernel, type_of
-from .machine import gemm, packing, tiles
+from .machine_code import gemm, packing, tiles
 from .steps import Place, Step, Unlowered, kernel_of
 
-SMALL = 1 << 13  # multiplications up to which a loop is faster than a call of BLAS
-ROWS = 6  # of the block that is kept in registers
+MAX_LOOP_MULTIPLICATIONS = 1 << 13  # multiplications up to which a loop is faster than BLAS
+BLOCK_ROWS = 6  # of the block in registers
 
 
 def product(lowering: Any, x: Place, y: Place, out: Place) -> None:
-    """``out = x @ y`` of matrices of one dtype."""
+    """Append ``out = x @ y`` for matrices of one dtype."""
     (m, k), n = x.shape, y.shape[1]
     if (x.shape[1], out.shape) != (y.shape[0], (m, n)):
-        raise Unlowered("shapes that do not fit")
+        raise Unlowered("shapes that do not match")
     size = x.dtype.itemsize
     count = m * n * k
     if count > TILED:
-        raise Unlowered("large")
-    if count <= SMALL or gemm(x.dtype) is None:
+        raise Unlowered(f"more than {TILED:,} multiplications")
+    if count <= MAX_LOOP_MULTIPLICATIONS or gemm(x.dtype) is None:
         if out.strides[1] != size and n > 1:
             if out.strides[0] == size:  # the transposed product
-                product(lowering, _turned(y), _turned(x), _turned(out))
+                product(lowering, _transposed(y), _transposed(x), _transposed(out))
                 return
             whole = lowering.new(out.shape, out.dtype)
             product(lowering, x, y, whole)
@@ -43,21 +43,21 @@ def product(lowering: Any, x: Place, y: Place, out: Place) -> None:
             y = packed
         lowering.add(Step("matmul", [out, x, y], 1, _small_kernel, flops=2.0 * count))
         return
-    x, y = [_readable(lowering, place) for place in (x, y)]
+    x, y = [_blas_operand(lowering, place) for place in (x, y)]
     if out.strides[1] != size or out.strides[0] < n * size and m > 1:
         whole = lowering.new(out.shape, out.dtype)
-        _shared(lowering, x, y, whole)
+        _shared_product(lowering, x, y, whole)
         lowering.copy(whole, out)
     else:
-        _shared(lowering, x, y, out)
+        _shared_product(lowering, x, y, out)
 
 
-def _turned(place: Place) -> Place:
+def _transposed(place: Place) -> Place:
     return place._replace(shape=place.shape[::-1], strides=place.strides[::-1])
 
 
-def _readable(lowering: Any, place: Place) -> Place:
-    """The matrix, or a copy, with one dimension contiguous and the other one's stride large enough."""
+def _blas_operand(lowering: Any, place: Place) -> Place:
+    """Return the matrix, or a copy, with one contiguous dimension and a non-overlapping stride of the other."""
     size = place.dtype.itemsize
     for one, other in ((1, 0), (0, 1)):
         if place.strides[one] == size and place.strides[other] >= place.shape[one] * size:
@@ -73,7 +73,7 @@ def _small_kernel(step: Step) -> Kernel:
     size, typ = x.dtype.itemsize, type_of(x.dtype)
     body = Body()
     widest = max(1, min(width(), 64) // size)
-    columns: list[tuple[int, int, int]] = []  # where a piece of the row begins, its vectors, and their width
+    columns: list[tuple[int, int, int]] = []  # the first column of a piece, its vectors, and lanes per vector
     at = 0
     while at < n:
         lanes = widest
@@ -123,21 +123,21 @@ def _small_kernel(step: Step) -> Kernel:
         for piece in columns:
             block(row, rows, *piece)
 
-    whole = m // ROWS * ROWS
+    whole = m // BLOCK_ROWS * BLOCK_ROWS
     if whole:
-        body.loop("0", str(whole), ROWS, lambda row: rows_of(row, ROWS))
+        body.loop("0", str(whole), BLOCK_ROWS, lambda row: rows_of(row, BLOCK_ROWS))
     if m > whole:
         rows_of(str(whole), m - whole)
     body.do("ret void")
     return kernel_of(step, body)
 
 
-def _shared(lowering: Any, x: Place, y: Place, out: Place) -> None:
-    """By BLAS, or tiles of registers; large ones in parts that threads share, as ``kernels.matrices`` chooses."""
+def _shared_product(lowering: Any, x: Place, y: Place, out: Place) -> None:
+    """Append a product by BLAS or register tiles, in blocks for threads as ``kernels/loops/matrices`` chooses."""
     (m, k), n = x.shape, y.shape[1]
     if m * n * k >= USEFUL:
-        blocks, least, block, each, how = smaller(m, k, n, _is_turned(x), _is_turned(y), x.dtype.char)
-        kernel = {STRAIGHT: _tiles_kernel, PACKED: _packing_kernel, SINGLY: _singly_kernel}.get(how, _gemm_kernel)
+        blocks, least, block, each, how = smaller(m, k, n, _is_transposed(x), _is_transposed(y), x.dtype.char)
+        kernel = {STRAIGHT: _tiles_kernel, PACKED: _packing_kernel, SINGLY: _blockwise_kernel}.get(how, _gemm_kernel)
     else:
         blocks, least, block, each, kernel = 1, 1, max(m, n), 1, _gemm_kernel
     step = Step("gemm", [out, x, y], 1, kernel, flops=2.0 * m * n * k)
@@ -146,17 +146,17 @@ def _shared(lowering: Any, x: Place, y: Place, out: Place) -> None:
 
 
 def _tiles_kernel(step: Step) -> Kernel:
-    """Rows of the result, or columns, by tiles of registers, as ``kernels.matrices`` multiplies shallow matrices."""
+    """A range of rows or columns by register tiles, as eager products of shallow matrices."""
     return _part_kernel(step, tiles(step.operands[0].dtype), STRAIGHT)
 
 
 def _packing_kernel(step: Step) -> Kernel:
-    """The same of what is packed of one factor, as ``kernels.matrices`` multiplies other matrices of such sizes."""
+    """A range of rows or columns with a packed factor, as eager products of other matrices of such sizes."""
     return _part_kernel(step, packing(step.operands[0].dtype), PACKED)
 
 
 def _part_kernel(step: Step, name: str, how: int) -> Kernel:
-    """A routine's product of a part of the rows or the columns."""
+    """Call a routine for a range of rows or columns."""
     out, x, y = step.operands
     (m, k), n = x.shape, y.shape[1]
     typ = type_of(x.dtype)
@@ -174,7 +174,7 @@ def _part_kernel(step: Step, name: str, how: int) -> Kernel:
     )
     at_x, at_y, at_out = [body.give(f"ptrtoint ptr {address} to i64") for address in addresses]
     if how == PACKED:
-        ways = [(place.strides[turned], turned) for place in (x, y) for turned in [_is_turned(place)]]
+        ways = [(place.strides[turned], turned) for place in (x, y) for turned in [_is_transposed(place)]]
         (x_step, x_turned), (y_step, y_turned) = ways
         numbers = [rows, k, columns, at_x, x_step, int(x_turned), at_y, y_step, int(y_turned), at_out, out.strides[0]]
     else:
@@ -185,17 +185,17 @@ def _part_kernel(step: Step, name: str, how: int) -> Kernel:
     return kernel_of(step, body)
 
 
-def _is_turned(place: Place) -> bool:
+def _is_transposed(place: Place) -> bool:
     return place.strides[1] != place.dtype.itemsize
 
 
 def _gemm_kernel(step: Step) -> Kernel:
-    """A part by one call of BLAS."""
+    """A range of rows or columns by one call of BLAS."""
     return _blas_kernel(step, False)
 
 
-def _singly_kernel(step: Step) -> Kernel:
-    """A part by a call for each block."""
+def _blockwise_kernel(step: Step) -> Kernel:
+    """A range of rows or columns by one call of BLAS per block."""
     return _blas_kernel(step, True)
 
 
@@ -229,7 +229,7 @@ def _blas_kernel(step: Step, singly: bool) -> Kernel:
             f"i64 {row_step})"
         )
 
-    flush = size == 4 and m * n * k >= USEFUL and flushes()  # as eager products
+    flush = size == 4 and m * n * k >= USEFUL and flushes()  # as in eager products
     if flush:
         _flush(body)
 
@@ -256,7 +256,7 @@ def _blas_kernel(step: Step, singly: bool) -> Kernel:
 
 
 def _flush(body: Body) -> None:
-    """Let the processor set to zero what is too small for full precision; ``%kept`` is its mode before."""
+    """Let the processor flush denormals to zero; ``%kept`` is the previous mode."""
     body.declared |= {f"declare void @llvm.x86.sse.{name}(ptr)" for name in ("stmxcsr", "ldmxcsr")}
     body.do("%kept = alloca i32")
     body.do("%changed = alloca i32")

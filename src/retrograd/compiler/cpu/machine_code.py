@@ -1,9 +1,8 @@
-"""From LLVM's text to functions that Python calls, by llvmlite, which Numba brings; machine code is kept on disk.
+"""Compile LLVM text to functions that Python calls, and store the machine code on disk.
 
-LLVM is given its text at once, without Numba: a region of a hundred instructions becomes a dozen different loops, which
-Numba takes seconds to type and lower, and LLVM a tenth of that to compile.
-
-What lies elsewhere in every process, NumPy's loops and BLAS, the code calls by names that are bound when it is loaded.
+llvmlite, which Numba installs, compiles the text without Numba: a region of a hundred instructions has a dozen distinct
+loops, which Numba needs seconds to type and lower, and LLVM a tenth of that to compile. NumPy's loops and BLAS have
+other addresses in each process, so the code refers to them by symbols that are bound when the code is loaded.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from ...kernels import compiled, multiplies
 from ...kernels.build.code_store import read_region, write_region
 from ...kernels.tiles.vector_width import wide
 
-HEAD = object.__basicsize__  # bytes before an object's own fields, of which an array's first is where its elements lie
+HEAD = object.__basicsize__  # bytes before an object's own fields; the first field of an array is its data pointer
 ITEMS = tuple.__basicsize__  # bytes before a tuple's items
-BLAS = "retrograd_cblas_"  # with which the names of its functions begin, as in kernels/runtime/blas_address.py
+BLAS = "retrograd_cblas_"  # prefix of BLAS symbols, as in kernels/runtime/blas_address.py
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 
 
 @cache
 def available() -> bool:
-    """Whether regions can be compiled: there is a processor's LLVM, and objects lie in memory as they do in CPython."""
+    """Return whether regions can be compiled: LLVM is available, and objects have CPython's memory layout."""
     if compiled() is None:
         return False
     try:
         import llvmlite.binding as llvm
 
-        if llvm.llvm_version_info[0] < 16 or _WORD != 8:  # pointers had types before
+        if llvm.llvm_version_info[0] < 16 or _WORD != 8:  # earlier versions have typed pointers
             return False
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -49,20 +48,20 @@ def available() -> bool:
 
 
 class Function:
-    """A compiled function of one tuple, which gives a status: 0, or what went wrong."""
+    """A compiled function of one tuple; ``call`` returns 0, or the status of a failed check."""
 
     def __init__(self, engine: Any, address: int, quick: bool) -> None:
-        self._engine = engine  # lets go of the code when it goes
+        self._engine = engine  # owns the code
         prototype = (ctypes.PYFUNCTYPE if quick else ctypes.CFUNCTYPE)(ctypes.c_int, ctypes.py_object)
         self.call = prototype(address)
 
 
 def function(text: str, quick: bool) -> Function:
-    """The function ``entry`` of a module of LLVM's text.
+    """Return the function ``entry`` of a module of LLVM text.
 
     Args:
         text: the module.
-        quick: whether Python's lock is kept, since the call takes no longer than to take it again.
+        quick: whether to hold the GIL, because the call takes no longer than to reacquire the GIL.
     """
     import llvmlite.binding as llvm
 
@@ -102,7 +101,7 @@ def _processor() -> tuple[str, str]:
 
 
 def _machine(fresh: bool = False, made: list[Any] = []) -> Any:  # noqa: B006
-    """The processor as a target; an engine takes its own away."""
+    """Return the target machine of this processor; an engine needs a fresh one, which it owns."""
     import llvmlite.binding as llvm
 
     if fresh or not made:
@@ -115,19 +114,19 @@ def _machine(fresh: bool = False, made: list[Any] = []) -> Any:  # noqa: B006
     return made[0]
 
 
-# Names that code calls
+# Symbols
 
 
 def _is_known(ufunc: np.ufunc, home: str) -> bool:
-    """Whether a module is where the ufunc has its name, so that no other one has it."""
+    """Return whether module ``home`` has the ufunc under its own name, so that the name is unique."""
     return getattr(sys.modules.get(home), ufunc.__name__, None) is ufunc
 
 
 @cache
 def inner_loop(ufunc: np.ufunc, kinds: str) -> tuple[str, str] | None:
-    """The names of NumPy's own loop of a ufunc for some dtypes (``"ff->f"``), and of the datum that it is called with.
+    """Return the symbols of NumPy's inner loop of a ufunc for some dtypes (``"ff->f"``), and of its data argument.
 
-    NumPy's documented struct of a ufunc says where they are.
+    Their addresses are in NumPy's documented ufunc struct.
     """
     import llvmlite.binding as llvm
 
@@ -152,19 +151,19 @@ def inner_loop(ufunc: np.ufunc, kinds: str) -> tuple[str, str] | None:
 
 
 def gemm(dtype: Any) -> str | None:
-    """The name of BLAS's product for float32 or float64, with integers of 64 bits."""
+    """Return the symbol of BLAS's matrix product for float32 or float64, with 64-bit integers."""
     return f"{BLAS}{'s' if dtype == np.float32 else 'd'}gemm" if multiplies() else None
 
 
 @cache
 def tiles(dtype: Any) -> str:
-    """The name of ``tiles.product_at`` for float32 or float64."""
+    """Return the symbol of ``tiles.product_at`` for float32 or float64."""
     return _product("tiles.tiles", "product_at", 10, dtype)
 
 
 @cache
 def packing(dtype: Any) -> str:
-    """The name of ``panels.packed_product_at`` for float32 or float64."""
+    """Return the symbol of ``packed_products.packed_product_at`` for float32 or float64."""
     return _product("tiles.packed_products", "packed_product_at", 11, dtype)
 
 
@@ -177,7 +176,7 @@ def _product(module: str, function: str, numbers: int, dtype: Any) -> str:
 
 @cache
 def power() -> str | None:
-    """The name of the C library's ``pow``, which Python's ``**`` is."""
+    """Return the symbol of the C library's ``pow``, which Python's ``**`` calls."""
     import llvmlite.binding as llvm
 
     from ...kernels.runtime.threads import foreign

@@ -1,4 +1,4 @@
-"""Steps that call NumPy's own loops, and steps led by indices."""
+"""Steps that call NumPy's inner loops, and steps that access elements by index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .emission import Body, Kernel, broadcast_strides, collapsed, type_of
-from .machine import inner_loop
+from .machine_code import inner_loop
 from .steps import Place, Step, Unlowered, kernel_of
 
 
@@ -21,7 +21,7 @@ def _numpy_loop(ufunc: np.ufunc, dtypes: Sequence[Any]) -> tuple[str, str]:
 
 
 def _call(body: Body, loop: tuple[str, str], pointers: Sequence[str]) -> None:
-    """A call of NumPy's loop, by the arrays that ``_frame`` made."""
+    """Call NumPy's loop with the arguments that ``_frame`` allocated."""
     for k, pointer in enumerate(pointers):
         place = body.give(f"getelementptr inbounds ptr, ptr %args, i64 {k}")
         body.do(f"store ptr {pointer}, ptr {place}")
@@ -42,7 +42,7 @@ def _frame(body: Body, count: int, strides: Sequence[int]) -> None:
 
 
 def loop_call(ufunc: np.ufunc, dtypes: Sequence[Any], out: Place, inputs: Sequence[Place]) -> Step:
-    """``out = ufunc(inputs)`` by NumPy's loop, once for each row of the result."""
+    """Return ``out = ufunc(inputs)`` by NumPy's inner loop, called for each row of the result."""
     loop = _numpy_loop(ufunc, dtypes)
     wide = [
         place._replace(shape=out.shape, strides=broadcast_strides(place.shape, place.strides, out.shape))
@@ -68,7 +68,7 @@ def loop_call(ufunc: np.ufunc, dtypes: Sequence[Any], out: Place, inputs: Sequen
 
 
 def reduction(ufunc: np.ufunc, x: Place, out: Place) -> Step:
-    """``out = ufunc(out, x)`` along the dimensions of x over which ``out`` does not move, in NumPy's order."""
+    """Return ``out = ufunc(out, x)`` along the dimensions in which the stride of ``out`` is 0, in NumPy's order."""
     loop = _numpy_loop(ufunc, (out.dtype, x.dtype, out.dtype))
 
     def make(step: Step) -> Kernel:
@@ -90,7 +90,7 @@ def reduction(ufunc: np.ufunc, x: Place, out: Place) -> Step:
 
 
 def accumulation(x: Place, out: Place) -> Step:
-    """``out += x`` in double precision, along the dimensions over which ``out`` does not move."""
+    """Return ``out += x`` in double precision, along the dimensions in which the stride of ``out`` is 0."""
 
     def make(step: Step) -> Kernel:
         body = Body()
@@ -109,7 +109,7 @@ def accumulation(x: Place, out: Place) -> Step:
 
 
 def gathering(x: Place, indices: Sequence[Place], rest: Sequence[int], part: Place, how: str) -> Step:
-    """``part = x[indices]`` (take), ``x[indices] = part`` (put), or ``+=`` (add); false where an index is too large."""
+    """Return ``part = x[indices]`` (take), ``x[indices] = part`` (put) or ``+=`` (add), with checks of the indices."""
     places = indices[0].shape
     inner, (of_x, of_part) = collapsed(
         [x.shape[d] for d in rest], [x.strides[d] for d in rest], part.strides[len(places) :]

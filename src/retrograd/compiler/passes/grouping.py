@@ -1,4 +1,4 @@
-"""Which instructions go together into one loop, and in which order all of them then run."""
+"""Fusion: partition the instructions into groups, and order the groups."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 from ..program import Instruction, Method, Value
 from .expressions import Step, row_major, steps_of
+from .fused_loops import Group, Loop, Sum, as_instruction, is_number
 from .layouts import Layout, fits
-from .loops import Group, Loop, Sum, as_instruction, is_number
+from .matrix_products import Product, ProductLoop, product_of
 from .order import dependencies
-from .products import Product, ProductLoop, product_of
 
-MOST = 48  # instructions of a loop
-WIDEST = 24  # arrays that a loop reads and writes
-TRIED = 8  # groups that an instruction is offered to
-LEAST = 4096  # elements from which a loop of its own pays
-NARROW = 16  # elements of a row from which a loop along it pays
+MAX_INSTRUCTIONS = 48  # of a loop
+MAX_ARRAYS = 24  # that a loop reads
+MAX_GROUPS_TRIED = 8  # groups that an instruction may join
+MIN_ELEMENTS = 4096  # elements from which a loop pays
+MIN_ROW = 16  # elements of a row from which a loop along the row pays
 
 
 class Part:
-    """An instruction as a part of a loop: steps, a sum of what others give, or a product that others go on with."""
+    """An instruction in a loop: elementwise steps, a sum, or a product that steps may follow."""
 
     def __init__(self, shape: tuple[int, ...], steps: list[Step], total: Sum | None, product: Product | None) -> None:
         self.shape, self.steps, self.total, self.product = shape, steps, total, product
@@ -32,14 +32,14 @@ class Part:
 
 
 def part_of(step: Instruction) -> Part | None:
-    """The instruction as a part of a loop, or None."""
+    """Return an instruction as a part of a loop, or None."""
     if step.kind not in ("array", "primitive", "whole") or step.writes or len(step.outs) != 1 or step.on_gpu:
         return None
     total = _sum_of(step)
     if total is not None:
         return Part(total.of.shape, [], total, None)
     (out,) = step.outs
-    if step.view or out.shape is None or out.root is not out or out.size < LEAST or not row_major(out):
+    if step.view or out.shape is None or out.root is not out or out.size < MIN_ELEMENTS or not row_major(out):
         return None
     product = product_of(step)
     if product is not None:
@@ -54,11 +54,11 @@ def part_of(step: Instruction) -> Part | None:
     if not all(fits(x, out.shape) for x in arrays):
         return None
     lengths = Layout(out.shape, arrays).lengths
-    return part if lengths and lengths[-1] >= NARROW else None
+    return part if lengths and lengths[-1] >= MIN_ROW else None
 
 
 def sum_of(step: Instruction) -> Sum | None:
-    """A sum or mean of a floating array, over which axes."""
+    """Return the sum or mean of a floating-point array that an instruction is, or None."""
     x = step.args[0] if step.args else None
     if not isinstance(x, Value) or x.shape is None or x.dtype.kind != "f" or step.outs[0].dtype != x.dtype:
         return None
@@ -79,23 +79,23 @@ def sum_of(step: Instruction) -> Sum | None:
 
 
 def _sum_of(step: Instruction) -> Sum | None:
-    """A sum that a loop on the processor can take."""
+    """Return the sum that an instruction is, if a CPU loop can compute it."""
     total = sum_of(step)
-    if total is None or total.of.dtype.itemsize < 4 or total.of.size < LEAST or not row_major(total.of):
+    if total is None or total.of.dtype.itemsize < 4 or total.of.size < MIN_ELEMENTS or not row_major(total.of):
         return None
-    return total if _sums_well(total.of.shape, [total.of], [total.axes]) else None
+    return total if _can_sum(total.of.shape, [total.of], [total.axes]) else None
 
 
-def _sums_well(shape: tuple[int, ...], arrays: Sequence[Value], reduced: Sequence[frozenset[int]]) -> bool:
-    """Whether a loop can take sums over axes: each over its last axis, or over all others."""
+def _can_sum(shape: tuple[int, ...], arrays: Sequence[Value], reduced: Sequence[frozenset[int]]) -> bool:
+    """Return whether a loop can take all sums: each over its last axis only, or over all other axes."""
     layout = Layout(shape, arrays, reduced)
     last = len(layout.lengths) - 1
-    if last < 0 or layout.lengths[-1] < NARROW:
+    if last < 0 or layout.lengths[-1] < MIN_ROW:
         return False
     return all(over and (last in over or len(over) == last) for over in map(layout.reduces, reduced))
 
 
-class _Open:
+class _OpenGroup:
     """A group that grows."""
 
     def __init__(self, index: int, part: Part, target: Target) -> None:
@@ -108,25 +108,23 @@ class _Open:
         self.reads = set(part.reads)
 
     def suits(self, part: Part) -> bool:
-        if len(self.indices) >= MOST or part.product is not None or part.reads & self.sums:
+        if len(self.indices) >= MAX_INSTRUCTIONS or part.product is not None or part.reads & self.sums:
             return False
         if part.total is not None:
-            return self.product is None and not part.reads.isdisjoint(self.made) and self._sums_well(part)
+            return self.product is None and not part.reads.isdisjoint(self.made) and self._can_sum(part)
         if part.reads.isdisjoint(self.made) and not any(x.size > 1 for x in part.reads & self.reads if x.shape):
             return False
-        if len(self.reads | part.reads) > WIDEST:
+        if len(self.reads | part.reads) > MAX_ARRAYS:
             return False
         beside = [x for x in part.reads - self.made if x.shape is not None and not is_number(x)]
         if self.product is not None:
             return all(map(self.product.takes, beside))
-        return not self.sums or self._sums_well(part)
+        return not self.sums or self._can_sum(part)
 
-    def _sums_well(self, part: Part) -> bool:
+    def _can_sum(self, part: Part) -> bool:
         parts = [*self.parts, part]
         arrays = [x for x in (self.reads | part.reads) - self.made if x.shape is not None and not is_number(x)]
-        return self.target.sums_well(
-            part.shape, arrays, [other.total.axes for other in parts if other.total is not None]
-        )
+        return self.target.can_sum(part.shape, arrays, [other.total.axes for other in parts if other.total is not None])
 
     def add(self, index: int, part: Part) -> None:
         self.indices.append(index)
@@ -138,7 +136,7 @@ class _Open:
 
 
 class Grouping:
-    """A partition of instructions, in which no group depends on itself by way of others."""
+    """A partition of instructions into groups without cyclic dependencies between groups."""
 
     def __init__(self, steps: Sequence[Instruction], gives: Sequence[Value], target: Target) -> None:
         self.steps = steps
@@ -146,18 +144,18 @@ class Grouping:
         self.gives = set(gives)
         made = {out for step in steps for out in step.outs}
         self.before = dependencies(steps, {x for step in steps for x in step.reads() if x not in made})
-        self.group: dict[int, _Open] = {}  # of an instruction
-        self.open: dict[tuple[int, ...], list[_Open]] = {}
-        self.latest = list(range(len(steps)))  # how far one comes from there, by dependencies and groups
+        self.group: dict[int, _OpenGroup] = {}  # by instruction
+        self.open: dict[tuple[int, ...], list[_OpenGroup]] = {}
+        self.latest = list(range(len(steps)))  # the last instruction that is reachable through dependencies and groups
         for index, step in enumerate(steps):
             part = target.part_of(step)
             if part is not None:
                 self._place(index, part)
 
     def _place(self, index: int, part: Part) -> None:
-        """Put an instruction into a group with what it has to do with, else into one of its own."""
+        """Add an instruction to a group that shares an operand, else to a new group."""
         known = self.open.setdefault(part.shape, [])
-        for group in reversed(known[-TRIED:]):
+        for group in reversed(known[-MAX_GROUPS_TRIED:]):
             if group.suits(part) and not self._reaches(group, index):
                 group.add(index, part)
                 self.group[index] = group
@@ -165,18 +163,18 @@ class Grouping:
                 self.latest[:index] = [index if last >= first else last for last in self.latest[:index]]
                 return
         if part.total is None:
-            group = _Open(index, part, self.target)
+            group = _OpenGroup(index, part, self.target)
             self.group[index] = group
             known.append(group)
 
-    def _reaches(self, group: _Open, index: int) -> bool:
-        """Whether something outside depends on the group and is needed by an instruction."""
+    def _reaches(self, group: _OpenGroup, index: int) -> bool:
+        """Return whether an instruction depends on the group through an instruction outside."""
         own, first = set(group.indices), group.indices[0]
         waiting = [other for other in self.before[index] if other not in own]
         seen: set[int] = set(waiting)
         while waiting:
             other = waiting.pop()
-            if self.latest[other] < first:  # before the group began, and in no group with anything since
+            if self.latest[other] < first:  # cannot lead to the group
                 continue
             for member in self.group[other].indices if other in self.group else [other]:
                 for need in self.before[member]:
@@ -188,8 +186,8 @@ class Grouping:
         return False
 
     def instructions(self) -> list[Instruction]:
-        """The instructions in an order that serves all, groups that are worth it as one."""
-        units: dict[int, list[int]] = {}  # by the first of their instructions
+        """Return the instructions in an order that respects dependencies, with each useful group as one loop."""
+        units: dict[int, list[int]] = {}  # by first instruction
         of: dict[int, int] = {}
         for index in range(len(self.steps)):
             members = self.group[index].indices if index in self.group else [index]
@@ -241,20 +239,20 @@ class Grouping:
 
 
 class Target(NamedTuple):
-    """What loops are made for: which instructions they take, which sums together, and a loop of a group.
+    """Where loops run: which instructions they take, which sums one loop can take, and how to make a loop of a group.
 
-    With ``takes_one`` an instruction that several calls of the library would compute is a loop of its own.
+    With ``takes_one`` a single instruction becomes a loop, if the library would run several calls for it.
     """
 
     part_of: Callable[[Instruction], Part | None]
-    sums_well: Callable[[tuple[int, ...], Sequence[Value], Sequence[frozenset[int]]], bool]
+    can_sum: Callable[[tuple[int, ...], Sequence[Value], Sequence[frozenset[int]]], bool]
     loop: Callable[[Group], Any]
     takes_one: bool
 
 
-PROCESSOR = Target(part_of, _sums_well, Loop, False)
+PROCESSOR = Target(part_of, _can_sum, Loop, False)
 
 
 def grouped(steps: Sequence[Instruction], gives: Sequence[Value], target: Target = PROCESSOR) -> list[Instruction]:
-    """The same program with groups of instructions as one loop each."""
+    """Return the program with each group of instructions as one loop."""
     return Grouping(steps, gives, target).instructions()

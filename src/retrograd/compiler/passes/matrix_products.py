@@ -1,6 +1,7 @@
-"""Products of matrices, with what is done to each element of the result: a bias, an activation, a sum with an array.
+"""Matrix products fused with the elementwise steps that follow: a bias, an activation function, a residual.
 
-The loop multiplies as ``kernels.matrices`` does, in the same blocks, and goes over each block while it is in the cache.
+The loop multiplies in the blocks of ``kernels/loops/matrices``, and applies the steps to a block while it is in the
+cache.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ...kernels.runtime.result_arrays import empty
 from ...kernels.runtime.threads import launch_products
 from ..program import Asked, Instruction, Value
 from .expressions import Step, row_major
+from .fused_loops import Group, Names, compiled_loop, job_of, kinds_of, values_of
 from .layouts import Layout, fits
-from .loops import Group, Names, compiled_loop, job_of, kinds_of, values_of
 
 _NAMES = {"linear", "matmul", "mm", "linear_weight"}
 
@@ -37,7 +38,7 @@ class Product:
         self.steps = [] if bias is None else [Step(self.out, "({0} + {1})", (self.bare, bias), self.out.dtype)]
 
     def matrices(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """The factors as two matrices."""
+        """Return the factors as two matrices."""
         x = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
         if self.step.name == "linear":
             return x, y.T
@@ -46,7 +47,7 @@ class Product:
         return x, y
 
     def takes(self, value: Value) -> bool:
-        """Whether the loop can read an operand beside the product."""
+        """Return whether the loop can read an operand besides the product."""
         if not fits(value, self.out.shape):
             return False
         layout = Layout(self.out.shape, [value], apart=len(self.out.shape) - 1)
@@ -54,7 +55,7 @@ class Product:
 
 
 def product_of(step: Instruction) -> Product | None:
-    """The instruction as a product that a loop may go on with; None where its product is NumPy's, or no product."""
+    """Return the instruction as a product that a loop can compute, or None."""
     if step.primitive is None or step.name not in _NAMES or len(step.outs) != 1 or step.writes or step.kwargs:
         return None
     x, y, *bias = step.args
@@ -79,16 +80,16 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def _is_matrix(value: Value) -> bool:
-    """Whether it lies row by row, or column by column, as BLAS takes it."""
+    """Return whether BLAS accepts the layout: row-major, or column-major."""
     if row_major(value):
         return True
     return len(value.shape) == 2 and value.strides == (value.dtype.itemsize, value.dtype.itemsize * value.shape[0])
 
 
 def accumulated(instructions: Sequence[Instruction], gives: Sequence[Value]) -> list[Instruction]:
-    """The instructions with ``out += x @ y`` for a product that is only added to an array: gradients that go on.
+    """Replace a product that is only added to an array by ``out += x @ y``, as for gradients that accumulate.
 
-    The sum is taken by BLAS, as it multiplies, so it may be rounded in another way.
+    BLAS adds while it multiplies, so the rounding may differ.
     """
     steps = list(instructions)
     readers: dict[Value, list[int]] = {value: [-1] for value in gives}
@@ -115,13 +116,15 @@ def accumulated(instructions: Sequence[Instruction], gives: Sequence[Value]) -> 
             continue
         if total.root in read or written & read:
             continue
-        run = Accumulation(product)
-        steps[places[0]] = last.changed(function=run, kind="whole", args=(total, product.x, product.y), kwargs={})
+        add_product = AddProduct(product)
+        steps[places[0]] = last.changed(
+            function=add_product, kind="whole", args=(total, product.x, product.y), kwargs={}
+        )
         gone.add(index)
     return [step for index, step in enumerate(steps) if index not in gone]
 
 
-class Accumulation:
+class AddProduct:
     """A product as a function that adds it to an array."""
 
     __name__ = "add_product"
@@ -134,11 +137,11 @@ class Accumulation:
 
 
 class ProductLoop:
-    """A product and the group of what follows on it, as a function of factors, arrays and numbers."""
+    """A product with the group that follows, as a function of the factors, arrays and numbers."""
 
     def __init__(self, product: Product, group: Group, kept: bool) -> None:
         self.product, self.group = product, group
-        self.kept = kept  # whether others read the product itself
+        self.kept = kept  # whether other instructions read the product itself
         names = Names(group)
         self.beside = [x for x in names.arrays if x is not product.bare]
         self.reads = (product.x, product.y, *self.beside, *names.numbers)
@@ -146,7 +149,7 @@ class ProductLoop:
         self.operands = [self.layout.operands[x] for x in self.beside]
         self.__name__ = "+".join(dict.fromkeys(member.operator or member.name for member in group.members))[:60]
         self.written = [x for x in group.outs if x is not product.bare]
-        # Nobody reads the product itself: the first result lies in its memory.
+        # If only the loop reads the product, the first result is written over it.
         self.inplace = not kept and bool(self.written) and self.written[0].dtype == product.out.dtype
         self.loop = compiled_loop(self._source(names))
         shape = prod(group.shape[:-1]), group.shape[-1]
@@ -174,7 +177,7 @@ class ProductLoop:
         each = [f"{names.names[self.product.bare]} = h[j]", *each, *names.lines]
         each += [f"h[j] = {names.names[self.written[0]]}"] if self.inplace else []
         each += [f"y{n}[j] = {names.names[x]}" for n, x in enumerate(written)]
-        # What is written by an address is no argument's memory to the compiler, so the rest is a function of its own.
+        # LLVM assumes that memory behind an integer address aliases no argument, so the steps are a separate function.
         over = [
             *([f"{', '.join(given)}, = given"] if given else []),
             *names.once,
@@ -210,7 +213,7 @@ class ProductLoop:
 
     @property
     def job(self) -> Job:
-        """What compiles the loop before it is called."""
+        """The job that compiles the loop before its first call."""
         factors = prepared_kinds(self.product.out.dtype)
         written = self.written[1:] if self.inplace else self.written
         outs = [kind_of_array(value.dtype, 2) for value in written]
@@ -218,5 +221,5 @@ class ProductLoop:
 
     @property
     def outs(self) -> tuple[Value, ...]:
-        """What it returns, in that order."""
+        """The values of the results, in order."""
         return (self.product.bare, *self.written) if self.kept else tuple(self.written)

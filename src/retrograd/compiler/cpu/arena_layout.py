@@ -1,15 +1,15 @@
-"""Where in the arena arrays lie: those that live at the same time apart, all others one over the other."""
+"""Lay out the arena of a region: arrays that live at the same time do not overlap."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..run.arenas import Block, arranged
+from ..run.arenas import Block, place_blocks
 from .steps import Buffer, Step
 
 
-def note_lives(steps: Sequence[Step]) -> list[Buffer]:
-    """The buffers of all operands, with the first and the last step that touches each, and the bytes of inputs."""
+def set_lifetimes(steps: Sequence[Step]) -> list[Buffer]:
+    """Set the lifetime of each buffer, and the byte range that steps access; return the buffers."""
     found: dict[Buffer, None] = {}
     for number, step in enumerate(steps):
         for at, place in enumerate(step.operands):
@@ -25,10 +25,10 @@ def note_lives(steps: Sequence[Step]) -> list[Buffer]:
 
 
 def plan(buffers: Sequence[Buffer]) -> int:
-    """Give each buffer of the arena its offset; the bytes of the arena."""
+    """Set the offset of each buffer in the arena; return the bytes of the arena."""
     inside = [buffer for buffer in buffers if buffer.kind == "arena"]
     blocks = [Block(buffer.nbytes, buffer.first, buffer.last) for buffer in inside]
-    size = arranged(blocks)
+    size = place_blocks(blocks)
     for buffer, block in zip(inside, blocks, strict=True):
         buffer.index = block.offset
     return size

@@ -1,4 +1,4 @@
-"""Lists, dicts and dataclasses among arguments: a trace is given copies; what it does to them reaches the caller's."""
+"""Copies of the containers among the arguments; changes that the traced function makes are applied to the originals."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .untrace import as_real
 
 
 class Copies:
-    """Containers as the caller has them, and the ones that a function was called with instead.
+    """The caller's containers, paired with the copies that the function receives.
 
     Args:
-        nest: the caller's.
-        copy: a copy of it.
-        leaves: what leaves of the copy stand for, by their identities.
+        nest: the caller's arguments.
+        copy: a copy of them.
+        leaves: the caller's leaves, by the ids of the leaves in the copy.
     """
 
     def __init__(self, nest: Any, copy: Any, leaves: dict[int, Any]) -> None:
@@ -34,7 +34,7 @@ class Copies:
             self._pair(child, other)
 
     def give_back(self) -> bool:
-        """Do to the caller's what was done to the copies; whether there was anything."""
+        """Apply the changes of the copies to the caller's containers; return whether there were any."""
         changed = False
         for nest, copy, before in self._pairs.values():
             kind = kind_of(copy)

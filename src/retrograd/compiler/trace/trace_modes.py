@@ -1,4 +1,4 @@
-"""When a tracer listens, and when it does not; and what compiled functions do."""
+"""Modes of a thread: tracing, tracing paused, and the stance of compiled functions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ...core.graph.observers import Observer
 
 
 class tracing_with(Mode):
-    """Let a tracer write down what happens on this thread."""
+    """Trace the operations of this thread."""
 
     def __init__(self, tracer: Observer) -> None:
         super().__init__()
         self.changes = {"observers": (tracer,), "tracer": tracer}
 
 
-class without(Mode):
-    """Let a trace pass over what is done inside."""
+class tracing_paused(Mode):
+    """Pause the trace of this thread."""
 
     def __init__(self, tracer: Observer) -> None:
         super().__init__()
@@ -25,15 +25,15 @@ class without(Mode):
 
 
 class set_stance(Switch):
-    """What compiled functions do on this thread: at once when called as a function, else until the end of a context.
+    """Set what compiled functions do on this thread: permanently as a function call, else until the context ends.
 
     Args:
-        stance: ``default``; ``force_eager``, nothing is compiled or replayed; ``eager_on_recompile``, calls for which
-            there is no program run eagerly; ``fail_on_recompile``, these are an error.
-        skip_guard_eval_unsafe: taken for PyTorch's sake; guards are always asked.
+        stance: ``default``; ``force_eager``, nothing is compiled or replayed; ``eager_on_recompile``, calls without a
+            program run eagerly; ``fail_on_recompile``, calls without a program raise an error.
+        skip_guard_eval_unsafe: accepted for compatibility with PyTorch and ignored; guards are always evaluated.
 
     Raises:
-        RuntimeError: there is no such stance, or a function is being traced, which its programs would not repeat.
+        RuntimeError: there is no such stance, or a function is being traced, whose replays would not set the stance.
 
     >>> double = rg.compile(lambda x: x * 2)
     >>> with rg.compiler.set_stance("force_eager"):
@@ -43,9 +43,9 @@ class set_stance(Switch):
 
     def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False) -> None:
         if stance not in STANCES:
-            raise RuntimeError(f"set_stance: wanted one of {', '.join(STANCES)}, got {stance!r}")
+            raise RuntimeError(f"set_stance: stance must be one of {', '.join(STANCES)}, got {stance!r}")
         if modes.tracer is not None:
-            raise RuntimeError("set_stance inside a compiled function: set it around the call")
+            raise RuntimeError("set_stance: called inside a compiled function; set the stance around the call")
         self._stance = stance
         self.changes: dict[str, Any] = {"stance": stance, "observers": modes.observers}
         super().__init__()

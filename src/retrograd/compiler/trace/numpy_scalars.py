@@ -1,4 +1,8 @@
-"""Scalars: NumPy gives them where a Tensor has an array without dimensions, whose memory may be viewed and written."""
+"""NumPy scalars in a program, where eager calls have 0-d arrays.
+
+A NumPy function returns a scalar for a 0-d result. The memory of a Tensor may be viewed and written, so a Tensor needs
+an array.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +15,26 @@ from ..program import Instruction, Program, Value
 
 
 def as_array(x: Any) -> Any:
-    """An array without dimensions of NumPy's scalar."""
+    """Return a 0-d array for a NumPy scalar."""
     return np.asarray(x)
 
 
-def no_scalar(x: Any) -> Any:
-    """An array of NumPy's scalar; any other array as it is."""
+def ensure_array(x: Any) -> Any:
+    """Return a 0-d array for a NumPy scalar, and any other array unchanged."""
     return np.asarray(x) if isinstance(x, np.generic) else x
 
 
-def leave_scalars(program: Program, outputs: Sequence[Value], split: int | None) -> int | None:
-    """Take ``as_array`` out of a program in which nobody views or writes such memory.
+def drop_scalar_conversions(program: Program, outputs: Sequence[Value], split: int | None) -> int | None:
+    """Remove ``as_array`` from a program that neither views nor writes 0-d results.
 
     Returns:
-        Where the backward part begins then, for ``split`` where it began.
+        The index at which the backward part begins afterwards; ``split`` is the index before.
     """
     instructions = program.instructions
     outs = {out for step in instructions if step.kind == "primitive" or _is_array(step) for out in step.outs}
     used = [v for step in instructions for v in (*step.outs, *step.writes) if v.root is not v or v in step.writes]
     if any(value.root.shape == () and value.root in outs for value in used) or len(set(outputs)) < len(outputs):
-        return split  # and copies of arrays are arrays, those of scalars are not
+        return split  # a copy of an array is an array, a copy of a scalar is not
     made = {step.args[0]: step.outs[0] for step in instructions if _is_array(step)}
     for step in instructions:
         if not made.keys().isdisjoint(step.outs):

@@ -1,4 +1,4 @@
-"""Derivative rules within a trace: traced as all else, or one instruction each where they cannot be."""
+"""Trace derivative rules, or make a rule one instruction if it cannot be traced."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ..program import Program
 
 
 class Whole(Exception):
-    """A rule does something that is not to be traced: it becomes one instruction."""
+    """A derivative rule cannot be traced and becomes one instruction."""
 
 
 class Tracing(Protocol):
-    """What rules need of the tracer."""
+    """The part of the tracer that rules use."""
 
     program: Program
 
     @property
-    def recording(self) -> bool:
-        """Whether what happens on this thread now belongs in the program."""
+    def tracing(self) -> bool:
+        """Whether calls on this thread belong to the program."""
 
     def call(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, kind: str = ""
@@ -31,39 +31,39 @@ class Tracing(Protocol):
 
 
 class Rules:
-    """The plans of nodes that a tracer meets, with rules that it is told of."""
+    """The plans of the nodes in a trace, with rules that the tracer handles."""
 
     def __init__(self, tracer: Tracing) -> None:
-        self.attempts = 0  # rules that are running and may become one instruction
+        self.attempts = 0  # running rules that can still become one instruction
         self._tracer = tracer
         self._plans: dict[int, tuple[Plan, Plan]] = {}
 
-    def traced(self, plan: Plan) -> Plan:
-        """The plan with rules that become one instruction where they cannot be traced."""
+    def traceable(self, plan: Plan) -> Plan:
+        """Return the plan with rules that become one instruction if they cannot be traced."""
         known = self._plans.get(id(plan))
         if known is not None:
             return known[1]
         own = copy(plan)
         width = len(plan.primitive.layout)
         own.rules = tuple(
-            (index, None if rule is None else self._attempted(rule, width if place == WHOLE else 0), place)
+            (index, None if rule is None else self._traced_or_whole(rule, width if place == WHOLE else 0), place)
             for index, rule, place in plan.rules
         )
-        own.joint = None if plan.joint is None else self._attempted(plan.joint, width)
+        own.joint = None if plan.joint is None else self._traced_or_whole(plan.joint, width)
         self._plans[id(plan)] = plan, own
         return own
 
     def plan_of(self, node: Any) -> Plan:
-        """A node's plan as it is without a trace."""
+        """Return the original plan of a node."""
         return next((plan for plan, own in self._plans.values() if own is node.plan), node.plan)
 
-    def _attempted(self, rule: Callable[..., Any], width: int) -> Callable[..., Any]:
+    def _traced_or_whole(self, rule: Callable[..., Any], width: int) -> Callable[..., Any]:
         tracer = self._tracer
 
-        def run(g: Any, *rest: Any) -> Any:
-            if width:  # without the storages behind
+        def trace_rule(g: Any, *rest: Any) -> Any:
+            if width:  # drop the storages that follow the arrays
                 rest = (rest[0][:width], *rest[1:])
-            if not tracer.recording or isinstance(g, Tensor):
+            if not tracer.tracing or isinstance(g, Tensor):
                 return rule(g, *rest)
             mark = len(tracer.program.instructions)
             self.attempts += 1
@@ -75,4 +75,4 @@ class Rules:
                 self.attempts -= 1
             return tracer.call(rule, (g, *rest), {}, kind="whole")
 
-        return run
+        return trace_rule

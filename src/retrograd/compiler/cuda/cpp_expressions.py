@@ -1,7 +1,7 @@
-"""The forms of ``passes/expressions.py`` as expressions of CUDA C++, and the functions that only a GPU's loops have.
+"""Element expressions (``passes/expressions.py``) in CUDA C++, and functions that only loops on a GPU have.
 
-Each operation is rounded to its dtype as a kernel of its own would round it: float16 is computed in float32 and rounded
-after each operation, products and sums are not contracted (``--fmad=false``), integers wrap around.
+Each operation is rounded to its dtype, as by a separate kernel: float16 is computed in float32 and rounded after each
+operation, products and sums are not contracted (``--fmad=false``), integers wrap around.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..passes.expressions import Machine
+from ..passes.expressions import Capabilities
 
 _INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 DTYPES = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, np.bool_, *_INTEGERS)))
@@ -26,7 +26,7 @@ _STORED = {
     "uint32": "unsigned int", "uint64": "unsigned long long",
 }  # fmt: skip
 
-# By the names of NumPy's ufuncs, Python's operators and primitives.
+# By the names of NumPy ufuncs, Python operators and primitives.
 _SAME = "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh cbrt floor ceil trunc rint erf erfc"
 _RENAMED = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
@@ -54,9 +54,9 @@ FUNCTIONS: Mapping[str, str] = {
 }  # fmt: skip
 
 _REAL = frozenset(FUNCTIONS[name] for name in ("floor", "ceil", "trunc", "rint", "reciprocal", "fmod", "fmax", "fmin"))
-GPU = Machine(FUNCTIONS, _REAL, DTYPES, DTYPES - {np.dtype(np.bool_)}, False)
+GPU = Capabilities(FUNCTIONS, _REAL, DTYPES, DTYPES - {np.dtype(np.bool_)}, False)
 
-# What the source of every module begins with. Tests let a processor read it, too.
+# The beginning of every module's source. Tests compile it for the CPU too.
 PRELUDE = r"""
 __device__ __forceinline__ double infinity() { return 1e308 * 10; }
 __device__ __forceinline__ double not_a_number() { return infinity() - infinity(); }
@@ -153,27 +153,27 @@ template <class T> __device__ __forceinline__ T log_add_exp2(T x, T y) {
 
 
 def stored(dtype: Any) -> str:
-    """The type of an element in memory."""
+    """Return the type of an element in memory."""
     return _STORED[np.dtype(dtype).name]
 
 
 def held(dtype: Any) -> str:
-    """The type of an element in a register: float16 is held as float."""
+    """Return the type of an element in a register, which is float for float16."""
     return "float" if dtype == HALF else stored(dtype)
 
 
 def load(text: str, dtype: Any) -> str:
-    """An element of memory as it is held."""
+    """Convert an element from memory to a register."""
     return f"wide({text})" if dtype == HALF else text
 
 
 def store(text: str, dtype: Any) -> str:
-    """An element as it lies in memory."""
+    """Convert an element from a register to memory."""
     return f"narrow({text})" if dtype == HALF else text
 
 
 def cast(text: str, old: Any, new: Any) -> str:
-    """An element in another dtype."""
+    """Cast an element to another dtype."""
     if old == new:
         return text
     if new == HALF:
@@ -182,7 +182,7 @@ def cast(text: str, old: Any, new: Any) -> str:
 
 
 def literal(value: Any, dtype: Any) -> str:
-    """A number as a constant of a dtype."""
+    """Return a number as a constant of a dtype."""
     dtype = np.dtype(dtype)
     value = dtype.type(value).item()
     if dtype.kind == "b":
@@ -198,7 +198,7 @@ def literal(value: Any, dtype: Any) -> str:
 
 
 def expression(form: str, operands: list[str], dtype: Any) -> str:
-    """A form with operands, all of them of the dtype, but for tests."""
+    """Return a form applied to operands of the dtype; operands that are conditions are bools."""
     return _translated(form)(operands, dtype)
 
 

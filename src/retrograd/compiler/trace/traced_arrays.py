@@ -1,8 +1,8 @@
-"""Traced: an array that computes as ever, and tells the tracer what it computes; and Number, a number made of one.
+"""Traced arrays and numbers, which compute at once and append each operation to the program.
 
-A function is traced while it runs: the array of each Tensor that it meets is a ``Traced`` around the real one. Whatever
-is done to a Traced is done to the real array, at once, and recorded as an instruction. So the first call of a compiled
-function is an eager one, values and all, and what could not be recorded is noticed where it happens.
+A function is traced while it runs: the array of each Tensor that it reads is a ``Traced`` around the real array. An
+operation on a Traced is applied to the real array at once and becomes an instruction. So the first call of a compiled
+function is an eager call with real values, and an operation that cannot be traced is detected where it happens.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ..program import Value, method
 
 
 class Tracing(Protocol):
-    """What arrays and numbers of a trace need of its tracer."""
+    """The part of the tracer that traced arrays and numbers use."""
 
-    made: list[ref[Any]]
+    traced_objects: list[ref[Any]]
     has_numbers: bool
 
     def call(
@@ -41,18 +41,18 @@ class Tracing(Protocol):
         """Call a function with the real arrays, and record it."""
 
     def made_by(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a function makes of traced arrays, made again in each replay."""
+        """Return the result of a function of traced arrays, which each replay computes again."""
 
-    def asked(self, number: Any) -> Any:
-        """The number itself."""
+    def read_number(self, number: Any) -> Any:
+        """Return the plain number."""
 
     def breaks(self, reason: str) -> None:
-        """Give the program up."""
+        """Stop the trace."""
 
-    def departs(self, how: str, result: Any) -> Any:
-        """Elements that leave the program."""
+    def read_elements(self, how: str, result: Any) -> Any:
+        """Return elements that leave the program."""
 
-    def refuses(self, what: str) -> bool:
+    def cannot_trace(self, what: str) -> bool:
         """Tell that something cannot be recorded."""
 
     def takes_loops(self) -> bool:
@@ -60,7 +60,7 @@ class Tracing(Protocol):
 
 
 class Traced(Wrapping):
-    """An array of a trace: ``numbers`` is the real one, ``node`` its value in the program."""
+    """An array of a trace: ``numbers`` is the real array, ``node`` its value in the program."""
 
     __slots__ = ("__weakref__", "node", "numbers", "tracer")
     __array_priority__ = 100
@@ -69,9 +69,9 @@ class Traced(Wrapping):
         self.tracer = tracer
         self.numbers = numbers
         self.node = node
-        tracer.made.append(ref(self))
+        tracer.traced_objects.append(ref(self))
 
-    # What it is
+    # Metadata
 
     shape = property(lambda self: self.numbers.shape)
     dtype = property(lambda self: self.numbers.dtype)
@@ -82,11 +82,11 @@ class Traced(Wrapping):
     strides = property(lambda self: self.numbers.strides)
     flags = property(lambda self: self.numbers.flags)
     base = property(lambda self: self.numbers.base)
-    examples = property(lambda self: self)  # checks of values ask the array itself, and become guards
+    examples = property(lambda self: self)  # value checks read the Traced array, and become guards
 
     @property
     def backend(self) -> Any:
-        """That of the real array, for Traced ones."""
+        """The backend for Traced arrays over that of the real array."""
         return traced_backend(backend_of(self.numbers))
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class Traced(Wrapping):
 
     def unshared(self, holders: int) -> bool:
         numbers = self.numbers
-        if getrefcount(numbers) > LOCAL_ONLY + 1:  # of this object itself the walk knows
+        if getrefcount(numbers) > LOCAL_ONLY + 1:  # the caller accounts for this Traced, which holds one reference
             return False
         return not isinstance(numbers, np.generic) and numbers.base is None and numbers.flags.c_contiguous
 
@@ -107,30 +107,30 @@ class Traced(Wrapping):
     def detached(self) -> Traced:
         return self
 
-    # What depends on the values
+    # Conversions, which depend on the elements
 
-    def _departed(self, how: str) -> Any:
-        return self.tracer.departs(how, self.numbers)
+    def _read_elements(self, how: str) -> Any:
+        return self.tracer.read_elements(how, self.numbers)
 
     def __repr__(self) -> str:
-        return repr(self._departed("repr() or str()"))
+        return repr(self._read_elements("repr() or str()"))
 
     def __str__(self) -> str:
-        return str(self._departed("repr() or str()"))
+        return str(self._read_elements("repr() or str()"))
 
     def __format__(self, spec: str) -> str:
-        return format(self._departed("a format"), spec)
+        return format(self._read_elements("a format"), spec)
 
     def __hash__(self) -> int:
         if not isinstance(self.numbers, np.generic):
             raise TypeError("unhashable type: 'numpy.ndarray'")
-        return hash(self._departed("hash()"))
+        return hash(self._read_elements("hash()"))
 
     def __round__(self, digits: int | None = None) -> Any:
-        return round(self._departed("round()"), digits)
+        return round(self._read_elements("round()"), digits)
 
     def tensor_repr(self, x: Tensor) -> str:
-        x.array = self._departed("repr() or str()")
+        x.array = self._read_elements("repr() or str()")
         try:
             return tensor_repr(x)
         finally:
@@ -139,19 +139,19 @@ class Traced(Wrapping):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(self.numbers, name):
             raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
-        return getattr(self._departed(f"{name} of an array"), name)
+        return getattr(self._read_elements(f"{name} of an array"), name)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        self.tracer.refuses("a function that wants a NumPy array")
+        self.tracer.cannot_trace("a function that needs a NumPy array")
         return np.asarray(self.numbers, dtype)
 
     def item(self, *args: Any) -> Any:
-        """An element, as a Number."""
+        """Return an element as a Number."""
         return self.tracer.call(method("item"), (self, *args), {})
 
     def tolist(self) -> Any:
-        """The elements as nested lists."""
-        return self.tracer.departs("tolist()", self.numbers.tolist())
+        """Return the elements as nested lists."""
+        return self.tracer.read_elements("tolist()", self.numbers.tolist())
 
     def __bool__(self) -> bool:
         return bool(self.item() if self.size == 1 else self.numbers)
@@ -168,14 +168,14 @@ class Traced(Wrapping):
     def __index__(self) -> int:
         return operator.index(self.item())
 
-    # What is recorded
+    # Operations that become instructions
 
     def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: object) -> Any:
         if any(isinstance(value, Tensor) for value in inputs):
             return NotImplemented
         function = ufunc if how == "__call__" else getattr(ufunc, how)
         if how == "at":
-            if type(inputs[0]) is Traced and type(inputs[0].numbers) is not np.ndarray:  # NumPy's does not ask CuPy
+            if type(inputs[0]) is Traced and type(inputs[0].numbers) is not np.ndarray:  # np.ufunc.at ignores CuPy
                 function = getattr(backend_of(inputs[0].numbers).xp, ufunc.__name__).at
             return self.tracer.call(function, inputs, kwargs, writes=inputs[:1])
         out = kwargs.get("out")
@@ -190,8 +190,8 @@ class Traced(Wrapping):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if any(issubclass(kind, Tensor) for kind in types):
             return NotImplemented
-        if function in _FACTS:
-            return _FACTS[function](*_bare(args), **_bare(kwargs))
+        if function in _METADATA_FUNCTIONS:
+            return _METADATA_FUNCTIONS[function](*_unwrap(args), **_unwrap(kwargs))
         if function in (np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis):
             return self.tracer.call(function, args, kwargs, writes=args[:1])
         if function is np.nan_to_num and kwargs.get("copy") is False:
@@ -243,17 +243,17 @@ def _getter(name: str) -> Callable[[Any], Any]:
 _ATTRIBUTES = {name: _getter(name) for name in ("T", "mT", "real", "imag", "flat")}
 
 
-def _bare(value: object) -> Any:
-    """The real arrays of a call that asks for facts only."""
+def _unwrap(value: object) -> Any:
+    """Return the real arrays for a function in _METADATA_FUNCTIONS."""
     if type(value) is Traced:
         return value.numbers
     if isinstance(value, (tuple, list)):
-        return type(value)([_bare(item) for item in value])
-    return {name: _bare(item) for name, item in value.items()} if type(value) is dict else value
+        return type(value)([_unwrap(item) for item in value])
+    return {name: _unwrap(item) for name, item in value.items()} if type(value) is dict else value
 
 
-# What these say of arrays does not depend on their elements.
-_FACTS: dict[Any, Callable[..., Any]] = {
+# Functions of arrays whose result does not depend on the elements.
+_METADATA_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     function: function
     for function in (
         np.may_share_memory, np.shares_memory, np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj,
@@ -261,12 +261,12 @@ _FACTS: dict[Any, Callable[..., Any]] = {
     )
 }  # fmt: skip
 
-_FACTS_BY_NAME = frozenset(function.__name__ for function in _FACTS)
+_METADATA_NAMES = frozenset(function.__name__ for function in _METADATA_FUNCTIONS)
 
 
-def asks_facts(function: Any) -> bool:
-    """Whether what a function says of arrays, NumPy's or CuPy's, does not depend on their elements."""
-    return getattr(function, "__name__", "") in _FACTS_BY_NAME
+def is_metadata_function(function: Any) -> bool:
+    """Return whether the result of a NumPy or CuPy function does not depend on the elements of its arrays."""
+    return getattr(function, "__name__", "") in _METADATA_NAMES
 
 
 _METHODS = (
@@ -279,7 +279,7 @@ _BINARY = "add sub mul truediv floordiv mod pow matmul lshift rshift and_ or_ xo
 _COMPARISONS = "lt le eq ne gt ge"
 
 
-def _enter() -> None:
+def _define_operators() -> None:
     def called(name: str) -> Callable[..., Any]:
         def call(self: Traced, *args: Any, **kwargs: Any) -> Any:
             out = kwargs.get("out")
@@ -294,7 +294,7 @@ def _enter() -> None:
 
     def unary(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(self: Any) -> Any:
-            if function is operator.invert and type(self.numbers) is bool:  # Python's is an int, NumPy's a bool
+            if function is operator.invert and type(self.numbers) is bool:  # ~True is an int in Python, a bool in NumPy
                 return ~int(self)
             return self.tracer.call(function, (self,), {})
 
@@ -335,7 +335,7 @@ def _binary(tracer: Tracing, function: Callable[..., Any], left: Any, right: Any
         return NotImplemented
     for x, other in ((left, right), (right, left)):
         if type(x) is Number and not isinstance(other, _OPERANDS):  # "ab" * n, [0] * n, Decimal(2) * n
-            number = x.asked()
+            number = x.plain()
             return function(number, right) if x is left else function(left, number)
     return tracer.call(function, (left, right), {})
 
@@ -354,8 +354,8 @@ _UFUNCS = {
 class Number:
     """A Python number that depends on arrays, or on an argument that varies.
 
-    It calls itself an ``int``, ``float`` or ``bool`` (``isinstance`` believes it), computes, and remembers how. Whoever
-    needs the number itself asks for it by one of the conversions below, which the tracer hears of.
+    ``__class__`` is ``int``, ``float`` or ``bool``, so ``isinstance`` accepts a Number as one. Arithmetic becomes
+    instructions. The conversions below read the plain number through the tracer.
     """
 
     __slots__ = ("__weakref__", "node", "numbers", "tracer")
@@ -364,58 +364,58 @@ class Number:
         self.tracer = tracer
         self.numbers = numbers
         self.node = node
-        tracer.made.append(ref(self))
+        tracer.traced_objects.append(ref(self))
         tracer.has_numbers = True
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return type(self.numbers)
 
-    def asked(self) -> Any:
-        """The number itself, for whoever needs it; the tracer hears of it."""
-        return self.tracer.asked(self)
+    def plain(self) -> Any:
+        """Return the plain number through the tracer."""
+        return self.tracer.read_number(self)
 
     def __bool__(self) -> bool:
-        return bool(self.asked())
+        return bool(self.plain())
 
     def __int__(self) -> int:
-        return int(self.asked())
+        return int(self.plain())
 
     def __float__(self) -> float:
-        return float(self.asked())
+        return float(self.plain())
 
     def __complex__(self) -> complex:
-        return complex(self.asked())
+        return complex(self.plain())
 
     def __index__(self) -> int:
-        return operator.index(self.asked())
+        return operator.index(self.plain())
 
     def __round__(self, digits: int | None = None) -> Any:
-        return round(self.asked(), digits)
+        return round(self.plain(), digits)
 
     def __trunc__(self) -> int:
-        return int(self.asked())
+        return int(self.plain())
 
     def __hash__(self) -> int:
-        return hash(self.asked())
+        return hash(self.plain())
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return np.asarray(self.asked(), dtype)
+        return np.asarray(self.plain(), dtype)
 
     def __repr__(self) -> str:
-        return repr(self.asked())
+        return repr(self.plain())
 
     def __format__(self, spec: str) -> str:
-        return format(self.asked(), spec)
+        return format(self.plain(), spec)
 
     def __pow__(self, other: object, modulo: Any = None) -> Any:
         if modulo is not None:
-            return pow(self.asked(), other, modulo)
+            return pow(self.plain(), other, modulo)
         return _binary(self.tracer, operator.pow, self, other)
 
     def __rpow__(self, other: Any, modulo: Any = None) -> Any:
         if modulo is not None:
-            return pow(other, self.asked(), modulo)
+            return pow(other, self.plain(), modulo)
         return _binary(self.tracer, operator.pow, other, self)
 
     def __copy__(self) -> Number:
@@ -425,13 +425,13 @@ class Number:
         return self
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        number = self.asked()
+        number = self.plain()
         return type(number), (number,)
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(type(self.numbers), name):
             raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
-        return getattr(self.asked(), name)
+        return getattr(self.plain(), name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: object) -> Any:
         if any(isinstance(value, Tensor) for value in inputs):
@@ -439,14 +439,14 @@ class Number:
         return Traced.__array_ufunc__(self, ufunc, how, *inputs, **kwargs)  # type: ignore[arg-type]
 
 
-class Watched:
-    """An iterator from outside of the function, while it is traced: a replay would not advance it."""
+class WatchedIterator:
+    """An iterator from outside of the function during a trace. Advancing it breaks the trace: a replay would not."""
 
     def __init__(self, iterator: Any, tracer: Tracing) -> None:
         self._iterator = iterator
         self._tracer = tracer
 
-    def __iter__(self) -> Watched:
+    def __iter__(self) -> WatchedIterator:
         return self
 
     def __next__(self) -> Any:
@@ -458,11 +458,11 @@ class Watched:
         return getattr(self._iterator, name)
 
 
-_enter()
+_define_operators()
 
 
 class TracedModule:
-    """NumPy, or CuPy, for a function that is traced: what makes new arrays is recorded, too."""
+    """NumPy, or CuPy, for a traced function: functions that create arrays become instructions."""
 
     def __init__(self, tracer: Tracing | None = None, xp: Any = np) -> None:
         self._xp = xp
@@ -473,9 +473,9 @@ class TracedModule:
         if self._xp is not np:
             if isinstance(found, ModuleType):
                 return TracedModule(self._tracer, found)
-            of_numpy = getattr(np, name, None)
-            if isinstance(of_numpy, np.ufunc) or name in _DISPATCHED:  # by which passes know it, and arrays dispatch
-                return of_numpy
+            numpy_function = getattr(np, name, None)
+            if isinstance(numpy_function, np.ufunc) or name in _DISPATCHED:  # passes know NumPy's; arrays dispatch it
+                return numpy_function
         if isinstance(found, (type, np.ufunc)) or not callable(found) or name in _PLAIN:
             return found
 
@@ -486,21 +486,21 @@ class TracedModule:
         return call
 
     def asarray(self, data: Any, dtype: Any = None) -> Any:
-        """The data as an array."""
+        """Return the data as an array."""
         return traced_backend(self._backend).asarray(data, dtype)
 
     ascontiguousarray = asarray
 
     def array(self, data: Any, dtype: Any = None, order: str = "K", copy: bool = True) -> Any:
-        """A copy of the data."""
+        """Return a copy of the data."""
         tracer = self._tracer or current()
         if tracer is None:
-            return self._xp.array(_bare(data), dtype=dtype, order=order, copy=copy)
+            return self._xp.array(_unwrap(data), dtype=dtype, order=order, copy=copy)
         return tracer.made_by(self._xp.array, (data,), {"dtype": dtype, "order": order, "copy": copy})
 
     def may_share_memory(self, a: Any, b: Any) -> bool:
-        """Whether both may lie in the same memory."""
-        return bool(self._xp.may_share_memory(_bare(a), _bare(b)))
+        """Return whether two arrays may share memory."""
+        return bool(self._xp.may_share_memory(_unwrap(a), _unwrap(b)))
 
     @property
     def _backend(self) -> Backend:
@@ -517,14 +517,14 @@ _DISPATCHED = frozenset(("where", "may_share_memory", "shares_memory"))
 
 
 def current() -> Tracing | None:
-    """The tracer of this thread."""
+    """Return the tracer of this thread."""
     from ...core.graph.modes import modes
 
     return modes.tracer
 
 
 class TracedBackend(Backend):
-    """The backend of Traced arrays, by that of the real ones."""
+    """The backend of Traced arrays over that of the real arrays."""
 
     array_type = Traced
 
@@ -534,7 +534,7 @@ class TracedBackend(Backend):
         self.xp = TracedModule(None, real.xp)
 
     def device(self, array: Any) -> Device:
-        return self.real.device(_bare(array))
+        return self.real.device(_unwrap(array))
 
     def asarray(self, data: Any, dtype: Any = None, device: Device | None = None) -> Any:
         if type(data) is Traced:
@@ -550,10 +550,10 @@ class TracedBackend(Backend):
     def to_numpy(self, array: Any) -> Any:
         if type(array) is not Traced:
             return array
-        return array.tracer.departs("numpy(), tolist() or printing", self.real.to_numpy(array.numbers))
+        return array.tracer.read_elements("numpy(), tolist() or printing", self.real.to_numpy(array.numbers))
 
     def address(self, array: Any) -> int:
-        return self.real.address(_bare(array))
+        return self.real.address(_unwrap(array))
 
     def strided(self, owner: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
         if type(owner) is not Traced:
@@ -564,7 +564,7 @@ class TracedBackend(Backend):
         return array.base
 
     def allocation(self, array: Any) -> Any:
-        return self.real.allocation(_bare(array))
+        return self.real.allocation(_unwrap(array))
 
 
 traced_backend: Callable[[Backend], Backend] = cache(TracedBackend)
