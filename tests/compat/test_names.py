@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.compat.bfloat16 import MissingDType
 from retrograd.compat.paths import PATHS
+from retrograd.compat.types import MissingDType
 
 
 @pytest.mark.parametrize("path", sorted(PATHS))
@@ -141,7 +141,7 @@ def test_marks_for_compilers_change_nothing():
 
 def test_what_was_loaded_earlier_is_looked_for_where_pytorch_looks(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    monkeypatch.setattr("retrograd.compat.hub._chosen", None)
+    monkeypatch.setattr("retrograd.compat.modules.hub._directory", None)
     assert rg.hub._get_torch_home() == str(tmp_path) and rg.hub.get_dir() == str(tmp_path / "hub")
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.hub, "_hub_dir", None)
@@ -156,7 +156,7 @@ def test_bars_of_progress_give_what_they_were_given(monkeypatch):
 
     assert list(tqdm([1, 2], disable=True)) == [1, 2]
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # not installed
-    plain = runpy.run_path(importlib.util.find_spec("retrograd.compat.hub").origin)["tqdm"]
+    plain = runpy.run_path(importlib.util.find_spec("retrograd.compat.modules.hub").origin)["tqdm"]
     with plain(range(2), desc="files") as bar:
         assert list(bar) == [0, 1]
         bar.update(1)

@@ -334,4 +334,4 @@ def _whole_numbers(parts: tuple[Any, ...]) -> tuple[int | None, ...]:
     return parts
 
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
+NAMES = {"serialization": "add_safe_globals clear_safe_globals get_safe_globals safe_globals"}

@@ -11,7 +11,7 @@ import pickle
 from typing import IO, Any
 
 from .arrays import Placed
-from .names import FileNames, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+from .names import FileNames
 from .sealed_pickle import SealedUnpickler
 
 MAGIC = b"retrograd objects\n"
@@ -35,6 +35,3 @@ def read(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
     unpickler = SealedUnpickler(stream, names.find)
     names.reads_for(unpickler)
     return unpickler.load()
-
-
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]

@@ -529,5 +529,5 @@ _LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
 
 def _casts() -> tuple[Any, ...]:
     """Which casts autocast makes on this thread; nothing where nobody has asked for it."""
-    autocast = sys.modules.get("retrograd.compat.autocast")
+    autocast = sys.modules.get("retrograd.compat.modules.precision")
     return autocast.casts() if autocast is not None else ()
