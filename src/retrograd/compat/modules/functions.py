@@ -379,10 +379,9 @@ def _in_place(name: str, function: Callable[..., Tensor] | None = None) -> Calla
     """Return the in-place form of an operator: the Tensor's method, or a copy of the function's result."""
 
     def write(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        method = getattr(input, f"{name}_", None)
-        if method is None and function is not None:
+        if function is not None and not hasattr(input, f"{name}_"):
             return input.copy_(function(input, *args, **kwargs))
-        written: Tensor = method(*args, **kwargs)
+        written: Tensor = getattr(input, f"{name}_")(*args, **kwargs)
         return written
 
     write.__name__ = write.__qualname__ = f"{name}_"
