@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.compat.paths import PATHS
+from retrograd.compat.names import SOURCES
+from retrograd.compat.paths import PATHS, names_in
 from retrograd.compat.types import MissingDType
 
 
@@ -55,6 +56,12 @@ def test_every_path_can_be_imported(path):
 )
 def test_imports_of_public_programs(statement):
     exec(statement, {})
+
+
+def test_every_name_that_a_table_lists_exists():
+    for source in {source for sources in (*PATHS.values(), *SOURCES.values()) for source in sources if ":" in source}:
+        if "tensorboard" not in source:
+            assert names_in(source), source
 
 
 def test_importing_the_package_loads_nothing_of_compat():
@@ -126,6 +133,10 @@ def test_switches_are_remembered():
     assert rg.get_float32_matmul_precision() == "highest"
     with pytest.warns(UserWarning, match="not one of"):
         rg.set_float32_matmul_precision("x")
+    rg.backends.cuda.enable_flash_sdp(True)
+    assert rg.backends.cuda.flash_sdp_enabled() and rg.backends.cuda.math_sdp_enabled()
+    rg.backends.cuda.enable_flash_sdp(False)
+    assert rg.backends.mkl.is_available.__name__ == "is_available" and rg.mps.device_count() == 0
     with rg.backends.cudnn.flags(benchmark=True):
         assert rg.backends.cudnn.benchmark
     assert not rg.backends.cudnn.benchmark
@@ -136,6 +147,7 @@ def test_marks_for_compilers_change_nothing():
     assert rg.jit.script(model) is model and rg.jit.trace(model, rg.ones(1, 2)) is model
     assert rg.jit.ignore(len) is len and rg.jit.unused(len) is len and not rg.jit.is_scripting()
     assert rg.compiler.disable(len)([1]) == 1 and not rg.compiler.is_compiling()
+    assert rg.jit.freeze(mod=model) is model and rg.jit.trace_module(model, {"forward": None}) is model
     assert rg.jit._overload_method(len) is len and rg.fx.wrap(len) is len and not hasattr(rg.fx, "symbolic_trace")
 
 

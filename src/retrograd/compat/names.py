@@ -12,7 +12,7 @@ from typing import Any
 from ..ops.table.registry import OPERATORS
 from .paths import PATHS, names_in
 
-# Per module the rooms that are searched for its legacy names, in this order.
+# Per module the sources of its legacy names, which are searched in this order; see ``paths``.
 SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd": (
         "compat.modules.toplevel:retrograd",
@@ -29,8 +29,8 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.nn.init": ("compat.modules.nn:nn.init",),
     "retrograd.nn.parameter": ("compat.modules.nn:nn",),
     "retrograd.nn.utils": ("compat.modules.nn:nn.utils",),
-    "retrograd.onnx": ("compat.modules.compilers:onnx",),
-    "retrograd.ops": ("compat.modules.compilers:ops",),
+    "retrograd.onnx": ("compat.modules.jit:onnx",),
+    "retrograd.ops": ("compat.modules.jit:ops",),
     "retrograd.optim.optimizer": ("compat.modules.nn:optim.optimizer",),
     "retrograd.optim.lr_scheduler": ("compat.modules.nn:optim.lr_scheduler",),
     "retrograd.serialization": ("compat.files.names:serialization",),
@@ -53,8 +53,8 @@ def attribute(module: str, name: str) -> Any:
     Raises:
         AttributeError: the name does not exist; the message suggests a similar one.
     """
-    for room in SOURCES.get(module, ()):
-        names = names_in(room)
+    for source in SOURCES.get(module, ()):
+        names = names_in(source)
         if name in names:
             return names[name]
     path = _SAME_MODULE.get(f"{module}.{name}", f"{module}.{name}")

@@ -1,7 +1,7 @@
 """Module paths that only PyTorch's layout has, such as ``nn.modules.conv``.
 
-``PATHS`` gives for each path the rooms whose names the module gets: a module of this package, or ``file:section``,
-which is an entry of the ``NAMES`` of a file in ``compat``. A module is created when a program imports its path.
+``PATHS`` lists for each path the sources of its names: a module of this package, or ``file:section``, an entry of the
+``NAMES`` of a file in ``compat``. The module of a path is created when a program imports it.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _MOVED = {
 
 # Sections of the files in ``compat``, and the paths that have their names.
 _SECTIONS = {
-    "modules.compilers:_C": "_C _utils",
+    "modules.jit:_C": "_C _utils",
     "modules.compilers:_dynamo": "_dynamo",
     "modules.compilers:_logging": "_logging",
-    "modules.compilers:fx": "fx",
-    "modules.compilers:jit": "jit",
-    "modules.compilers:library": "library",
+    "modules.jit:fx": "fx",
+    "modules.jit:jit": "jit",
+    "modules.jit:library": "library",
     "modules.compilers:settings": "_dynamo.config _inductor.config",
     "modules.cuda": "cuda cuda.memory cuda.random",
     "modules.devices:accelerator": "accelerator",
@@ -97,8 +97,8 @@ _SECTIONS = {
     "types:types": "types nn.common_types",
 }  # fmt: skip
 
-# The rooms of each path below ``retrograd``. A path without rooms has only submodules.
-_ROOMS: dict[str, tuple[str, ...]] = {
+# The sources of each path below ``retrograd``. A path without sources has only submodules.
+_SOURCES: dict[str, tuple[str, ...]] = {
     "__future__": ("nn.parameter",), "_inductor": (), "_tensor": ("core.tensor.tensor",),
     "autograd.anomaly_mode": ("autograd.anomaly",), "autograd.grad_mode": ("core.graph.modes",), "backends": (),
     "distributed._composable": (), "distributed.distributed_c10d": ("distributed",),
@@ -106,22 +106,22 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "optim.adadelta": ("optim.adaptive",), "optim.adagrad": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
     "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",), "sparse": ("sparse",),
     "utils.data._utils": (), "utils.dlpack": ("ops.make.dlpack",), "utils.hooks": ("core.tensor.tensor",),
-    **{path: (f"compat.{room}",) for room, paths in _SECTIONS.items() for path in paths.split()},
+    **{path: (f"compat.{source}",) for source, paths in _SECTIONS.items() for path in paths.split()},
     **_MOVED,
     **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS.split()},
-    **{f"nn.modules.{name}": rooms for name, rooms in _MODULES.items()},
-    **{f"utils.data.{name}": rooms for name, rooms in _FILES.items()},
+    **{f"nn.modules.{name}": sources for name, sources in _MODULES.items()},
+    **{f"utils.data.{name}": sources for name, sources in _FILES.items()},
 }  # fmt: skip
 
-PATHS: dict[str, tuple[str, ...]] = {f"retrograd.{path}": rooms for path, rooms in _ROOMS.items()}
+PATHS: dict[str, tuple[str, ...]] = {f"retrograd.{path}": sources for path, sources in _SOURCES.items()}
 
 
-def names_in(room: str) -> dict[str, Any]:
-    """Return the names of a room and their values.
+def names_in(source: str) -> dict[str, Any]:
+    """Return the names of a source and their values.
 
     A section of ``NAMES`` is a dict, or a text of names in which ``name=other`` renames the file's ``other``.
     """
-    file, _, section = room.partition(":")
+    file, _, section = source.partition(":")
     found = import_module(f"retrograd.{file}")
     if not section:
         return {name: value for name, value in vars(found).items() if not name.startswith("__")}
@@ -133,24 +133,24 @@ def names_in(room: str) -> dict[str, Any]:
 
 
 class _Loader:
-    def __init__(self, rooms: tuple[str, ...]) -> None:
-        self.rooms = rooms
+    def __init__(self, sources: tuple[str, ...]) -> None:
+        self.sources = sources
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = ModuleType(spec.name)
-        for room in reversed(self.rooms):
-            names = names_in(room)
+        for source in reversed(self.sources):
+            names = names_in(source)
             # nn.modules.linear is a different module from nn.linear.
             here = {name for name in names if f"{spec.name}.{name}" in PATHS and isinstance(names[name], ModuleType)}
             module.__dict__.update({name: value for name, value in names.items() if name not in here})
-            module.__doc__ = import_module(f"retrograd.{room.partition(':')[0]}").__doc__
+            module.__doc__ = import_module(f"retrograd.{source.partition(':')[0]}").__doc__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         from ..core.missing_names import legacy_names
 
-        first = [room for room in self.rooms[:1] if ":" not in room]
-        own = [vars(import_module(f"retrograd.{room}")).get("__getattr__") for room in first]
+        first = [source for source in self.sources[:1] if ":" not in source]
+        own = [vars(import_module(f"retrograd.{source}")).get("__getattr__") for source in first]
         fallback = legacy_names(module.__name__)
 
         def __getattr__(name: str) -> Any:
@@ -171,5 +171,5 @@ class _Loader:
 
 def find_spec(name: str) -> ModuleSpec | None:
     """Return the spec of a module of PyTorch's layout, or None for an unknown path."""
-    rooms = PATHS.get(name)
-    return None if rooms is None else ModuleSpec(name, _Loader(rooms), is_package=True)  # type: ignore[arg-type]
+    sources = PATHS.get(name)
+    return None if sources is None else ModuleSpec(name, _Loader(sources), is_package=True)  # type: ignore[arg-type]

@@ -205,7 +205,8 @@ def bfloat16(self: Tensor, memory_format: Any = None) -> Tensor:
     Raises:
         TypeError: ml_dtypes (extra ``bfloat16``) is not installed.
     """
-    return self.to(_bfloat16.dtype if isinstance(_bfloat16, MissingDType) else _bfloat16)
+    dtype = _bfloat16()
+    return self.to(dtype.dtype if isinstance(dtype, MissingDType) else dtype)
 
 
 def dense_dim(self: Tensor) -> int:

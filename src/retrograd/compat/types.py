@@ -71,15 +71,14 @@ class MissingDType:
         )
 
 
-def _bfloat16() -> Any:
+@cache
+def bfloat16() -> Any:
+    """Return the dtype of ml_dtypes, or a MissingDType without that package."""
     if importlib.util.find_spec("ml_dtypes") is None:
         return MissingDType("bfloat16")
     import ml_dtypes
 
     return np.dtype(ml_dtypes.bfloat16)
-
-
-bfloat16 = _bfloat16()
 
 
 # Legacy constructors: ``FloatTensor([1, 2])``, ``LongTensor(2, 3)``, ``cuda.FloatTensor``

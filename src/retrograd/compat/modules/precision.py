@@ -90,7 +90,7 @@ def _default_dtype(device_type: str) -> Any:
         return float16
     from ..types import bfloat16
 
-    return bfloat16
+    return bfloat16()
 
 
 def _cast(value: Any, device_type: str, dtype: DType) -> Any:

@@ -24,7 +24,6 @@ from ...ops.make.generators import manual_seed as manual_seed
 from ...ops.make.generators import seed as seed
 from ...ops.make.generators import set_rng_state as set_rng_state
 from .. import types
-from ..types import bfloat16 as bfloat16
 from ..types import layout as layout
 from ..types import memory_format as memory_format
 from .precision import GradScaler as GradScaler
@@ -43,6 +42,7 @@ from .precision import set_autocast_enabled as set_autocast_enabled
 
 pi, e, inf, nan = math.pi, math.e, math.inf, math.nan
 newaxis = None
+bfloat16 = types.bfloat16()
 dtype = np.dtype
 strided, sparse_coo, sparse_csr = layout("strided"), layout("sparse_coo"), layout("sparse_csr")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import collections.abc as container_abcs
 import os
-import socket
-import statistics
 import time
 import timeit
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,12 +40,16 @@ class Measurement:
     @property
     def mean(self) -> float:
         """The mean over the repetitions, in seconds."""
-        return statistics.fmean(self.times)
+        from statistics import fmean
+
+        return fmean(self.times)
 
     @property
     def median(self) -> float:
         """The median over the repetitions, in seconds."""
-        return statistics.median(self.times)
+        from statistics import median
+
+        return median(self.times)
 
     @property
     def raw_times(self) -> list[float]:
@@ -335,6 +337,8 @@ def tensorboard_trace_handler(
 
     def write(profiler: Any) -> None:
         os.makedirs(dir_name, exist_ok=True)
+        import socket
+
         worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
         name = f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' * use_gzip}"
         profiler.export_chrome_trace(os.path.join(dir_name, name))
