@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.compat import toplevel
+from retrograd.compat.modules import toplevel
 
 
 def test_a_list_becomes_the_default_dtype_and_an_array_keeps_its_own():

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.compat.bfloat16 import MissingDType
-from retrograd.compat.paths import PATHS
+from retrograd.compat.names import SOURCES
+from retrograd.compat.paths import PATHS, names_in
+from retrograd.compat.types import MissingDType
 
 
 @pytest.mark.parametrize("path", sorted(PATHS))
@@ -55,6 +56,12 @@ def test_every_path_can_be_imported(path):
 )
 def test_imports_of_public_programs(statement):
     exec(statement, {})
+
+
+def test_every_name_that_a_table_lists_exists():
+    for source in {source for sources in (*PATHS.values(), *SOURCES.values()) for source in sources if ":" in source}:
+        if "tensorboard" not in source:
+            assert names_in(source), source
 
 
 def test_importing_the_package_loads_nothing_of_compat():
@@ -126,6 +133,10 @@ def test_switches_are_remembered():
     assert rg.get_float32_matmul_precision() == "highest"
     with pytest.warns(UserWarning, match="not one of"):
         rg.set_float32_matmul_precision("x")
+    rg.backends.cuda.enable_flash_sdp(True)
+    assert rg.backends.cuda.flash_sdp_enabled() and rg.backends.cuda.math_sdp_enabled()
+    rg.backends.cuda.enable_flash_sdp(False)
+    assert rg.backends.mkl.is_available.__name__ == "is_available" and rg.mps.device_count() == 0
     with rg.backends.cudnn.flags(benchmark=True):
         assert rg.backends.cudnn.benchmark
     assert not rg.backends.cudnn.benchmark
@@ -136,12 +147,13 @@ def test_marks_for_compilers_change_nothing():
     assert rg.jit.script(model) is model and rg.jit.trace(model, rg.ones(1, 2)) is model
     assert rg.jit.ignore(len) is len and rg.jit.unused(len) is len and not rg.jit.is_scripting()
     assert rg.compiler.disable(len)([1]) == 1 and not rg.compiler.is_compiling()
+    assert rg.jit.freeze(mod=model) is model and rg.jit.trace_module(model, {"forward": None}) is model
     assert rg.jit._overload_method(len) is len and rg.fx.wrap(len) is len and not hasattr(rg.fx, "symbolic_trace")
 
 
 def test_what_was_loaded_earlier_is_looked_for_where_pytorch_looks(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    monkeypatch.setattr("retrograd.compat.hub._chosen", None)
+    monkeypatch.setattr("retrograd.compat.modules.hub._directory", None)
     assert rg.hub._get_torch_home() == str(tmp_path) and rg.hub.get_dir() == str(tmp_path / "hub")
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.hub, "_hub_dir", None)
@@ -156,7 +168,7 @@ def test_bars_of_progress_give_what_they_were_given(monkeypatch):
 
     assert list(tqdm([1, 2], disable=True)) == [1, 2]
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # not installed
-    plain = runpy.run_path(importlib.util.find_spec("retrograd.compat.hub").origin)["tqdm"]
+    plain = runpy.run_path(importlib.util.find_spec("retrograd.compat.modules.hub").origin)["tqdm"]
     with plain(range(2), desc="files") as bar:
         assert list(bar) == [0, 1]
         bar.update(1)

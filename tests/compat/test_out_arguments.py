@@ -150,7 +150,7 @@ def test_normalize_writes_to_its_own_out_by_the_same_rules():
     x, out = rg.tensor(ROWS), rg.zeros(0)
     assert rg.nn.functional.normalize(x, out=out) is out
     assert out.shape == (2, 4)
-    with pytest.raises(TypeError, match="out must be a Tensor, not float"):
+    with pytest.raises(TypeError, match="out must be a Tensor, got float"):
         rg.nn.functional.normalize(x, out=3.0)
     with pytest.raises(RuntimeError, match=OVERLAP):
         rg.nn.functional.normalize(x, out=rg.zeros(1, 4).expand(2, 4))

@@ -76,7 +76,7 @@ def test_a_missing_module_or_script_is_named(tmp_path):
 
 
 def test_versions_compare():
-    from retrograd.compat.version import TorchVersion
+    from retrograd.compat.modules.toplevel import TorchVersion
 
     version = TorchVersion("2.13.0")
     assert version > "2.9" and version >= (2, 13) and version < "2.13.1" and version == "2.13" and version != "2.14"

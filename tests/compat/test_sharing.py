@@ -202,7 +202,7 @@ def noted(module, args):
 def test_hooks_of_a_loaded_module_are_functions_that_the_program_has_listed(saves_objects):
     model = nn.Linear(1, 1)
     model.register_forward_pre_hook(nn.functional.relu)
-    with pytest.raises(CorruptFileError, match="hooks that the program has not listed"):
+    with pytest.raises(CorruptFileError, match="hooks that the program did not list"):
         rg.load(saved(model))
     model = nn.Linear(1, 1)
     model.register_forward_pre_hook(noted)

@@ -1,5 +1,6 @@
-"""PyTorch's legacy names and module paths, so that programs run as they are; all is loaded when first asked for.
+"""PyTorch's legacy names and module paths, its file formats (``files``), and the command that runs its programs.
 
-``retrograd._hooks`` sends here what nobody else answers: names that a module lacks (``names``), module paths that
-are PyTorch's alone (``paths``), legacy methods of Tensors (``tensor_methods``) and legacy forms of calls (``calls``).
+Nothing here is imported before a program needs it. The rest of the package calls ``names`` for missing attributes,
+``paths`` for imports, ``tensor_methods`` for legacy methods, and ``calls`` for calls that failed in their present form.
+``modules`` holds the contents of PyTorch's modules.
 """

@@ -1,4 +1,4 @@
-"""``retrograd run``: a PyTorch program runs with ``torch`` being Retrograd, without a line changed."""
+"""``retrograd run``: run a PyTorch program, unchanged, with Retrograd as the module ``torch``."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ import retrograd
 from .. import serialization
 from ..core.tensor import tensor as _tensor
 from ..distributed.launcher import launched, local_rank, local_size
-from .logs import set_logs
-from .version import __version__
+from .modules.toplevel import __version__
 
 _NAMES = ("torch", "functorch")
 
 
 class Torch(ModuleType):
-    """The module ``torch``: Retrograd's names, with PyTorch's version."""
+    """The module ``torch``: Retrograd's names, and the version of PyTorch that they follow."""
 
     is_retrograd = True
 
@@ -43,7 +42,7 @@ class Torch(ModuleType):
 
 
 class _Loader:
-    """Gives ``torch.nn`` and its kind the modules that Retrograd has under those names."""
+    """Loads ``torch`` and its submodules, which are those of Retrograd."""
 
     _own: ModuleSpec | None = None
 
@@ -55,16 +54,16 @@ class _Loader:
             return module
         old = spec.name.partition(".")[0] == "functorch"
         room = spec.name.removesuffix(".experimental")  # functorch.experimental has the names of functorch
-        path = f"retrograd.compat.{room}" if old else "retrograd" + spec.name.removeprefix("torch")
+        path = f"retrograd.compat.modules.{room}" if old else "retrograd" + spec.name.removeprefix("torch")
         try:
             found = import_module(path)
-            self._own = found.__spec__  # which the import system replaces by that of the other name
+            self._own = found.__spec__  # the import system replaces it by the spec of torch's name
             _keep_functions(found, spec.name)
             return found
         except ModuleNotFoundError as error:
             if error.name is None or not error.name.startswith("retrograd"):
                 raise
-            message = f"No module named {spec.name!r} in Retrograd, which runs this program in PyTorch's place"
+            message = f"No module named {spec.name!r} in Retrograd, which replaces PyTorch in this program"
             raise ModuleNotFoundError(message, name=spec.name) from None
 
     def exec_module(self, module: ModuleType) -> None:
@@ -73,9 +72,9 @@ class _Loader:
 
 
 def _keep_functions(package: ModuleType, name: str) -> None:
-    """Enter the submodules that are named as a function of their package, such as ``autograd.gradcheck``.
+    """Add the submodules that have the name of a function of their package, such as ``autograd.gradcheck``.
 
-    The import system would put them in the function's place when the program imports them by ``torch``'s name.
+    Otherwise an import by ``torch``'s name would replace the function by the submodule.
     """
     for attribute, value in list(vars(package).items()):
         submodule = sys.modules.get(f"{package.__name__}.{attribute}")
@@ -84,7 +83,7 @@ def _keep_functions(package: ModuleType, name: str) -> None:
 
 
 class _Finder:
-    """The entry of ``sys.meta_path`` for ``torch``; first in it, for PyTorch may be installed."""
+    """The entry of ``sys.meta_path`` for ``torch``. It is the first, because PyTorch may be installed."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name.partition(".")[0] not in _NAMES:
@@ -92,8 +91,8 @@ class _Finder:
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
 
 
-class _Waiting:
-    """An entry of ``sys.meta_path`` that installs what is here when ``torch`` is first asked for."""
+class _InstallAtImport:
+    """An entry of ``sys.meta_path`` that calls ``install`` at the first import of ``torch``."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name.partition(".")[0] not in _NAMES:
@@ -104,19 +103,19 @@ class _Waiting:
 
 @contextmanager
 def installed_when_imported() -> Iterator[None]:
-    """Inside, ``import torch`` installs Retrograd in its place; programs without it are as they are."""
-    waiting = _Waiting()
-    sys.meta_path.insert(0, waiting)
+    """Install Retrograd as ``torch`` if the program imports it inside the ``with`` statement."""
+    finder = _InstallAtImport()
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        sys.meta_path.remove(waiting)
+        sys.meta_path.remove(finder)
 
 
 def install() -> None:
-    """Let ``import torch`` mean Retrograd in this process, with PyTorch's meanings where the two differ.
+    """Make ``import torch`` import Retrograd in this process, with PyTorch's semantics where the two differ.
 
-    ``Tensor(array)`` takes the default dtype, ``Size`` is printed, and ``save`` takes whole modules as there.
+    As in PyTorch, ``Tensor(array)`` has the default dtype, ``Size`` has its repr, and ``save`` accepts whole modules.
     """
     for name in [name for name in sys.modules if name.partition(".")[0] in _NAMES]:
         del sys.modules[name]
@@ -124,21 +123,23 @@ def install() -> None:
         sys.meta_path.insert(0, _Finder())
     _tensor.arrays_keep_dtype = False
     serialization.saves_objects = True
-    _tell_children()
+    _install_in_children()
     _tensor.Size.__repr__ = _size_repr  # type: ignore[assignment]
     if "recompiles" in os.environ.get("TORCH_LOGS", ""):
+        from .modules.compilers import set_logs
+
         set_logs(recompiles=True)
 
 
 class _ForChild:
-    """A value that installs Retrograd for ``torch`` in the process that reads it."""
+    """An object that installs Retrograd as ``torch`` in the process that unpickles it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return install, ()
 
 
-def _tell_children() -> None:
-    """Let processes started by spawn know ``torch`` as this one does, before they import the program."""
+def _install_in_children() -> None:
+    """Install Retrograd as ``torch`` in processes started by spawn, before they import the program."""
     prepare = spawn.get_preparation_data
     if getattr(prepare, "is_retrograd", False):
         return
@@ -156,34 +157,34 @@ def _size_repr(size: tuple[int, ...]) -> str:
 
 
 def run(script: str, args: Sequence[str] = ()) -> int:
-    """Run a script as ``python script`` would, with Retrograd for ``torch``; see ``run_program``."""
+    """Run a script as ``python script`` does, with Retrograd as ``torch``; see ``run_program``."""
     install()
-    _tell_rank()
+    _set_rank()
     return run_program(script, args)
 
 
-def _tell_rank() -> None:
-    """Put where torchrun puts it what mpiexec says of this process."""
+def _set_rank() -> None:
+    """Set torchrun's environment variables from those of mpiexec."""
     rank, size = launched()
     if size == 1:
         return
-    told = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": local_rank() or 0, "LOCAL_WORLD_SIZE": local_size()}
-    for name, number in {**told, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500}.items():
+    ranks = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": local_rank() or 0, "LOCAL_WORLD_SIZE": local_size()}
+    for name, number in {**ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500}.items():
         os.environ.setdefault(name, str(number))
 
 
 def run_program(script: str, args: Sequence[str] = ()) -> int:
-    """Run a script as ``python script`` would.
+    """Run a script as ``python script`` does.
 
     Args:
-        script: the file.
-        args: what it finds in ``sys.argv``.
+        script: the path of the file.
+        args: the rest of ``sys.argv``.
 
     Returns:
         The exit code: 0, or 1 after an error, whose traceback is printed.
 
     Raises:
-        SystemExit: the script's own.
+        SystemExit: the script raised it.
     """
     argv, path = sys.argv, sys.path[:]
     sys.argv = [script, *args]
@@ -196,15 +197,15 @@ def run_program(script: str, args: Sequence[str] = ()) -> int:
     except BaseException as error:
         hub = sys.modules.get("retrograd.distributed.guard")
         if hub is not None:
-            hub.guard.tell(error, functools.partial(_show, error, script))
-        _show(error, script)
+            hub.guard.tell(error, functools.partial(_print_error, error, script))
+        _print_error(error, script)
         return 1
     finally:
         sys.argv, sys.path[:] = argv, path
 
 
-def _show(error: BaseException, script: str) -> None:
-    """The traceback from the script's own first line on."""
+def _print_error(error: BaseException, script: str) -> None:
+    """Print the traceback, beginning with the script's own frame."""
     frames = error.__traceback__
     own = os.path.realpath(script)
     while frames is not None and os.path.realpath(frames.tb_frame.f_code.co_filename) != own:
@@ -213,7 +214,7 @@ def _show(error: BaseException, script: str) -> None:
 
 
 def main() -> int:
-    """``python -m retrograd.as_torch script.py [args]``."""
+    """Run ``python -m retrograd.as_torch script.py [args]``."""
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         print("usage: python -m retrograd.as_torch script.py [args]", file=sys.stderr)
         return 0 if sys.argv[1:] else 2

@@ -1,4 +1,4 @@
-"""einops on Tensors: its backend for them, and its layers as Modules, once a program imports it."""
+"""A backend of einops for Tensors, and its layers as Modules. They are added when a program imports einops."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..nn.parameter import Parameter
 
 
 def find_spec(name: str, path: Any) -> ModuleSpec | None:
-    """The spec of a module of einops to which something is added here."""
+    """Return the spec of a module of einops that is extended or created here."""
     if name == "einops._backends":
         spec = PathFinder.find_spec(name, path)
         if spec is not None and spec.loader is not None:
-            spec.loader = _ThenBackend(spec.loader)  # type: ignore[assignment]
+            spec.loader = _BackendLoader(spec.loader)  # type: ignore[assignment]
         return spec
     return ModuleSpec(name, _Layers())  # type: ignore[arg-type]
 
 
-class _ThenBackend:
+class _BackendLoader:
     def __init__(self, loader: Any) -> None:
         self._loader = loader
 
@@ -40,7 +40,7 @@ class _ThenBackend:
 
 
 def define_backend(backends: Any) -> None:
-    """Define einops' backend for Tensors: einops looks for them among the subclasses of its ``AbstractBackend``."""
+    """Define einops' backend for Tensors. einops finds it among the subclasses of its ``AbstractBackend``."""
     from .._generated import toplevel as rg
 
     class RetrogradBackend(backends.AbstractBackend):  # type: ignore[misc]
@@ -100,11 +100,11 @@ def define_backend(backends: Any) -> None:
         def einsum(self, pattern: str, *x: Tensor) -> Tensor:
             return rg.einsum(pattern, *x)
 
-    backends.RetrogradBackend = RetrogradBackend  # a class is held weakly by the one it derives from
+    backends.RetrogradBackend = RetrogradBackend  # __subclasses__ holds weak references only
 
 
 class _Layers:
-    """Makes ``einops.layers.retrograd``, which is also ``einops.layers.torch`` where PyTorch itself is not in use."""
+    """Loads ``einops.layers.retrograd``, which is also ``einops.layers.torch`` unless PyTorch is imported."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
@@ -117,7 +117,7 @@ class _Layers:
             def forward(self, input: Tensor) -> Any:
                 return self._apply_recipe(input)
 
-        rearrange: Any = Rearrange  # its arguments are the mixin's
+        rearrange: Any = Rearrange  # its constructor is the mixin's
 
         class Reduce(mixins.ReduceMixin, Module):  # type: ignore[misc, name-defined]
             def forward(self, input: Tensor) -> Any:

@@ -1,59 +1,97 @@
-"""Legacy names by module: what ``retrograd.FloatTensor`` and its kind are, or an AttributeError with a hint."""
+"""Look up legacy names of PyTorch by module, such as ``retrograd.FloatTensor``."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any
 
-from .hints import hint
-from .paths import PATHS
+from ..ops.table.registry import OPERATORS
+from .paths import PATHS, names_in
 
-# Where a module's legacy names are looked up, in this order; each room lists them in its ``__all__``.
+# Per module the sources of its legacy names, which are searched in this order; see ``paths``.
 SOURCES: dict[str, tuple[str, ...]] = {
-    "retrograd": ("toplevel", "constructors", "functions", "rarer"),
-    "retrograd.autograd": ("variable",),
-    "retrograd.autograd.function": ("variable",),
-    "retrograd.compiler": ("dynamo",),
-    "retrograd.nn": ("modules",),
-    "retrograd.func": ("functorch",),
-    "retrograd.nn.attention": ("attention_backends",),
-    "retrograd.nn.functional": ("functions",),
-    "retrograd.nn.init": ("init",),
-    "retrograd.nn.parameter": ("modules",),
-    "retrograd.nn.utils": ("nn_utils",),
-    "retrograd.onnx": ("onnx",),
-    "retrograd.ops": ("library",),
-    "retrograd.optim.optimizer": ("optimizers",),
-    "retrograd.optim.lr_scheduler": ("schedulers",),
-    "retrograd.serialization": ("files.object_files",),
-    "retrograd.sparse": ("sparse",),
-    "retrograd.testing": ("testing",),
-    "retrograd.utils.checkpoint": ("checkpoint",),
+    "retrograd": (
+        "compat.modules.toplevel:retrograd",
+        "compat.types:retrograd",
+        "compat.modules.functions:retrograd",
+    ),
+    "retrograd.autograd": ("compat.types:autograd",),
+    "retrograd.autograd.function": ("compat.types:autograd",),
+    "retrograd.compiler": ("compat.modules.compilers:compiler",),
+    "retrograd.nn": ("compat.modules.nn:nn",),
+    "retrograd.func": ("compat.modules.functorch:func",),
+    "retrograd.nn.attention": ("compat.modules.nn:nn.attention",),
+    "retrograd.nn.functional": ("compat.modules.functions:nn.functional",),
+    "retrograd.nn.init": ("compat.modules.nn:nn.init",),
+    "retrograd.nn.parameter": ("compat.modules.nn:nn",),
+    "retrograd.nn.utils": ("compat.modules.nn:nn.utils",),
+    "retrograd.onnx": ("compat.modules.jit:onnx",),
+    "retrograd.ops": ("compat.modules.jit:ops",),
+    "retrograd.optim.optimizer": ("compat.modules.nn:optim.optimizer",),
+    "retrograd.optim.lr_scheduler": ("compat.modules.nn:optim.lr_scheduler",),
+    "retrograd.serialization": ("compat.files.names:serialization",),
+    "retrograd.sparse": ("compat.calls:sparse",),
+    "retrograd.testing": ("compat.modules.utils:testing",),
+    "retrograd.utils.checkpoint": ("compat.modules.utils:utils.checkpoint",),
 }
 
-# Modules that are an attribute of another module, too.
+# Modules that are also an attribute of another module.
 _SAME_MODULE = {"retrograd.nn.functional.grad": "retrograd.nn.grad"}
+
+# Modules that a hint searches for a missing name.
+_SEARCHED = ("", "nn", "nn.functional", "nn.init", "nn.utils", "optim", "optim.lr_scheduler", "linalg", "fft",
+             "special", "autograd", "func", "data", "cuda", "amp")  # fmt: skip
 
 
 def attribute(module: str, name: str) -> Any:
-    """What a legacy name of a module stands for; the module itself stays as it is.
+    """Return the value of a legacy name of a module. The module itself does not change.
 
     Raises:
-        AttributeError: there is no such name; the message says where one like it is.
+        AttributeError: the name does not exist; the message suggests a similar one.
     """
     for source in SOURCES.get(module, ()):
-        room = import_module(f"{__package__}.{source}")
-        if name in room.__all__:
-            return getattr(room, name)
+        names = names_in(source)
+        if name in names:
+            return names[name]
     path = _SAME_MODULE.get(f"{module}.{name}", f"{module}.{name}")
     if path in PATHS or path in sys.modules or _is_submodule(module, name):
         return import_module(path)
-    raise AttributeError(f"module {module!r} has no attribute {name!r}{hint(module, name)}")
+    raise AttributeError(f"module {module!r} has no attribute {name!r}{_hint(module, name)}")
 
 
 def _is_submodule(module: str, name: str) -> bool:
-    """Whether a file of the package's own has the name, which nobody has imported yet."""
+    """Return whether the package has a file for a submodule that has not been imported yet."""
     path = getattr(sys.modules.get(module), "__path__", [])
     return not name.startswith("_") and PathFinder.find_spec(f"{module}.{name}", path) is not None
+
+
+def _hint(module: str, name: str) -> str:
+    """Return the end of an error message: where the name is defined, or similar names. It may be empty."""
+    if name.startswith("_"):
+        return ""
+    here = module.removeprefix("retrograd").lstrip(".")
+    places = [place for place in _SEARCHED if place != here and name in _public_names(place)]
+    if places:
+        return f": {name} is in {' and '.join(f'retrograd.{place}'.rstrip('.') for place in places)}"
+    if any(entry.name == name and entry.namespace == "Tensor" for entry in OPERATORS.values()):
+        return f": {name} is a method of Tensors"
+    close = get_close_matches(name, list(_public_names(here)), n=3, cutoff=0.75)
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    for place in _SEARCHED:
+        close = get_close_matches(name, list(_public_names(place)), n=1, cutoff=0.85)
+        if close:
+            return f"; did you mean {f'retrograd.{place}'.rstrip('.')}.{close[0]}?"
+    return ""
+
+
+def _public_names(place: str) -> Iterator[str]:
+    try:
+        module = import_module(f"retrograd.{place}".rstrip("."))
+    except ImportError:
+        module = sys.modules["retrograd"]
+    return iter([name for name in vars(module) if not name.startswith("_")])

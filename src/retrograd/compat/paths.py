@@ -1,4 +1,8 @@
-"""The modules of PyTorch's layout: each is made, when it is imported, of the rooms that hold its names here."""
+"""Module paths that only PyTorch's layout has, such as ``nn.modules.conv``.
+
+``PATHS`` lists for each path the sources of its names: a module of this package, or ``file:section``, an entry of the
+``NAMES`` of a file in ``compat``. The module of a path is created when a program imports it.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +12,26 @@ from types import ModuleType
 from typing import Any
 
 _NN = ("nn",)
+_LEGACY_NN, _PAIRS = "compat.modules.nn:nn.modules", "compat.modules.nn:nn.modules.utils"
+_ALIASES = "compat.types:types"
 _MODULES = {
     "activation": ("nn.layers.activation", "nn.sequence.attention"), "adaptive": _NN,
     "batchnorm": ("nn.layers.normalization",),
     "channelshuffle": ("nn.layers.upsampling",),
-    "container": ("nn.base.containers", "compat.modules"),
-    "conv": ("nn.layers.convolution", "compat.modules", "compat.pairs"), "distance": ("nn.layers.distance",),
+    "container": ("nn.base.containers", _LEGACY_NN),
+    "conv": ("nn.layers.convolution", _LEGACY_NN, _PAIRS), "distance": ("nn.layers.distance",),
     "dropout": ("nn.layers.dropout",), "flatten": ("nn.layers.linear",), "fold": ("nn.layers.convolution",),
     "instancenorm": ("nn.layers.normalization",), "lazy": ("nn.base.lazy",),
-    "linear": ("nn.layers.linear", "compat.modules"),
-    "loss": ("nn.losses.losses", "compat.modules"),
-    "module": ("nn.base.module", "nn.base.global_hooks", "compat.modules"),
-    "normalization": ("nn.layers.normalization", "compat.modules"),
+    "linear": ("nn.layers.linear", _LEGACY_NN),
+    "loss": ("nn.losses.losses", _LEGACY_NN),
+    "module": ("nn.base.module", "nn.base.global_hooks", _LEGACY_NN),
+    "normalization": ("nn.layers.normalization", _LEGACY_NN),
     "padding": ("nn.layers.padding",), "pixelshuffle": ("nn.layers.upsampling",),
     "pooling": ("nn.layers.pooling",), "rnn": ("nn.sequence.recurrent",), "sparse": ("nn.layers.embedding",),
-    "transformer": ("nn.sequence.transformer",), "upsampling": ("nn.layers.upsampling",), "utils": ("compat.pairs",),
+    "transformer": ("nn.sequence.transformer",), "upsampling": ("nn.layers.upsampling",), "utils": (_PAIRS,),
 }  # fmt: skip
 _FILES = {
-    "dataloader": ("data.loader", "data.collate", "data.worker", "data.sampler", "data.dataset", "compat.types"),
+    "dataloader": ("data.loader", "data.collate", "data.worker", "data.sampler", "data.dataset", _ALIASES),
     "dataset": ("data.dataset",), "sampler": ("data.sampler",), "distributed": ("data.distributed",),
     "_utils": (), "_utils.collate": ("data.collate",),
 }  # fmt: skip
@@ -38,7 +44,7 @@ _DISTRIBUTIONS = (
     "transforms uniform utils von_mises weibull wishart"
 )
 
-# Where modules stood whose classes older files name.
+# Former places of modules: files that older versions wrote name their classes there.
 _MOVED = {
     **{f"nn.{name}": (f"nn.layers.{name}",) for name in (
         "activation", "convolution", "distance", "dropout", "embedding", "linear", "normalization", "padding",
@@ -51,71 +57,100 @@ _MOVED = {
     "core.devices": ("core.arrays.devices",),
 }  # fmt: skip
 
-# Per path below ``retrograd`` the rooms whose names it has.
-_ROOMS: dict[str, tuple[str, ...]] = {
-    "__future__": ("nn.parameter",), "amp": ("compat.amp",), "amp.autocast_mode": ("compat.amp",),
-    "amp.grad_scaler": ("compat.amp",),
-    "autograd.grad_mode": ("core.graph.modes",), "autograd.profiler": ("compat.profiler",),
-    "autograd.variable": ("compat.variable",), "autograd.anomaly_mode": ("autograd.anomaly",),
-    "backends": ("compat.backends",), "backends.cpu": ("compat.backends_cpu",),
-    "backends.cuda": ("compat.backends_cuda",), "backends.cudnn": ("compat.backends_cudnn",),
-    "backends.mkl": ("compat.backends_absent",), "backends.mkldnn": ("compat.backends_absent",),
-    "backends.mps": ("compat.backends_absent",), "backends.openmp": ("compat.backends_absent",),
-    "backends.opt_einsum": ("compat.backends_absent",), "distributed.distributed_c10d": ("distributed",),
-    "cuda": ("compat.cuda",), "cuda.amp": ("compat.cuda_amp",),
-    "cuda.amp.autocast_mode": ("compat.cuda_amp",), "cuda.amp.grad_scaler": ("compat.cuda_amp",),
-    "cuda.random": ("compat.cuda",), "cuda.memory": ("compat.cuda",), "cuda.nvtx": ("compat.nvtx",),
-    "functional": ("compat.functional",), "fx": ("compat.fx",), "hub": ("compat.hub",), "jit": ("compat.jit",),
-    "mps": ("compat.mps",),
-    "multiprocessing": ("compat.multiprocessing",), "nn.modules": ("nn", "compat.modules"),
-     "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",),
-    "optim.adagrad": ("optim.adaptive",), "optim.adadelta": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
-    "overrides": ("compat.overrides",), "profiler": ("compat.profiler",), "random": ("compat.random",),
-    "storage": ("compat.storage",), "_tensor": ("core.tensor.tensor",), "types": ("compat.types",),
-    "utils.data._utils": (), "utils.model_zoo": ("compat.hub",),
-    "distributed._tensor": ("compat.dtensor",), "distributed.tensor": ("compat.dtensor",),
-    "distributed._tensor.experimental": ("compat.dtensor",), "distributed.tensor.experimental": ("compat.dtensor",),
-    "distributed.fsdp": ("compat.fsdp",), "distributed._composable": (),
-    "distributed._composable.fsdp": ("compat.fsdp",),
-    "accelerator": ("compat.accelerator",), "cpu": ("compat.cpu",), "library": ("compat.library",),
-    "utils.dlpack": ("ops.make.dlpack",), "nn.grad": ("compat.nn_grad",),
-    "utils.benchmark": ("compat.benchmark",),
-    "utils.hooks": ("core.tensor.tensor",), "utils.tensorboard": ("compat.tensorboard",),
-    "utils.tensorboard.writer": ("compat.tensorboard",), "version": ("compat.version",), "_C": ("compat.engine",),
-    "nn.common_types": ("compat.types",), "utils._pytree": ("compat.pytree",), "_dynamo": ("compat.dynamo",),
-    "_logging": ("compat.logs",),
-    "_dynamo.config": ("compat.compiler_settings",), "_inductor": (),
-    "_inductor.config": ("compat.compiler_settings",), "nn.modules.utils": ("compat.pairs",), "sparse": ("sparse",),
-    "_six": ("compat.six",), "_utils": ("compat.engine",),
-    **_MOVED,
-    **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS.split()},
-    **{f"nn.modules.{name}": rooms for name, rooms in _MODULES.items()},
-    **{f"utils.data.{name}": rooms for name, rooms in _FILES.items()},
+# Sections of the files in ``compat``, and the paths that have their names.
+_SECTIONS = {
+    "modules.jit:_C": "_C _utils",
+    "modules.compilers:_dynamo": "_dynamo",
+    "modules.compilers:_logging": "_logging",
+    "modules.jit:fx": "fx",
+    "modules.jit:jit": "jit",
+    "modules.jit:library": "library",
+    "modules.compilers:settings": "_dynamo.config _inductor.config",
+    "modules.cuda": "cuda cuda.memory cuda.random",
+    "modules.devices:accelerator": "accelerator",
+    "modules.devices:absent": "backends.mkl backends.mkldnn backends.mps backends.openmp backends.opt_einsum",
+    "modules.devices:backends.cpu": "backends.cpu",
+    "modules.devices:backends.cuda": "backends.cuda",
+    "modules.devices:backends.cudnn": "backends.cudnn",
+    "modules.devices:cpu": "cpu",
+    "modules.devices:cuda.nvtx": "cuda.nvtx",
+    "modules.devices:mps": "mps",
+    "modules.distributed:fsdp": "distributed.fsdp distributed._composable.fsdp",
+    "modules.distributed:multiprocessing": "multiprocessing",
+    "modules.distributed:tensor":
+        "distributed._tensor distributed._tensor.experimental distributed.tensor distributed.tensor.experimental",
+    "modules.hub": "hub utils.model_zoo",
+    "modules.nn:nn.grad": "nn.grad",
+    "modules.nn:nn.modules.utils": "nn.modules.utils",
+    "modules.precision:amp": "amp amp.autocast_mode amp.grad_scaler",
+    "modules.precision:cuda.amp": "cuda.amp cuda.amp.autocast_mode cuda.amp.grad_scaler",
+    "modules.toplevel:random": "random",
+    "modules.toplevel:version": "version",
+    "modules.utils:_six": "_six",
+    "modules.utils:overrides": "overrides",
+    "modules.utils:profiler": "profiler autograd.profiler",
+    "modules.utils:utils._pytree": "utils._pytree",
+    "modules.utils:utils.benchmark": "utils.benchmark",
+    "modules.utils:utils.tensorboard": "utils.tensorboard utils.tensorboard.writer",
+    "types:autograd": "autograd.variable",
+    "types:storage": "storage",
+    "types:types": "types nn.common_types",
 }  # fmt: skip
 
-PATHS: dict[str, tuple[str, ...]] = {f"retrograd.{path}": rooms for path, rooms in _ROOMS.items()}
+# The sources of each path below ``retrograd``. A path without sources has only submodules.
+_SOURCES: dict[str, tuple[str, ...]] = {
+    "__future__": ("nn.parameter",), "_inductor": (), "_tensor": ("core.tensor.tensor",),
+    "autograd.anomaly_mode": ("autograd.anomaly",), "autograd.grad_mode": ("core.graph.modes",), "backends": (),
+    "distributed._composable": (), "distributed.distributed_c10d": ("distributed",),
+    "functional": ("_generated.toplevel",), "nn.modules": ("nn", _LEGACY_NN),
+    "optim.adadelta": ("optim.adaptive",), "optim.adagrad": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
+    "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",), "sparse": ("sparse",),
+    "utils.data._utils": (), "utils.dlpack": ("ops.make.dlpack",), "utils.hooks": ("core.tensor.tensor",),
+    **{path: (f"compat.{source}",) for source, paths in _SECTIONS.items() for path in paths.split()},
+    **_MOVED,
+    **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS.split()},
+    **{f"nn.modules.{name}": sources for name, sources in _MODULES.items()},
+    **{f"utils.data.{name}": sources for name, sources in _FILES.items()},
+}  # fmt: skip
+
+PATHS: dict[str, tuple[str, ...]] = {f"retrograd.{path}": sources for path, sources in _SOURCES.items()}
+
+
+def names_in(source: str) -> dict[str, Any]:
+    """Return the names of a source and their values.
+
+    A section of ``NAMES`` is a dict, or a text of names in which ``name=other`` renames the file's ``other``.
+    """
+    file, _, section = source.partition(":")
+    found = import_module(f"retrograd.{file}")
+    if not section:
+        return {name: value for name, value in vars(found).items() if not name.startswith("__")}
+    names: str | dict[str, Any] = found.NAMES[section]
+    if isinstance(names, dict):
+        return names
+    pairs = (entry.partition("=") for entry in names.split())
+    return {name: getattr(found, other or name) for name, _, other in pairs}
 
 
 class _Loader:
-    def __init__(self, rooms: tuple[str, ...]) -> None:
-        self.rooms = rooms
+    def __init__(self, sources: tuple[str, ...]) -> None:
+        self.sources = sources
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = ModuleType(spec.name)
-        rooms = [import_module(f"retrograd.{room}") for room in self.rooms]
-        if rooms:
-            module.__doc__ = rooms[0].__doc__
-        for room in reversed(rooms):
-            names = {name: value for name, value in vars(room).items() if not name.startswith("__")}
-            # nn.modules.linear is another module than nn.linear.
+        for source in reversed(self.sources):
+            names = names_in(source)
+            # nn.modules.linear is a different module from nn.linear.
             here = {name for name in names if f"{spec.name}.{name}" in PATHS and isinstance(names[name], ModuleType)}
             module.__dict__.update({name: value for name, value in names.items() if name not in here})
+            module.__doc__ = import_module(f"retrograd.{source.partition(':')[0]}").__doc__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         from ..core.missing_names import legacy_names
 
-        own = [vars(import_module(f"retrograd.{room}")).get("__getattr__") for room in self.rooms[:1]]
+        first = [source for source in self.sources[:1] if ":" not in source]
+        own = [vars(import_module(f"retrograd.{source}")).get("__getattr__") for source in first]
         fallback = legacy_names(module.__name__)
 
         def __getattr__(name: str) -> Any:
@@ -125,7 +160,7 @@ class _Loader:
             return fallback(name)
 
         module.__dict__["__getattr__"] = __getattr__
-        # A function that is named as a submodule stays the function: the submodule is imported before anybody asks.
+        # A later import of a submodule would replace a function of the same name: import it now, restore the function.
         for path in PATHS:
             parent, _, name = path.rpartition(".")
             if parent == module.__name__ and callable(module.__dict__.get(name)):
@@ -135,6 +170,6 @@ class _Loader:
 
 
 def find_spec(name: str) -> ModuleSpec | None:
-    """The spec of a module of PyTorch's layout, None for one that is unknown."""
-    rooms = PATHS.get(name)
-    return None if rooms is None else ModuleSpec(name, _Loader(rooms), is_package=True)  # type: ignore[arg-type]
+    """Return the spec of a module of PyTorch's layout, or None for an unknown path."""
+    sources = PATHS.get(name)
+    return None if sources is None else ModuleSpec(name, _Loader(sources), is_package=True)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""PyTorch's legacy methods and properties of Tensors; importing this enters them all on the class."""
+"""PyTorch's legacy methods and properties of Tensors. Importing this module adds them to the class."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from ..core.missing_names import LegacyMethod
 from ..core.tensor.storage import storage_of
 from ..core.tensor.tensor import Tensor, constructed, new_tensor
 from ..ops.table.arguments import integers
-from .storage import TypedStorage, UntypedStorage, memory_of, place_in_memory
-from .storage import resize as _resize
+from .types import MissingDType, TypedStorage, UntypedStorage, memory_of, place_in_memory
+from .types import bfloat16 as _bfloat16
 from .types import layout as _layout
+from .types import resize as _resize
 
 
 def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Tensor:
-    """A Tensor of this dtype and device: of a size, or from a sequence.
+    """Return a Tensor of this dtype and device: of a size, or from a sequence.
 
     >>> import retrograd as rg
     >>> rg.ones(1, dtype=rg.int64).new([1, 2])
@@ -33,13 +34,13 @@ def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Tenso
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Give the Tensor another size, in place: it lies in row-major order over its memory, from its first element on.
+    """Give the Tensor another size, in place: row-major over its memory, from its first element on.
 
-    A Tensor of the wanted size keeps its strides. Where the memory is too small, the Tensor moves to a larger one,
-    whose further elements are zeros.
+    A Tensor that has the size already does not change. If the memory is too small, the Tensor moves to a larger
+    memory, whose additional elements are zeros.
 
     Raises:
-        RuntimeError: the Tensor requires grad, a length is negative, or the memory would not fit in 64 bits.
+        RuntimeError: the Tensor requires grad, a length is negative, or the memory would be 2^63 bytes or more.
     """
     if self.requires_grad:
         raise RuntimeError("resize_: cannot resize variables that require grad")
@@ -56,22 +57,22 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
-    """A copy of another size, as ``resize_`` makes it."""
+    """Return a copy of another size; see ``resize_``."""
     return resize_(self.detach().clone(), *sizes)
 
 
 def resize_as_(self: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
-    """Give the Tensor the size of another, in place."""
+    """Give the Tensor the size of another Tensor, in place."""
     return resize_(self, *the_template.shape)
 
 
 def resize_as(self: Tensor, other: Tensor) -> Tensor:
-    """A copy of the size of another."""
+    """Return a copy with the size of another Tensor."""
     return resize(self, *other.shape)
 
 
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
-    """Let the Tensor be another's memory, or a storage's, from now on."""
+    """Make the Tensor refer to the memory of another Tensor or of a storage."""
     if source is None:
         self.data = new_tensor(self.array[:0].reshape(0))
         return self
@@ -89,31 +90,31 @@ def _row_major(size: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Replace each element by the function's value, in place.
+    """Replace each element ``x`` by ``callable(x)``, in place.
 
     Raises:
-        RuntimeError: the Tensor requires grad, which the function could not be given.
-        TypeError: the function gives no number.
+        RuntimeError: the Tensor requires grad.
+        TypeError: the function returns no number.
     """
     return _mapped("apply_", self, (), callable)
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace each element by the function's value of it and the other's element, in place.
+    """Replace each element by the function's value for it and the other Tensor's element, in place.
 
     Raises:
-        RuntimeError: a Tensor requires grad, which the function could not be given.
-        TypeError: the function gives no number, or the dtypes differ.
+        RuntimeError: a Tensor requires grad.
+        TypeError: the function returns no number, or the dtypes differ.
     """
     return _mapped("map_", self, (tensor,), callable)
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
-    """Replace each element by the function's value of it and the elements of two others, in place.
+    """Replace each element by the function's value for it and the elements of two other Tensors, in place.
 
     Raises:
-        RuntimeError: a Tensor requires grad, which the function could not be given.
-        TypeError: the function gives no number, or the dtypes differ.
+        RuntimeError: a Tensor requires grad.
+        TypeError: the function returns no number, or the dtypes differ.
     """
     return _mapped("map2_", self, (x, y), callable)
 
@@ -121,27 +122,27 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
 def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable[..., Any]) -> Tensor:
     for tensor in (x, *others):
         if tensor.requires_grad:
-            raise RuntimeError(f"{name}: a Tensor requires grad, and the function is given numbers; use detach()")
+            raise RuntimeError(f"{name}: a Tensor requires grad, but the function takes plain numbers; use detach()")
         if tensor.dtype != x.dtype:
             raise TypeError(f"{name}: expected a Tensor of {x.dtype}, got {tensor.dtype}")
     columns = [x, *[other.expand_as(x) for other in others]]
     values = [function(*row) for row in zip(*[column.array.reshape(-1).tolist() for column in columns], strict=True)]
     for value in values:
         if not isinstance(value, (int, float, complex, np.number, np.bool_, Tensor)):
-            raise TypeError(f"{name}: the function must give a number, not {type(value).__name__}")
+            raise TypeError(f"{name}: the function must return a number, got {type(value).__name__}")
     with no_grad():
         return x.copy_(new_tensor(np.array(values, x.dtype).reshape(x.shape)))
 
 
 def as_subclass(self: Tensor, cls: type) -> Any:
-    """The Tensor on the same memory as an instance of a subclass, without history."""
+    """Return a detached instance of a subclass that shares the Tensor's memory."""
     instance: Any = object.__new__(cls)
     instance._initialise(self.array)
     return instance
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move the Tensor to memory that processes forked from this one share."""
+    """Move the Tensor to memory that forked processes share."""
     if is_shared(self):
         return self
     array = self.array
@@ -153,7 +154,7 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether forked processes share the Tensor's memory."""
+    """Return whether forked processes share the Tensor's memory."""
     owner = self.array
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -161,12 +162,12 @@ def is_shared(self: Tensor) -> bool:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """A copy in memory that a GPU reads without a detour.
+    """Return a copy in page-locked memory.
 
     Raises:
-        RuntimeError: there is no GPU.
+        RuntimeError: no GPU is available.
     """
-    from .cuda import _cupy
+    from .modules.cuda import _cupy
 
     try:
         cupyx = __import__("cupyx") if _cupy() else None
@@ -178,77 +179,76 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 
 def storage(self: Tensor) -> TypedStorage:
-    """The memory behind the Tensor, as a flat sequence of numbers."""
+    """Return the memory of the Tensor as a flat sequence of numbers."""
     return TypedStorage(self)
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory behind the Tensor, as bytes."""
+    """Return the memory of the Tensor as bytes."""
     return UntypedStorage(self)
 
 
 def storage_offset(self: Tensor) -> int:
-    """Where in its memory the Tensor begins, in elements."""
+    """Return the offset of the first element in the memory, in elements."""
     backend = backend_of(self.array)
     return (backend.address(self.array) - backend.address(memory_of(self))) // self.array.dtype.itemsize
 
 
 def storage_type(self: Tensor) -> type:
-    """The type of ``storage()``."""
+    """Return the type of ``storage()``."""
     return TypedStorage
 
 
 def bfloat16(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The Tensor in bfloat16.
+    """Return the Tensor in bfloat16.
 
     Raises:
         TypeError: ml_dtypes (extra ``bfloat16``) is not installed.
     """
-    from .bfloat16 import MissingDType, bfloat16
-
-    return self.to(bfloat16.dtype if isinstance(bfloat16, MissingDType) else bfloat16)
+    dtype = _bfloat16()
+    return self.to(dtype.dtype if isinstance(dtype, MissingDType) else dtype)
 
 
 def dense_dim(self: Tensor) -> int:
-    """The number of dimensions, none of which has coordinates."""
+    """Return the number of dimensions: the Tensor is not sparse."""
     return self.ndim
 
 
 def sparse_dim(self: Tensor) -> int:
-    """How many dimensions have coordinates: none."""
+    """Return 0: the Tensor is not sparse."""
     return 0
 
 
 def sparse_mask(self: Tensor, mask: Any) -> Any:
-    """The elements at the places of a sparse Tensor."""
+    """Return the elements at the specified positions of a sparse Tensor."""
     at = mask._indices()
     return mask._with(self[tuple(at[d] for d in range(at.shape[0]))])
 
 
 def to_sparse_coo(self: Tensor) -> Any:
-    """``to_sparse()``: what is not zero, with coordinates."""
+    """Return the nonzero elements as a sparse Tensor: ``to_sparse()``."""
     return self.to_sparse()
 
 
 def new_empty_strided(self: Tensor, size: Any, stride: Any, **options: Any) -> Tensor:
-    """A Tensor of the given strides, in elements, whose memory is not set."""
-    from .rarer import empty_strided
+    """Return an uninitialized Tensor with the given strides, in elements."""
+    from .modules.functions import empty_strided
 
     return empty_strided(size, stride, **{"dtype": self.dtype, "device": self.device, **options})
 
 
 def get_device(self: Tensor) -> int:
-    """The number of the GPU that holds the Tensor, -1 for the CPU."""
+    """Return the index of the Tensor's GPU, -1 for the CPU."""
     return -1 if self.device.index is None else self.device.index
 
 
 def is_same_size(self: Tensor, other: Tensor) -> bool:
-    """Whether both have one shape."""
+    """Return whether both have the same shape."""
     return self.shape == other.shape
 
 
 def _is_view(self: Tensor) -> bool:
-    """Whether the Tensor is a view that shares its history with another Tensor.
+    """Return whether the Tensor is a differentiable view of another Tensor.
 
     >>> import retrograd as rg
     >>> rg.ones(2, 2)[0]._is_view(), rg.ones(2, 2)._is_view()
@@ -258,57 +258,57 @@ def _is_view(self: Tensor) -> bool:
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both are the same elements of the same memory."""
+    """Return whether both refer to the same elements of the same memory."""
     same = backend_of(self.array).address(self.array) == backend_of(tensor.array).address(tensor.array)
     return same and self.shape == tensor.shape and self.array.strides == tensor.array.strides
 
 
 def is_nonzero(self: Tensor) -> bool:
-    """Whether the only element is not zero."""
+    """Return whether the only element is not zero."""
     return bool(self)
 
 
 def is_signed(self: Tensor) -> bool:
-    """Whether the dtype has negative numbers."""
+    """Return whether the dtype has negative numbers."""
     return self.dtype.kind in "ifc"
 
 
 def is_inference(self: Tensor) -> bool:
-    """Whether it was made in inference mode, which leaves no mark here."""
+    """Return False: Tensors are not marked in inference mode."""
     return False
 
 
 def to_dense(self: Tensor, dtype: Any = None) -> Tensor:
-    """The Tensor itself: it is dense."""
+    """Return the Tensor: it is dense."""
     return self if dtype is None else self.to(dtype)
 
 
 def coalesce(self: Tensor) -> Tensor:
-    """The Tensor itself: values at one place have been added."""
+    """Return the Tensor: it is dense."""
     return self
 
 
 def is_coalesced(self: Tensor) -> bool:
-    """Whether values at one place have been added: in a dense Tensor they have."""
+    """Return True: a dense Tensor has no duplicate positions."""
     return True
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What ``load_state_dict`` makes of ``other`` for ``self``; see ``set_swap_module_params_on_conversion``."""
+    """Return the Tensor that ``load_state_dict`` assigns; see ``set_swap_module_params_on_conversion``."""
     return other.detach() if assign else self.copy_(other).detach()
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Keep the memory until a stream has used it, which CuPy's pool sees to."""
+    """Do nothing: CuPy's pool tracks the streams that use memory."""
 
 
 def resolve_conj(self: Tensor) -> Tensor:
-    """The Tensor itself: conjugates are computed at once."""
+    """Return the Tensor: conjugates are computed at once."""
     return self
 
 
 def zero_grad(self: Tensor) -> None:
-    """Forget the gradient."""
+    """Set the gradient to None."""
     self.grad = None
 
 
@@ -320,27 +320,27 @@ def _is_on_cpu(self: Tensor) -> bool:
     return self.device.type == "cpu"
 
 
-def _enter() -> None:
+def _add_methods() -> None:
     plain = {
         name: function
         for name, function in globals().items()
         if isinstance(Tensor.__dict__.get(name), LegacyMethod) and callable(function)
     }
     kinds = ("meta", "mkldnn", "mps", "nested", "quantized", "sparse", "sparse_csr", "xla", "xpu")
-    values: dict[str, Any] = {f"is_{kind}": property(_no, doc=f"Whether it is {kind}: never.") for kind in kinds}
+    values: dict[str, Any] = {f"is_{kind}": property(_no, doc=f"False: no Tensor is {kind}.") for kind in kinds}
     values |= {
-        "is_cpu": property(_is_on_cpu, doc="Whether the array is in the CPU's memory."),
+        "is_cpu": property(_is_on_cpu, doc="Whether the Tensor is on the CPU."),
         "is_conj": _no,
         "is_neg": _no,
         "is_pinned": lambda self, device=None: False,
         "is_distributed": _no,
         "resolve_neg": resolve_conj,
-        "layout": property(lambda self: _layout("strided"), doc="How the elements are kept."),
-        "output_nr": property(lambda self: output_number(self._node), doc="Which output of its operator it is."),
+        "layout": property(lambda self: _layout("strided"), doc="The storage layout, always strided."),
+        "output_nr": property(lambda self: output_number(self._node), doc="Its index among the outputs."),
     }
     for name, value in (plain | values).items():
         if isinstance(Tensor.__dict__.get(name), LegacyMethod):
             setattr(Tensor, name, value)
 
 
-_enter()
+_add_methods()

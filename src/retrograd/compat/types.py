@@ -1,22 +1,35 @@
-"""What PyTorch calls layouts and memory formats, and types of arguments that programs name in annotations."""
+"""PyTorch's types beside Tensor: layouts, legacy constructors, Variable, storages, aliases for annotations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+import threading
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from math import prod
+from typing import Any, NoReturn
 
-from ..core.arrays.devices import Device
-from ..core.arrays.dtypes import DType
+import numpy as np
+
+from ..autograd.context import Context
+from ..autograd.function import Function
+from ..core.arrays.devices import Device, backend_of, is_cuda_available, set_default_device
+from ..core.arrays.dtypes import DType, set_default_dtype
+from ..core.errors import describe
+from ..core.tensor.storage import share
+from ..core.tensor.tensor import Tensor, constructed, new_tensor
+from ..func.recipes import owner_of
+
+# Layouts, memory formats, and bfloat16
 
 
 class _Named:
-    """One object per name: programs ask with ``is``."""
+    """A constant with a name. Programs compare with ``is``, so each name has one instance."""
 
     name: str
 
     def __new__(cls, name: str) -> _Named:
-        return _made(cls, name)  # type: ignore[arg-type]  # mypy takes instances for the class
+        return _instance(cls, name)  # type: ignore[arg-type]  # mypy takes instances for the class
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -26,31 +39,323 @@ class _Named:
 
 
 @cache
-def _made(cls: type[_Named], name: str) -> _Named:
-    made = object.__new__(cls)
-    made.name = name
-    return made
+def _instance(cls: type[_Named], name: str) -> _Named:
+    instance = object.__new__(cls)
+    instance.name = name
+    return instance
 
 
 class layout(_Named):
-    """How the elements of a Tensor are kept: here always ``strided``."""
+    """A storage layout. Every Tensor is ``strided``."""
 
 
 class memory_format(_Named):
-    """In which order the elements of a Tensor lie in memory. It is asked for in vain: results have NumPy's order."""
+    """An order of elements in memory. Operators accept the argument and ignore it: results have NumPy's order."""
 
 
-Number = bool | int | float
-_int = int
-_bool = bool
-_dtype = DType
-_device = Device
-_size_1_t = int | tuple[int]
-_size_2_t = int | tuple[int, int]
-_size_3_t = int | tuple[int, int, int]
-_size_any_t = int | tuple[int, ...]
-_ratio_2_t = float | tuple[float, float]
-_ratio_any_t = float | tuple[float, ...]
+class MissingDType:
+    """A dtype whose package is not installed. It has a name and compares; any use raises TypeError."""
 
-_collate_fn_t = Callable[[list[Any]], Any]
-_worker_init_fn_t = Callable[[int], None]
+    is_floating_point = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    @property
+    def dtype(self) -> NoReturn:  # NumPy reads this attribute when it converts an object to a dtype
+        raise TypeError(
+            f"dtype {self.name} needs ml_dtypes: pip install 'retrograd[bfloat16]', or use float32 or float16"
+        )
+
+
+@cache
+def bfloat16() -> Any:
+    """Return the dtype of ml_dtypes, or a MissingDType without that package."""
+    if importlib.util.find_spec("ml_dtypes") is None:
+        return MissingDType("bfloat16")
+    import ml_dtypes
+
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+# Legacy constructors: ``FloatTensor([1, 2])``, ``LongTensor(2, 3)``, ``cuda.FloatTensor``
+
+
+class LegacyType(type):
+    """The metaclass of legacy types. A call returns a Tensor of the dtype; isinstance checks dtype and device."""
+
+    dtype: np.dtype[Any]
+    is_cuda: bool
+
+    def __call__(cls, *data: Any, device: Any = None) -> Any:
+        _check_available(cls)
+        if len(data) == 1 and isinstance(data[0], Tensor) and data[0].dtype != cls.dtype:
+            raise TypeError(
+                f"{cls.__name__}: expected a Tensor of {cls.dtype}, got {describe(data[0])}; convert it with .to()"
+            )
+        place = "cuda" if cls.is_cuda and device is None else device
+        return new_tensor(constructed(cls.__name__, data, cls.dtype, place or "cpu"))
+
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Tensor) and x.array.dtype == cls.dtype and x.is_cuda == cls.is_cuda
+
+    def __repr__(cls) -> str:
+        return f"<class 'torch.{'cuda.' if cls.is_cuda else ''}{cls.__name__}'>"
+
+
+def _check_available(kind: LegacyType) -> None:
+    if kind.is_cuda and not is_cuda_available():
+        raise TypeError(f"type torch.cuda.{kind.__name__} not available: CuPy is not installed, or no GPU was found")
+
+
+def _types(is_cuda: bool) -> dict[str, LegacyType]:
+    dtypes = {
+        "BoolTensor": "bool", "ByteTensor": "uint8", "CharTensor": "int8", "ShortTensor": "int16",
+        "IntTensor": "int32", "LongTensor": "int64", "HalfTensor": "float16", "FloatTensor": "float32",
+        "DoubleTensor": "float64", "ComplexFloatTensor": "complex64", "ComplexDoubleTensor": "complex128",
+    }  # fmt: skip
+    fields = {"is_cuda": is_cuda, "__module__": "torch.cuda" if is_cuda else "torch"}
+    return {name: LegacyType(name, (), {"dtype": np.dtype(dtype), **fields}) for name, dtype in dtypes.items()}
+
+
+CPU_TYPES = _types(False)
+CUDA_TYPES = _types(True)
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Set the default dtype and the default device by a legacy type or its name (``"torch.DoubleTensor"``).
+
+    >>> import retrograd as rg
+    >>> rg.set_default_tensor_type("torch.FloatTensor")
+    >>> rg.get_default_dtype()
+    dtype('float32')
+
+    Raises:
+        TypeError: the type does not exist, is not floating point, or needs a GPU that is not available.
+    """
+    kind = t
+    if isinstance(t, str):
+        path = t.removeprefix("torch.").removeprefix("retrograd.")
+        kind = CUDA_TYPES.get(path[5:]) if path.startswith("cuda.") else CPU_TYPES.get(path)
+    if kind is Tensor:
+        kind = CPU_TYPES["FloatTensor"]
+    if not isinstance(kind, LegacyType):
+        raise TypeError(f"set_default_tensor_type: invalid type name: {t!r}")
+    _check_available(kind)
+    set_default_dtype(kind.dtype)
+    set_default_device("cuda" if kind.is_cuda else "cpu")
+
+
+# ``autograd.Variable`` and other names of ``autograd``
+
+
+class _VariableType(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Tensor)
+
+    def __call__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
+        if data is None:
+            data = Tensor()
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable: data has to be a Tensor, but got {type(data).__name__}")
+        result = data.detach()
+        result.requires_grad = bool(requires_grad) and not volatile
+        return result
+
+
+class Variable(metaclass=_VariableType):
+    """``Variable(x)`` is a Tensor that shares the memory of x and is detached from it. Every Tensor is a Variable.
+
+    >>> import retrograd as rg
+    >>> x = rg.autograd.Variable(rg.ones(2), requires_grad=True)
+    >>> x, isinstance(x, rg.autograd.Variable)
+    (tensor([1., 1.], requires_grad=True), True)
+    """
+
+
+class InplaceFunction(Function):
+    """A Function that may write to its input, with ``mark_dirty``."""
+
+
+class NestedIOFunction(Function):
+    """A Function. Tensors inside nested arguments are not extracted."""
+
+
+def traceable(cls: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the class unchanged."""
+    return cls
+
+
+class _Threads(threading.local):
+    enabled = True
+
+
+_threads = _Threads()
+
+
+class set_multithreading_enabled:
+    """Accepted for compatibility: a backward pass runs on the calling thread with either value.
+
+    The value is set at once; the end of a ``with`` statement restores the previous one.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self._before, _threads.enabled = _threads.enabled, bool(mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        _threads.enabled = self._before
+
+
+def is_multithreading_enabled() -> bool:
+    """Return the last value of ``set_multithreading_enabled`` on this thread, by default True."""
+    return _threads.enabled
+
+
+FunctionCtx = Context
+
+
+# ``Tensor.storage()``
+
+
+def memory_of(x: Tensor) -> Any:
+    """Return the whole memory that contains the Tensor, as a one-dimensional array of the Tensor's dtype."""
+    owner = array = x.array
+    while (below := owner_of(owner)) is not None:
+        owner = below
+    backend, size = backend_of(array), array.dtype.itemsize
+    aligned = (backend.address(array) - backend.address(owner)) % size == 0
+    if not aligned or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
+        owner = array
+    if not owner.flags.c_contiguous:
+        owner = owner.T if owner.flags.f_contiguous else backend.xp.ascontiguousarray(owner)
+    memory = owner.reshape(-1)
+    if memory.dtype == array.dtype:
+        return memory
+    return memory.view(np.uint8)[: memory.nbytes // size * size].view(array.dtype)
+
+
+def place_in_memory(x: Tensor) -> tuple[Tensor, int]:
+    """Return a Tensor on the whole memory that contains x, and the position of x's first element in this memory.
+
+    The Tensor shares memory with everything that shares memory with x, and takes part in copy on write. If x's elements
+    do not follow the first one in a contiguous memory (negative strides), the Tensor is a copy of x in row-major order.
+    """
+    memory, backend = memory_of(x), backend_of(x.array)
+    first = (backend.address(x.array) - backend.address(memory)) // x.array.dtype.itemsize
+    if 0 <= first < memory.size and min(x.array.strides, default=0) >= 0:
+        whole = new_tensor(memory)
+        share(whole, x, related=False)
+        return whole, first
+    return new_tensor(x.array.reshape(-1).copy()), 0
+
+
+def resize(x: Tensor, size: tuple[int, ...]) -> None:
+    """Give x another size: row-major from its first element on, in its memory or in a larger copy of the memory."""
+    count = prod(size)
+    memory, first = place_in_memory(x)
+    present = memory.array.size
+    if first + count > present:
+        longer = backend_of(memory.array).xp.zeros(first + count, memory.array.dtype)
+        longer[:present] = memory.array
+        memory = new_tensor(longer)
+    x.data = memory[first : first + count].view(size)
+
+
+class TypedStorage:
+    """The memory of a Tensor as a flat sequence of numbers of one dtype. Items can be read and assigned."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+        self._array = memory_of(tensor)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the numbers."""
+        dtype: np.dtype[Any] = self._array.dtype
+        return dtype
+
+    @property
+    def device(self) -> Device:
+        """The device of the memory."""
+        return self._tensor.device
+
+    def __len__(self) -> int:
+        return int(self._array.size)
+
+    size = __len__
+
+    def __getitem__(self, index: Any) -> Any:
+        value = self._array[index]
+        return value.item() if value.ndim == 0 else value
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._array[index] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def tolist(self) -> list[Any]:
+        """Return the numbers as a list."""
+        numbers: list[Any] = backend_of(self._array).to_numpy(self._array).tolist()
+        return numbers
+
+    def data_ptr(self) -> int:
+        """Return the address of the memory."""
+        return backend_of(self._array).address(self._array)
+
+    def element_size(self) -> int:
+        """Return the bytes per number."""
+        return int(self._array.dtype.itemsize)
+
+    def nbytes(self) -> int:
+        """Return the bytes of all numbers."""
+        return int(self._array.nbytes)
+
+    def is_shared(self) -> bool:
+        """Return whether forked processes share the memory."""
+        return bool(self._tensor.is_shared())  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        rows = "\n".join(f" {value}" for value in self.tolist())
+        return f"{rows}\n[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+
+
+class UntypedStorage(TypedStorage):
+    """The memory of a Tensor as bytes."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__(tensor)
+        self._array = self._array.view(np.uint8)
+
+
+# Aliases that programs use in annotations
+
+_ALIASES = {
+    "Number": bool | int | float,
+    "_int": int,
+    "_bool": bool,
+    "_dtype": DType,
+    "_device": Device,
+    "_size_1_t": int | tuple[int],
+    "_size_2_t": int | tuple[int, int],
+    "_size_3_t": int | tuple[int, int, int],
+    "_size_any_t": int | tuple[int, ...],
+    "_ratio_2_t": float | tuple[float, float],
+    "_ratio_any_t": float | tuple[float, ...],
+    "_collate_fn_t": Callable[[list[Any]], Any],
+    "_worker_init_fn_t": Callable[[int], None],
+}
+
+_AUTOGRAD = "InplaceFunction NestedIOFunction Variable is_multithreading_enabled set_multithreading_enabled traceable"
+NAMES: dict[str, str | dict[str, Any]] = {
+    "retrograd": {**CPU_TYPES, "set_default_tensor_type": set_default_tensor_type},
+    "autograd": f"FunctionCtx {_AUTOGRAD}",
+    "storage": "TypedStorage UntypedStorage",
+    "types": {**_ALIASES, "Device": Device, "layout": layout, "memory_format": memory_format},
+}

@@ -7,7 +7,7 @@ import pytest
 
 import retrograd as rg
 import retrograd.nn.functional as F
-from retrograd.compat import functions
+from retrograd.compat.modules import functions
 
 BYTES = rg.tensor([1, 0, 1, 0], dtype=rg.uint8)
 

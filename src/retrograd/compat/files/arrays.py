@@ -1,4 +1,4 @@
-"""Tensors and arrays of files, made by functions that believe nothing of what a file says about their memory."""
+"""Functions that create the Tensors and arrays of a file. They check every size and offset that the file states."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...nn.parameter import Buffer, Parameter
 from ...safetensors_format import CorruptFileError
 from .sealed_pickle import Opaque, Pending
 
-Placed = Callable[[Tensor, str], Tensor]  # a Tensor of the CPU, and the device in the file, to where it is wanted
+Placed = Callable[[Tensor, str], Tensor]  # moves a Tensor from the CPU, given the device that the file names
 
 STORAGE_DTYPES = {
     "DoubleStorage": "f8", "FloatStorage": "f4", "HalfStorage": "f2", "LongStorage": "i8", "IntStorage": "i4",
@@ -37,7 +37,7 @@ _MOST_BYTES = 1 << 62
 
 
 class Function(Opaque):
-    """A function that a file may call, and has no other use of."""
+    """A function that a file may call but not store."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -47,7 +47,7 @@ class Function(Opaque):
 
 
 class StorageType(Opaque):
-    """A class of PyTorch's storages, for its dtype."""
+    """A class of PyTorch's storages, which determines the dtype."""
 
     def __init__(self, name: str) -> None:
         self.dtype = STORAGE_DTYPES[name]
@@ -57,10 +57,10 @@ class Storage(Opaque):
     """The memory of one or more tensors.
 
     Args:
-        dtype: a code of NumPy's, or bfloat16.
-        count: how many numbers it has.
-        data: their bytes; without them, ``fill`` gives them later.
-        placed: moves the memory to where the tensors are wanted.
+        dtype: a dtype code of NumPy, or bfloat16.
+        count: the number of elements.
+        data: the bytes of the elements; if None, ``fill`` provides them later.
+        placed: moves the memory to the device of the tensors.
         location: the device that the file names.
     """
 
@@ -77,16 +77,16 @@ class Storage(Opaque):
 
     @staticmethod
     def width(dtype: str) -> int:
-        """Bytes per number, in the file."""
+        """Return the bytes per element in the file."""
         return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
 
     def fill(self, data: np.ndarray[Any, Any]) -> None:
-        """Take the numbers from the file's bytes, late."""
+        """Set the elements from the file's bytes."""
         self.array[...] = backend_of(self.array).asarray(self._numbers(data))
 
     def _numbers(self, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if data.nbytes != self.count * self.width(self.dtype):
-            raise CorruptFileError(f"a storage of {self.count} numbers has {data.nbytes} bytes")
+            raise CorruptFileError(f"a storage of {self.count} elements has {data.nbytes} bytes")
         if self.dtype == "bfloat16":
             kind = bfloat16_or_none()
             return widened(data.view("<u2")) if kind is None else data.view(kind)
@@ -94,18 +94,18 @@ class Storage(Opaque):
         return checked_values(numbers.astype(numbers.dtype.newbyteorder("="), copy=False))
 
     def tensor(self, offset: Any, size: Any, stride: Any, requires_grad: Any, dtype: DType | None = None) -> Tensor:
-        """A tensor on the memory, which shares it with all others on it."""
+        """Return a tensor on this memory, which it shares with the other tensors of the storage."""
         array = self.array
         if dtype is not None and dtype != array.dtype:
             if self.dtype == "bfloat16" and array.dtype == np.float32:
-                raise CorruptFileError("it looks at bfloat16 numbers as other ones, which needs ml_dtypes")
+                raise CorruptFileError("a bfloat16 storage is viewed as another dtype, which needs ml_dtypes")
             array = array.view(np.uint8)
         dtype = self.array.dtype if dtype is None else dtype
         if not (isinstance(size, tuple) and isinstance(stride, tuple) and len(size) == len(stride)):
             raise CorruptFileError("a tensor without a size and a stride")
         for number in (offset, *size, *stride):
             if type(number) is not int or not 0 <= number < _MOST_BYTES:
-                raise CorruptFileError("a tensor whose size, stride or offset is no length")
+                raise CorruptFileError("a tensor whose size, stride or offset is not a valid length")
         width, empty = dtype.itemsize, 0 in size
         last = offset + sum((length - 1) * step for length, step in zip(size, stride))
         if prod(map(int, size)) * width >= _MOST_BYTES or not empty and (last + 1) * width > array.nbytes:
@@ -113,19 +113,19 @@ class Storage(Opaque):
                 f"a tensor of size {size!r:.80}, stride {stride!r:.80} at {offset} exceeds its storage"
             )
         if empty:
-            made = new_tensor(backend_of(array).xp.zeros(size, dtype))
+            tensor = new_tensor(backend_of(array).xp.zeros(size, dtype))
         else:
-            # The stride of an axis of length 1 may be any number.
+            # The stride of an axis of length 1 is arbitrary.
             steps = tuple(min(step * width, _MOST_BYTES) for step in stride)
-            made = new_tensor(backend_of(array).strided(array, offset * width, tuple(size), steps, dtype))
+            tensor = new_tensor(backend_of(array).strided(array, offset * width, tuple(size), steps, dtype))
             if self.dtype != "?" and dtype.kind == "b":  # an expanded tensor has more elements than its memory
                 checked_values(array[offset : last + 1].view(dtype))
             if self._first is None:
-                self._first = made
+                self._first = tensor
             else:
-                share(made, self._first, related=False)
-        made._requires = bool(requires_grad) and is_differentiable(dtype)
-        return made
+                share(tensor, self._first, related=False)
+        tensor._requires = bool(requires_grad) and is_differentiable(dtype)
+        return tensor
 
 
 def rebuilt_tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, *rest: Any) -> Tensor:
@@ -138,7 +138,7 @@ def rebuilt_tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_g
 def rebuilt_tensor_of_dtype(
     storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, *rest: Any
 ) -> Tensor:
-    """``torch._utils._rebuild_tensor_v3``, which says what the bytes of a storage are."""
+    """``torch._utils._rebuild_tensor_v3``, which states the dtype of the storage's bytes."""
     if not isinstance(storage, Storage) or not isinstance(dtype, np.dtype) or not is_number_dtype(dtype):
         raise CorruptFileError("a tensor without a storage and a dtype")
     return storage.tensor(offset, size, stride, requires_grad, dtype)
@@ -155,10 +155,10 @@ def rebuilt_parameter(data: Any, requires_grad: Any = True, hooks: Any = None, s
 def rebuilt_with_attributes(function: Any, kind: Any, args: Any, state: Any) -> Tensor:
     """``torch._tensor._rebuild_from_type_v2``: a tensor with attributes, or a buffer."""
     if not (isinstance(function, Function) and isinstance(args, tuple)):
-        raise CorruptFileError("a tensor that is made by what makes none")
+        raise CorruptFileError("a tensor built by something that is not a function for tensors")
     made = function(*args)
     if not isinstance(made, Tensor):
-        raise CorruptFileError("a tensor that is none")
+        raise CorruptFileError("a tensor function that returned no tensor")
     if isinstance(state, tuple) and len(state) == 2:  # attributes, and slots
         state = state[0]
     if isinstance(state, dict) and state.get("_is_buffer") is True:
@@ -170,40 +170,40 @@ def rebuilt_with_attributes(function: Any, kind: Any, args: Any, state: Any) -> 
 
 
 def with_attributes(tensor: Any, attributes: Any) -> Any:
-    """The Tensor with attributes that a program has given to it: none of those that Tensors have."""
+    """Set attributes that a program gave to a Tensor, and return the Tensor."""
     if attributes:
         set_attributes(tensor, attributes)
     return tensor
 
 
 def check_attributes(kind: type, state: Any) -> None:
-    """Refuse a state that is no dictionary of attributes, or in which one takes a method's place."""
+    """Raise an error unless a state is a dictionary of attributes of which none replaces a method."""
     if not isinstance(state, dict):
-        raise CorruptFileError(f"a state of a {kind.__name__} that is no dictionary")
+        raise CorruptFileError(f"a state of a {kind.__name__} that is not a dictionary")
     for name in state:
         if not isinstance(name, str) or name.startswith("__"):
-            shown = name[:80] if isinstance(name, str) else f"that is a {type(name).__name__}"
-            raise CorruptFileError(f"an attribute {shown} of a {kind.__name__}")
+            label = name[:80] if isinstance(name, str) else f"that is a {type(name).__name__}"
+            raise CorruptFileError(f"an attribute {label} of a {kind.__name__}")
         here = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
         if callable(here) or hasattr(type(here), "__get__"):
             raise CorruptFileError(f"it replaces {name} of a {kind.__name__}")
 
 
 def set_attributes(target: Any, state: Any) -> None:
-    """Give an object the attributes in a file, none of which takes a method's place."""
+    """Set attributes of an object from a file. None may replace a method."""
     check_attributes(type(target), state)
     target.__dict__.update(state)
 
 
 class Copies:
-    """``core.copies._rebuild``: Tensors with arrays of their own."""
+    """``core.tensor.copies._rebuild``: Tensors pickled with their arrays."""
 
     def __init__(self, placed: Placed) -> None:
         self._placed = placed
         self._made: dict[int, tuple[Any, Tensor]] = {}
 
     def rebuild(self, kind: Any, array: Any, device: Any, requires: Any, attributes: Any = None) -> Tensor:
-        """A Tensor; on an array that has one already, one that shares its memory."""
+        """Return a Tensor on an array. Tensors on the same array share memory."""
         if kind not in (Tensor, Parameter, Buffer) or not isinstance(array, np.ndarray):
             raise CorruptFileError("a Tensor of an unknown class, or without an array")
         if not is_number_dtype(array.dtype) or not isinstance(device, str):
@@ -221,16 +221,16 @@ class Copies:
         return with_attributes(made, attributes)
 
 
-# NumPy's arrays and numbers
+# NumPy's arrays and scalars
 
 
 class PendingDtype(Pending):
-    """A dtype, until its byte order is told."""
+    """A dtype whose byte order has not been read yet."""
 
     def __init__(self, code: Any, align: Any = False, copy: Any = True) -> None:
         super().__init__()
         if isinstance(code, str) and not _ARRAY_DTYPES.fullmatch(code):
-            raise CorruptFileError(f"an array of dtype {code!r:.80}, which is not of numbers or texts alone")
+            raise CorruptFileError(f"an array of dtype {code!r:.80}, which is neither numeric nor text")
         if not isinstance(code, str) and code is not getattr(bfloat16_or_none(), "type", None):
             raise CorruptFileError("an array of an unknown dtype")
         self._dtype = np.dtype(code)
@@ -240,11 +240,11 @@ class PendingDtype(Pending):
             case (3, "<" | ">" | "=" | "|" as order, None, None, None, int(), int(), int()):
                 swapped = self._dtype.newbyteorder(order) if order in "<>" and self._dtype.kind != "V" else self._dtype
                 return self._dtype if swapped.isnative else swapped
-        raise CorruptFileError("an array of a dtype with fields or objects, or a damaged one")
+        raise CorruptFileError("an array of a dtype with fields or objects, or of a damaged dtype")
 
 
 class PendingArray(Pending):
-    """An array, until its shape and content are told."""
+    """An array whose shape and content have not been read yet."""
 
     def __init__(self, charge: Callable[[int], None]) -> None:
         super().__init__()
@@ -254,17 +254,17 @@ class PendingArray(Pending):
         match state:
             case (1, tuple(shape), np.dtype() as dtype, bool(fortran), bytes(data)):
                 return array_of(data, dtype, shape, "F" if fortran else "C", self._charge)
-        raise CorruptFileError("an array of objects, or a damaged one")
+        raise CorruptFileError("an array of objects, or a damaged array")
 
 
 def array_of(data: Any, dtype: Any, shape: Any, order: Any, charge: Callable[[int], None]) -> np.ndarray[Any, Any]:
-    """An array with a copy of the bytes for its memory."""
+    """Return an array on a copy of the bytes."""
     if not isinstance(dtype, np.dtype) or not (dtype.kind in "biufcSU" or is_number_dtype(dtype)) or order not in "CF":
-        raise CorruptFileError("an array of a dtype that is not of numbers or texts alone")
+        raise CorruptFileError("an array of a dtype that is neither numeric nor text")
     if not isinstance(data, (bytes, bytearray)) or not isinstance(shape, tuple):
         raise CorruptFileError("an array without bytes or without a shape")
     if not all(type(length) is int and 0 <= length < _MOST_BYTES for length in shape):
-        raise CorruptFileError("an array whose shape is no tuple of lengths")
+        raise CorruptFileError("an array whose shape is not a tuple of lengths")
     if prod(shape) * dtype.itemsize != len(data):
         raise CorruptFileError(f"an array of shape {shape!r:.80} and dtype {dtype} with {len(data)} bytes")
     charge(len(data))
@@ -272,18 +272,18 @@ def array_of(data: Any, dtype: Any, shape: Any, order: Any, charge: Callable[[in
     if dtype.kind == "U" and array.size and dtype.itemsize:
         points = array.reshape(-1).view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
         if points.max() > 0x10FFFF:
-            raise CorruptFileError("a text of numbers that are no characters")
-    # NumPy's own reader gives native numbers, too.
+            raise CorruptFileError("a text with invalid code points")
+    # NumPy's own reader also returns native byte order.
     return checked_values(array if dtype.isnative else array.astype(dtype.newbyteorder("=")))
 
 
 def scalar_of(dtype: Any, data: Any) -> Any:
-    """``numpy._core.multiarray.scalar``: a number of NumPy's."""
+    """``numpy._core.multiarray.scalar``: a NumPy scalar."""
     return array_of(data, dtype, (1,), "C", lambda size: None)[0]
 
 
 def checked_values(array: Any) -> Any:
-    """The array, if its bytes are values of its dtype: a bool is 0 or 1."""
+    """Return the array, after a check that every bool is 0 or 1."""
     if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
-        raise CorruptFileError("truth values that are neither 0 nor 1")
+        raise CorruptFileError("bools that are neither 0 nor 1")
     return array

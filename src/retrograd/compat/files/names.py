@@ -1,8 +1,8 @@
-"""The names that a file of a stranger may use, and what each stands for (``weights_only``).
+"""The names that an untrusted file may use (``weights_only``), and their values.
 
-Three tables: what PyTorch's files of tensors name, what Retrograd's own files name, and what the program lists by
-``add_safe_globals``. Modules of this package are made without ``__init__`` and get the state that a Module has.
-Operators are values, and are not called.
+There are three tables: names of PyTorch's files of tensors, names of Retrograd's own files, and names that the program
+lists by ``add_safe_globals``. Modules of this package are created without ``__init__`` and get the state of a Module.
+Operators are values; a file cannot call them.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _safe: list[Any] = []
 
 
 def add_safe_globals(safe_globals: Iterable[Any]) -> None:
-    """Let ``load(weights_only=True)`` make objects of these classes, and take these functions, from now on."""
+    """Allow ``load(weights_only=True)`` to use these classes and functions, from now on."""
     _safe.extend(safe_globals)
 
 
 def get_safe_globals() -> list[Any]:
-    """What ``add_safe_globals`` has listed."""
+    """Return the classes and functions that ``add_safe_globals`` listed."""
     return list(_safe)
 
 
 def clear_safe_globals() -> None:
-    """Forget what ``add_safe_globals`` has listed."""
+    """Remove the classes and functions that ``add_safe_globals`` listed."""
     _safe.clear()
 
 
 class safe_globals:
-    """A context manager: inside it, ``load(weights_only=True)`` takes these classes and functions, too."""
+    """A context manager that allows ``load(weights_only=True)`` to use these classes and functions."""
 
     def __init__(self, safe_globals: Iterable[Any]) -> None:
         self.safe_globals = list(safe_globals)
@@ -61,13 +61,13 @@ class safe_globals:
 
 
 def called(function: Callable[..., Any]) -> Name:
-    """The entry of a function that a file may call."""
+    """Return the entry of a function that a file may call."""
     value = Function(function)
     return Name(value, make=value)
 
 
 def torch_names() -> dict[tuple[str, str], Any]:
-    """What the names in PyTorch's files of tensors are, for any unpickler."""
+    """Return the values of names in PyTorch's files of tensors, for any unpickler."""
     names: dict[tuple[str, str], Any] = {
         ("torch._utils", "_rebuild_tensor"): Function(arrays.rebuilt_tensor),
         ("torch._utils", "_rebuild_tensor_v2"): Function(arrays.rebuilt_tensor),
@@ -89,16 +89,16 @@ def torch_names() -> dict[tuple[str, str], Any]:
 
 
 class FileNames:
-    """The names of one file.
+    """The names that one file may use.
 
     Args:
-        placed: moves a Tensor of the CPU to where it is wanted, given the device that the file names.
+        placed: moves a Tensor from the CPU, given the device that the file names.
     """
 
     def __init__(self, placed: arrays.Placed) -> None:
         self._unpickler: SealedUnpickler | None = None
         self._copies = arrays.Copies(placed)
-        self._without_state: set[int] = set()  # Modules whose state is still to come
+        self._without_state: set[int] = set()  # Modules whose state has not been read yet
         self._names: dict[tuple[str, str], Name] = {}
         for name, value in torch_names().items():
             self._names[name] = Name(value, make=value if isinstance(value, Function) else None)
@@ -112,14 +112,14 @@ class FileNames:
             self._listed[getattr(item, "__module__", module), getattr(item, "__qualname__", "")] = item
 
     def reads_for(self, unpickler: SealedUnpickler) -> None:
-        """Charge what the names make to an unpickler, from now on."""
+        """Set the unpickler whose budget is charged."""
         self._unpickler = unpickler
 
     def find(self, module: str, name: str) -> Name:
-        """The entry of a name.
+        """Return the entry of a name.
 
         Raises:
-            CorruptFileError: the file may not use it.
+            CorruptFileError: the name is not allowed.
         """
         module = {"__builtin__": "builtins", "numpy.core.multiarray": "numpy._core.multiarray"}.get(module, module)
         module = "numpy._core.numeric" if module == "numpy.core.numeric" else module
@@ -137,7 +137,7 @@ class FileNames:
         def size(items: Any = ()) -> Size:
             lengths = self._reader().sequence_of(tuple, items)
             if not all(type(length) is int for length in lengths):
-                raise CorruptFileError("a size of what are no lengths")
+                raise CorruptFileError("a size whose items are not lengths")
             return Size(lengths)
 
         def attributed(made: Any, state: Any) -> None:
@@ -148,13 +148,13 @@ class FileNames:
 
         def default(factory: Any = None, items: Any = ()) -> Any:
             if factory not in (None, list, dict, set, tuple, int, float, str, bool):
-                raise CorruptFileError("a defaultdict of what is no plain type")
+                raise CorruptFileError("a defaultdict whose factory is not a plain type")
             return self._reader().mapping_of(lambda: defaultdict(factory), items)
 
         def buffer(data: Any = b"", encoding: Any = "latin1") -> bytearray:
             data = _encoded(data, encoding) if isinstance(data, str) else data
             if not isinstance(data, (bytes, bytearray)):
-                raise CorruptFileError("a bytearray of what are no bytes")
+                raise CorruptFileError("a bytearray whose content is not bytes")
             self._reader().charge(len(data))
             return bytearray(data)
 
@@ -244,7 +244,7 @@ class FileNames:
                 setattr(made, name, value)
 
     def _own_module(self, module: str, name: str) -> Name:
-        """A Module's class, or an operator, of this package."""
+        """Return the entry of a Module's class, or of an operator, of this package."""
         if re.fullmatch(r"retrograd\.(nn|ops)(\.[A-Za-z_]\w*)+", module) and name.isidentifier():
             try:
                 found = getattr(import_module(module), name, None)
@@ -256,27 +256,27 @@ class FileNames:
                 return Name(found)
         raise CorruptFileError(
             f"Weights only load failed: the file names {module[:80]}.{name[:80]}, which is neither a tensor nor a "
-            "plain container. Whoever loads it runs the file's own code: do it only if you trust where it comes from, "
-            "with weights_only=False, or list the class by retrograd.serialization.add_safe_globals"
+            "plain container. Allow the class with retrograd.serialization.add_safe_globals, or load with "
+            "weights_only=False, which runs arbitrary code from the file, if you trust its origin"
         )
 
     def _blank_module(self, kind: type[Module]) -> Module:
-        """A Module with nothing in it, whose own ``__init__`` has not run."""
+        """Return an empty Module without a call of its class's ``__init__``."""
         module = object.__new__(kind)
         Module.__init__(module)
         self._without_state.add(id(module))
         return module
 
     def _build_module(self, module: Module, state: Any) -> None:
-        """Give a Module its state: Parameters, buffers, Modules, and attributes that replace no method."""
+        """Set the state of a Module: Parameters, buffers, Modules, and attributes that replace no method."""
         if not isinstance(state, dict):
-            raise CorruptFileError(f"a state of a {type(module).__name__} that is no dictionary")
+            raise CorruptFileError(f"a state of a {type(module).__name__} that is not a dictionary")
         for table, kind in (("_parameters", Parameter), ("_buffers", Tensor), ("_modules", Module)):
             entries = state.get(table, {})
             if not isinstance(entries, dict) or not all(
                 isinstance(name, str) and (value is None or isinstance(value, kind)) for name, value in entries.items()
             ):
-                raise CorruptFileError(f"{table} of a {type(module).__name__} with entries that are none")
+                raise CorruptFileError(f"{table} of a {type(module).__name__} with entries of a wrong type")
         if any(id(child) in self._without_state for child in state.get("_modules", {}).values()):
             raise CorruptFileError(f"a {type(module).__name__} that contains itself, or a Module without a state")
         kinds: dict[str, type] = {"training": bool, "_non_persistent_buffers_set": set}
@@ -292,11 +292,11 @@ class FileNames:
         self._without_state.discard(id(module))
 
     def _check_hooks(self, hooks: dict[Any, Any]) -> None:
-        """Hooks are functions that the program has listed, or none."""
+        """Raise an error for hooks that the program has not listed."""
         for hook in hooks.values():
             function = hook[0] if isinstance(hook, tuple) and hook else hook
             if not any(function is item or type(function) is item for item in self._listed.values()):
-                raise CorruptFileError("a Module with hooks that the program has not listed by add_safe_globals")
+                raise CorruptFileError("a Module with hooks that the program did not list by add_safe_globals")
 
 
 def _is_operator(found: Any) -> bool:
@@ -306,32 +306,32 @@ def _is_operator(found: Any) -> bool:
 
 def _encoded(text: Any, encoding: Any) -> bytes:
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
-        raise CorruptFileError("a text in an encoding that no tensor file has")
+        raise CorruptFileError("a text in an unknown encoding")
     return text.encode("latin1")
 
 
 def _device(kind: Any, index: Any = None) -> Device:
     if not isinstance(kind, str) or not (index is None or type(index) is int and 0 <= index < 1000):
-        raise CorruptFileError("a device that is none")
+        raise CorruptFileError("an invalid device")
     return Device(kind, index)
 
 
 def _complex(real: Any = 0.0, imag: Any = 0.0) -> complex:
     if not isinstance(real, (int, float)) or not isinstance(imag, (int, float)):
-        raise CorruptFileError("a complex number of what are no numbers")
+        raise CorruptFileError("a complex number whose parts are not numbers")
     return complex(real, imag)
 
 
 def _range(*parts: Any) -> range:
     if not all(type(part) is int for part in parts):
-        raise CorruptFileError("a range of what are no integers")
+        raise CorruptFileError("a range whose arguments are not integers")
     return range(*parts)
 
 
 def _whole_numbers(parts: tuple[Any, ...]) -> tuple[int | None, ...]:
     if not all(part is None or type(part) is int for part in parts):
-        raise CorruptFileError("a slice of what are no integers")
+        raise CorruptFileError("a slice whose arguments are not integers")
     return parts
 
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
+NAMES = {"serialization": "add_safe_globals clear_safe_globals get_safe_globals safe_globals"}

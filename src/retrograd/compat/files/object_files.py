@@ -1,8 +1,8 @@
-"""Files of whole objects that Retrograd wrote before it wrote PyTorch's zip archives: a line of magic, and a pickle.
+"""Read files of whole objects in the format before PyTorch's zip archives: a magic line and a pickle.
 
-They are read as PyTorch reads its own: with ``weights_only``, the default, by an unpickler that knows tensors, plain
-containers, the modules and operators of this package, and what the program itself has listed by ``safe_globals``.
-Anything else needs ``weights_only=False``, which runs whatever the file holds.
+As in PyTorch, ``weights_only`` is the default: the unpickler knows tensors, plain containers, the modules and operators
+of this package, and classes that the program listed by ``safe_globals``. Other objects need ``weights_only=False``,
+which can run arbitrary code.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import pickle
 from typing import IO, Any
 
 from .arrays import Placed
-from .names import FileNames, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+from .names import FileNames
 from .sealed_pickle import SealedUnpickler
 
 MAGIC = b"retrograd objects\n"
 
 
 def read(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
-    """What is in the file. The stream is left behind its end.
+    """Return the content of the file. The stream is then at the end of the file.
 
     Args:
         stream: the file's bytes.
-        placed: moves a Tensor of the CPU to where it is wanted, given the device that the file names.
-        weights_only: make nothing but what is known or listed.
+        placed: moves a Tensor from the CPU, given the device that the file names.
+        weights_only: create only known and listed objects.
 
     Raises:
-        CorruptFileError: with ``weights_only``, the file is damaged or names what is neither allowed nor listed.
+        CorruptFileError: with ``weights_only``, the file is damaged or uses a name that is not allowed.
     """
     stream.seek(len(MAGIC), 1)
     if not weights_only:
@@ -35,6 +35,3 @@ def read(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
     unpickler = SealedUnpickler(stream, names.find)
     names.reads_for(unpickler)
     return unpickler.load()
-
-
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]

@@ -1,7 +1,7 @@
-"""PyTorch's ``.pt`` files, read by an unpickler that makes nothing but tensors, plain containers and what is listed.
+"""Read PyTorch's ``.pt`` files with an unpickler that creates only tensors, plain containers and listed classes.
 
-Both forms are read: the zip archive (since PyTorch 1.6), which ``save`` writes as well, and the older sequence of
-pickles. Several files may stand in one stream, one after the other.
+Two formats are read: the zip archive (since PyTorch 1.6), which ``save`` also writes, and the older sequence of
+pickles. A stream may contain several files, one after another.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 
 
 def read(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
-    """What is in the file. The stream is left behind its end.
+    """Return the content of the file. The stream is then at the end of the file.
 
     Args:
         stream: the file's bytes.
-        placed: moves a Tensor of the CPU to where it is wanted, given the device that the file names.
-        weights_only: make nothing but what is known or listed. Without it an archive's own code is run.
+        placed: moves a Tensor from the CPU, given the device that the file names.
+        weights_only: create only known and listed objects. Otherwise an archive can run arbitrary code.
 
     Raises:
-        CorruptFileError: it is truncated or damaged, or names what is neither a tensor nor a plain container.
+        CorruptFileError: the file is truncated or damaged, or contains objects other than tensors and plain containers.
     """
     begin = stream.tell()
     is_archive = stream.read(4) == b"PK\x03\x04"
@@ -47,7 +47,7 @@ def _storage_of(pid: Any) -> tuple[StorageType, str, str, int]:
 
 
 def _of_type(storage: Storage, dtype: str, count: int, placed: Placed, location: str) -> Storage:
-    """The storage, if it is what the file says of it; PyTorch lets empty ones have several types."""
+    """Return the storage after a check of its dtype and size. In PyTorch, empty storages may have several dtypes."""
     if storage.count == count == 0:
         return storage if storage.dtype == dtype else Storage(dtype, 0, None, placed, location)
     if (storage.dtype, storage.count) != (dtype, count):
@@ -59,12 +59,12 @@ def _read_archive(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
     archive = Reader(stream)
     main = next((name for name in archive if name.endswith("data.pkl")), None)
     if main is None:
-        raise CorruptFileError("the archive holds no data.pkl")
+        raise CorruptFileError("the archive has no data.pkl")
     folder = main[: -len("data.pkl")]
     if f"{folder}byteorder" in archive and archive.read(f"{folder}byteorder").tobytes() != b"little":
-        raise CorruptFileError("its numbers are in big-endian order, which is not read")
+        raise CorruptFileError("its numbers are big-endian, which is not supported")
     if f"{folder}constants.pkl" in archive:
-        raise CorruptFileError("it is a compiled program of torch.jit, which is not run")
+        raise CorruptFileError("it is a compiled program of torch.jit, which is not supported")
     storages: dict[str, Storage] = {}
 
     def persistent(pid: Any) -> Storage:
@@ -78,7 +78,7 @@ def _read_archive(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
     if weights_only:
         value = _sealed(data, FileNames(placed), persistent)
     else:
-        value = _Trusting(data, persistent).load()
+        value = _UnsafeUnpickler(data, persistent).load()
     stream.seek(archive.end)
     return value
 
@@ -93,7 +93,7 @@ def _read_legacy(stream: IO[bytes], placed: Placed) -> Any:
         nonlocal left
         kind, key, location, count = _storage_of(pid)
         if len(pid) > 5 and pid[5] is not None:
-            raise CorruptFileError("it holds a view of a storage, as files before PyTorch 0.4 do, which is not read")
+            raise CorruptFileError("it has a view of a storage, from PyTorch before 0.4, which is not supported")
         if key not in storages:
             left -= count * Storage.width(kind.dtype)
             if left < 0:
@@ -103,22 +103,22 @@ def _read_legacy(stream: IO[bytes], placed: Placed) -> Any:
 
     names = FileNames(placed)
     if _sealed(stream, names) != _LEGACY_MAGIC:
-        raise CorruptFileError("it does not begin as PyTorch's files do")
-    _sealed(stream, names)  # the version of the form
+        raise CorruptFileError("it does not begin like a file of PyTorch")
+    _sealed(stream, names)  # the version of the format
     system = _sealed(stream, names)
     if isinstance(system, dict) and not system.get("little_endian", True):
-        raise CorruptFileError("its numbers are in big-endian order, which is not read")
+        raise CorruptFileError("its numbers are big-endian, which is not supported")
     value = _sealed(stream, names, persistent)
     keys = _sealed(stream, names)
     if not isinstance(keys, list) or not all(isinstance(key, (str, int)) for key in keys):
-        raise CorruptFileError("damaged: the list of its storages is none")
+        raise CorruptFileError("damaged: the list of its storages is invalid")
     if sorted(map(str, keys)) != sorted(storages):
-        raise CorruptFileError("damaged: its storages are not those that its tensors have")
+        raise CorruptFileError("damaged: its storages are not those of its tensors")
     for key in keys:
         storage = storages[str(key)]
         count = int.from_bytes(stream.read(8), "little")
         if count != storage.count:
-            raise CorruptFileError(f"a storage of {storage.count} numbers has {count}")
+            raise CorruptFileError(f"a storage of {storage.count} elements has {count}")
         storage.fill(np.frombuffer(stream.read(count * Storage.width(storage.dtype)), np.uint8))
     return value
 
@@ -129,8 +129,8 @@ def _sealed(stream: IO[bytes], names: FileNames, persistent: Callable[[Any], Any
     return unpickler.load()
 
 
-class _Trusting(pickle.Unpickler):
-    """Makes whatever the file names; of PyTorch's own classes only what its files of tensors have."""
+class _UnsafeUnpickler(pickle.Unpickler):
+    """Python's unpickler, which runs arbitrary code. Of PyTorch's classes it knows those of tensors only."""
 
     def __init__(self, stream: IO[bytes], persistent: Callable[[Any], Any]) -> None:
         super().__init__(stream, encoding="latin1")
@@ -142,7 +142,7 @@ class _Trusting(pickle.Unpickler):
             return self._names[module, name]
         if module.partition(".")[0] == "torch":
             raise CorruptFileError(
-                f"the file holds a {module}.{name} of PyTorch's, whole; save its state_dict(), and load that"
+                f"the file contains a whole {module}.{name} of PyTorch; save its state_dict(), and load that"
             )
         return super().find_class(module, name)
 

@@ -1,8 +1,8 @@
-"""PyTorch's zip archives, written: what real PyTorch loads with ``weights_only=True``, views and ties included.
+"""Write PyTorch's zip archives. PyTorch loads them with ``weights_only=True``, views and shared memory included.
 
-An archive holds a pickle of protocol 2, ``data.pkl``, and a record for each memory that tensors live in. The pickle
-calls PyTorch's own functions by name, for tensors, parameters, dtypes, sizes and devices, and needs no class of this
-package. Whole Modules and other objects are pickled by their own classes' names.
+An archive contains a pickle of protocol 2, ``data.pkl``, and a record for each memory of tensors. The pickle calls
+PyTorch's functions by name for tensors, parameters, dtypes, sizes and devices, and names no class of this package.
+Whole Modules and other objects are pickled by the names of their classes.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _PLAIN = {
     dict, OrderedDict, defaultdict, Counter, list, tuple, set, frozenset, str, bytes, bytearray, int, float, complex,
     bool, type(None), slice, range,
 }  # fmt: skip
-# What the reductions of plain values and arrays name.
+# Functions and classes that the reductions of plain values and arrays refer to.
 _FUNCTIONS = {*_PLAIN, np.ndarray, np.dtype, _codecs.encode, np.ones(0).__reduce__()[0], np.float64(0).__reduce__()[0]}
 
 
 class _TorchName:
-    """A name of PyTorch's, written without that being imported. (Callable, since pickle asks.)"""
+    """A name of PyTorch, written without importing it. It is callable because pickle requires it."""
 
     def __init__(self, module: str, name: str) -> None:
         self.line = f"{module}\n{name}\n".encode()
@@ -53,13 +53,13 @@ _torch_name = lru_cache(None)(_TorchName)
 
 
 class _NumpyDtype(NamedTuple):
-    """A dtype of an array, which stays NumPy's; one that is a value of its own is PyTorch's."""
+    """The dtype of an array, written as NumPy's dtype. A dtype outside an array is written as PyTorch's."""
 
     dtype: DType
 
 
 class _Memory:
-    """The memory of one or more tensors: a record of the archive, and in the pickle a persistent id."""
+    """The memory of one or more tensors: a record of the archive, and a persistent id in the pickle."""
 
     def __init__(self, key: str, root: Any, dtype: DType) -> None:
         backend = backend_of(root)
@@ -74,11 +74,11 @@ class _Memory:
         self.identity = ("storage", kind, key, str(backend.device(root)), self.size // self.dtype.itemsize)
 
     def content(self) -> memoryview:
-        """The bytes, on the CPU."""
+        """Return the bytes, on the CPU."""
         return np.ascontiguousarray(backend_of(self._bytes).to_numpy(self._bytes)).data
 
     def offset(self, array: Any) -> int | None:
-        """How many elements the array lies behind the memory's beginning; None where it cannot be said."""
+        """Return the array's offset in the memory, in elements, or None if the memory cannot represent it."""
         low, high = byte_span(array)
         width = array.dtype.itemsize
         if array.size == 0:
@@ -89,18 +89,18 @@ class _Memory:
 
 
 def write(value: Any, stream: IO[bytes], *, whole: bool) -> None:
-    """Write an archive to a stream from its present position on.
+    """Write an archive to a stream, from its present position on.
 
     Args:
         value: tensors, plain containers, numbers and texts.
-        stream: open for writing; it need not seek.
-        whole: take other objects, too, and name their classes.
+        stream: a stream open for writing; it need not support seek.
+        whole: also pickle other objects, by the names of their classes.
 
     Raises:
-        TypeError: without ``whole``, a value is something else; the message names it by its path.
-        pickle.PicklingError, AttributeError: with it, one that cannot be pickled.
-        ValueError: the nesting is hundreds deep.
-        RuntimeError: another thread changed a Tensor meanwhile.
+        TypeError: without ``whole``, a value has another type; the message gives its path.
+        pickle.PicklingError, AttributeError: with ``whole``, an object cannot be pickled.
+        ValueError: the nesting is hundreds of levels deep.
+        RuntimeError: another thread changed a Tensor during the call.
     """
     data = BytesIO()
     pickler = _Pickler(data, value, whole)
@@ -117,7 +117,7 @@ def write(value: Any, stream: IO[bytes], *, whole: bool) -> None:
     archive.close()
 
 
-class _Pickler(pickle._Pickler):  # the one in Python: C's writes no name that it cannot import
+class _Pickler(pickle._Pickler):  # Python's version: the C version writes only names that it can import
     dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)
 
     def __init__(self, stream: IO[bytes], root: Any, whole: bool) -> None:
@@ -131,7 +131,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: C's writes no name that i
         return obj.identity if type(obj) is _Memory else None
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
-        """Write any object; a dtype by PyTorch's name."""
+        """Write any object; write a dtype by PyTorch's name."""
         named = _named_dtype(obj) if isinstance(obj, np.dtype) else obj
         super().save(named, save_persistent_id)  # type: ignore[misc]
 
@@ -163,16 +163,16 @@ class _Pickler(pickle._Pickler):  # the one in Python: C's writes no name that i
         if not (self._whole or kind in _PLAIN or kind is _TorchName or _is_named(obj)):
             where = _path_to(obj, self._root) or "a part of the state"
             raise TypeError(
-                f"save: {where} is a {kind.__name__}; wanted Tensors, arrays, numbers, texts, None, or dicts, lists, "
+                f"save: {where} is a {kind.__name__}; expected Tensors, arrays, numbers, texts, None, or dicts, lists, "
                 "tuples and sets of these (a module's state_dict(), not the module)"
             )
         return NotImplemented
 
     def _reduced(self, tensor: Tensor) -> tuple[Any, ...]:
-        """The call of PyTorch's that makes the tensor again."""
+        """Return the function of PyTorch, and its arguments, that rebuild the tensor."""
         requires, attributes = tensor.requires_grad, dict(getattr(tensor, "__dict__", {}))
         is_parameter = type(tensor) is Parameter
-        function, args = self._laid(tensor, requires and not is_parameter)
+        function, args = self._rebuild_call(tensor, requires and not is_parameter)
         if is_parameter:
             data = _Call(function, args)
             if attributes:
@@ -186,15 +186,15 @@ class _Pickler(pickle._Pickler):  # the one in Python: C's writes no name that i
             return _torch_name("torch._tensor", "_rebuild_from_type_v2"), (function, kind, args, attributes)
         return function, args
 
-    def _laid(self, tensor: Tensor, requires_grad: bool) -> tuple[_TorchName, tuple[Any, ...]]:
+    def _rebuild_call(self, tensor: Tensor, requires_grad: bool) -> tuple[_TorchName, tuple[Any, ...]]:
         array = tensor.array
         named = _named_dtype(array.dtype)
         if not isinstance(named, _TorchName):
             where = _path_to(tensor, self._root) or "a Tensor"
-            raise TypeError(f"save: {where} has dtype {array.dtype}, which PyTorch has not")
+            raise TypeError(f"save: {where} has dtype {array.dtype}, which PyTorch does not have")
         memory = self._memory_of(array)
         offset = memory.offset(array)
-        if offset is None:  # what PyTorch's tensors cannot be: turned backwards, or between the elements
+        if offset is None:  # PyTorch's tensors have no negative strides or fractional offsets
             array = backend_of(array).xp.array(array, order="C")
             memory = self._memory_of(array)
             offset = 0
@@ -216,7 +216,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: C's writes no name that i
 
 
 class _Call:
-    """A call in the file whose result is nowhere else."""
+    """A call in the file whose result has no other reference."""
 
     def __init__(self, function: _TorchName, args: tuple[Any, ...]) -> None:
         self._call = function, args
@@ -226,25 +226,25 @@ class _Call:
 
 
 def _is_plain_dtype(dtype: DType) -> bool:
-    """Whether arrays of the dtype hold numbers or texts, which ``load`` makes by default."""
+    """Return whether the dtype is numeric or text, which ``load`` accepts by default."""
     return dtype.kind in "biufcSU" or dtype.name == "bfloat16"
 
 
 def _named_dtype(dtype: DType) -> Any:
-    """PyTorch's name of a dtype; NumPy's dtype, as it is in arrays, where PyTorch has none."""
+    """Return PyTorch's name of a dtype, or NumPy's dtype if PyTorch has none."""
     name = "bfloat16" if dtype.name == "bfloat16" else _NAMES_OF_DTYPES.get(dtype) if dtype.isnative else None
     return _NumpyDtype(dtype) if name is None else _torch_name("torch", name)
 
 
 def _is_named(obj: Any) -> bool:
-    """Whether the object is a function or class that the reductions of plain values name."""
+    """Return whether the reductions of plain values refer to the object."""
     if type(obj) is _Call or type(obj) is _Memory:
         return True
     return any(obj is function for function in _FUNCTIONS) or isinstance(obj, type) and obj.__module__ == "ml_dtypes"
 
 
 def _path_to(wanted: Any, value: Any, path: str = "", depth: int = 0) -> str | None:
-    """Where an object is in a nest, as ``model.layers.0``; None where it is not."""
+    """Return the path of an object in nested containers, such as ``model.layers.0``, or None."""
     if value is wanted:
         return path or "the state"
     items: Any = ()

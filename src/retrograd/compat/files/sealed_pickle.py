@@ -1,18 +1,18 @@
-"""An interpreter of pickles that makes plain values, and of everything else only what a table of names allows.
+"""An interpreter of pickles that creates plain values, and other objects only if a table of names allows it.
 
-Python's own unpickler calls whatever a file names, sets attributes of whatever it finds, and believes the sizes in the
-file. This one is for files of strangers:
+Python's unpickler calls every function that a file names, sets attributes of any object, and trusts the sizes in the
+file. This interpreter reads untrusted files:
 
-* a name is looked up in a table; a file can call only what the table gives a ``make`` for, with arguments that ``make``
-  checks;
-* a state is given only to objects that the file itself has made, by the ``build`` of the name that made them, once;
-* sizes are compared with the bytes that are there; what makes copies is charged to a budget of the file's own length,
-  so that no small file fills the memory;
-* keys of dictionaries are numbers, texts, and small tuples of these, so that no hash takes for ever;
-* no opcode recurses.
+* Names are looked up in a table. A file can call a name only if the table has a ``make`` for it, which checks the
+  arguments.
+* Only objects that the file created get a state, once, by the ``build`` of the name that created them.
+* Sizes are compared with the number of bytes present. Copies are charged to a budget proportional to the file's length,
+  so that a small file cannot exhaust the memory.
+* Keys of dictionaries are numbers, texts, and small tuples of them, so that hashing is fast.
+* No opcode recurses.
 
-Whatever is wrong with the file is a CorruptFileError. Values that only stand for something during the reading
-(storages, functions that build tensors) are ``Opaque``, and cannot get into the result.
+Every error in a file raises CorruptFileError. Intermediate values (storages, functions that build tensors) are
+``Opaque`` and cannot become part of the result.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from ...safetensors_format import CorruptFileError
 
 
 class Opaque:
-    """A value that stands for something while a file is read, and that no result holds."""
+    """An intermediate value that cannot become part of the result."""
 
 
 class Pending(Opaque):
-    """An object that is made only when its state comes: ``build`` gives what takes its place."""
+    """A placeholder for an object that ``build`` creates when its state has been read."""
 
     def __init__(self) -> None:
-        self.places: list[int] = []  # in the memo
+        self.places: list[int] = []  # positions in the memo
 
     def build(self, state: Any) -> Any:
-        """The object."""
+        """Return the object."""
         raise NotImplementedError
 
 
 class _OpaqueTuple(tuple[Any, ...]):
-    """A tuple that holds an Opaque."""
+    """A tuple that contains an Opaque."""
 
 
 class Name(NamedTuple):
-    """What a name of the file stands for.
+    """An entry of the table of names.
 
     Attributes:
-        value: what the name is where the file only mentions it.
-        make: called with the file's arguments where the file calls it, if it may.
-        new: called with the file's arguments where the file makes an object of it without ``__init__``, if it may.
-        build: called with an object that was so made, and a state.
-        listed: the program vouches for it, so that its objects may be filled by their own ``append`` and the like.
+        value: the value of the name if the file does not call it.
+        make: the function that a call in the file runs; None if calls are not allowed.
+        new: the function that creates an object without ``__init__``; None if that is not allowed.
+        build: called with a created object and its state.
+        listed: whether the program trusts the name, so that objects' own ``append`` and ``__setitem__`` may be called.
     """
 
     value: Any
@@ -73,18 +73,18 @@ class _Mark:
 
 _MARK = _Mark()
 _MOST_IN_A_KEY = 1000
-_MOST_LONG_KEYS = 4000  # integers beyond 60 bits can be chosen to have one hash
-_MOST_DEFAULTS = 2000  # one defaultdict in another: Python frees these by recursion, which may end the process
+_MOST_LONG_KEYS = 4000  # integers beyond 60 bits can be chosen to have equal hashes
+_MOST_DEFAULTS = 2000  # nested defaultdicts: Python frees them recursively, which can overflow the stack
 _PLAIN_KEYS = (str, int, float, bool, bytes, complex, type(None), Tensor, Device, np.dtype)
 
 
 class SealedUnpickler:
-    """Reads one pickle from a stream's present position, and leaves the stream behind it.
+    """Read one pickle from a stream's present position. The stream is then at the end of the pickle.
 
     Args:
-        stream: the file's bytes; it can seek.
-        find: what a module's name stands for; raises CorruptFileError for what the file may not name.
-        persistent: what a persistent id stands for.
+        stream: the file's bytes; it supports seek.
+        find: returns the entry of a name of a module; raises CorruptFileError for a name that is not allowed.
+        persistent: returns the object of a persistent id.
     """
 
     def __init__(
@@ -100,21 +100,21 @@ class SealedUnpickler:
         self._persistent = persistent
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
-        # By identity, with the object, which must outlive the entry.
+        # Keyed by identity; an entry keeps its object alive.
         self._names: dict[int, Name] = {}
         self._made: dict[int, tuple[Any, Name]] = {}
 
     def load(self) -> Any:
-        """The value.
+        """Return the value.
 
         Raises:
-            CorruptFileError: the pickle is damaged, or wants what it may not have.
+            CorruptFileError: the pickle is damaged, or uses a name that is not allowed.
         """
         read, find = self._stream.read, _OPCODES.get
         while (opcode := read(1)) != b".":
             method = find(opcode)
             if method is None:
-                raise CorruptFileError(f"the opcode {opcode!r}, which is not read" if opcode else "truncated")
+                raise CorruptFileError(f"unsupported opcode {opcode!r}" if opcode else "truncated")
             method(self)
         value = self._pop()
         if self._stack:
@@ -122,15 +122,15 @@ class SealedUnpickler:
         return self._storable(value)
 
     def charge(self, amount: int) -> None:
-        """Count what copies so many bytes or elements: a file may not ask for many copies of what it has once."""
+        """Charge copied bytes or elements to the budget, which limits how often a file can copy its content."""
         self._budget -= amount
         if self._budget < 0:
-            raise CorruptFileError("it asks for more copies of its own content than any saved file does")
+            raise CorruptFileError("it copies its own content more often than any saved file does")
 
-    # What opcodes are made of
+    # Parts of opcodes
 
     def _read(self, count: int) -> bytes:
-        # What is not there is not asked for: the stream might make room for it first.
+        # Do not read more than the file has: the stream might allocate memory for it.
         data = self._stream.read(count) if count <= 255 or count <= self._left() else b""
         if len(data) != count:
             raise CorruptFileError("truncated")
@@ -151,7 +151,7 @@ class SealedUnpickler:
 
     def _decimal(self, text: bytes) -> int:
         if len(text) > 4000:
-            raise CorruptFileError("damaged: a number of thousands of digits")
+            raise CorruptFileError("damaged: a number with thousands of digits")
         return int(text)
 
     def _pop(self) -> Any:
@@ -183,7 +183,7 @@ class SealedUnpickler:
         return value
 
     def _key(self, value: Any) -> Any:
-        """A value that is quickly hashed; of what the program has listed, whatever it says."""
+        """Return a value after a check that its hash is fast, or that the program trusts its class."""
         pending, count = [value], 0
         while pending:
             part = pending.pop()
@@ -196,12 +196,12 @@ class SealedUnpickler:
             elif not (isinstance(part, _PLAIN_KEYS) or id(part) in self._names or self._is_of_listed(part)):
                 raise CorruptFileError(f"damaged: a {type(part).__name__} as a key, or in a set")
             if count > _MOST_IN_A_KEY or self._long_keys > _MOST_LONG_KEYS:
-                raise CorruptFileError("it has keys that take for ever to compare")
+                raise CorruptFileError("it has keys that take too long to compare")
         self.charge(count - 1)
         return value
 
     def _is_of_listed(self, value: Any) -> bool:
-        """Whether the file made the object by a class or function that the program has listed."""
+        """Return whether the file created the object by a class or function that the program listed."""
         made = self._made.get(id(value))
         return made is not None and made[1].listed
 
@@ -209,7 +209,7 @@ class SealedUnpickler:
 
     def _global(self, module: Any, name: Any) -> None:
         if not (isinstance(module, str) and isinstance(name, str) and len(module) + len(name) < 1000):
-            raise CorruptFileError("damaged: a name that is none")
+            raise CorruptFileError("damaged: an invalid name")
         found = self._find(module, name)
         self._names[id(found.value)] = found
         self._push(found.value)
@@ -218,9 +218,9 @@ class SealedUnpickler:
         name = self._names.get(id(function))
         make = None if name is None else name.new if new else name.make
         if name is None or make is None or not isinstance(args, tuple):
-            raise CorruptFileError(f"it calls {_shown(function)}, which is not called from a file")
+            raise CorruptFileError(f"it calls {_describe(function)}, which a file may not call")
         if not isinstance(options, (dict, type(None))) or options and not name.listed:
-            raise CorruptFileError(f"it calls {_shown(function)} with arguments by name")
+            raise CorruptFileError(f"it calls {_describe(function)} with keyword arguments")
         value = make(*args, **(options or {}))
         if name.build is not None or name.listed:
             self._made[id(value)] = value, name
@@ -237,14 +237,14 @@ class SealedUnpickler:
             return
         _, name = self._made.get(id(target), (None, None))
         if name is None or name.build is None:
-            raise CorruptFileError(f"it sets attributes of {_shown(target)}")
+            raise CorruptFileError(f"it sets attributes of {_describe(target)}")
         if not name.listed:
             del self._made[id(target)]
         name.build(target, state)
 
     def _put(self, place: int) -> None:
         if place < 0:
-            raise CorruptFileError("damaged: a place before the first")
+            raise CorruptFileError("damaged: a negative position")
         value = self._memo[place] = self._top()
         if isinstance(value, Pending):
             value.places.append(place)
@@ -253,7 +253,7 @@ class SealedUnpickler:
         try:
             self._push(self._memo[place])
         except KeyError:
-            raise CorruptFileError("damaged: it refers to a value that is not there") from None
+            raise CorruptFileError("damaged: it refers to a missing value") from None
 
     # Containers
 
@@ -266,20 +266,20 @@ class SealedUnpickler:
             for item in items:
                 target.append(item)
         else:
-            raise CorruptFileError(f"it appends to {_shown(target)}")
+            raise CorruptFileError(f"it appends to {_describe(target)}")
 
     def _set_items(self, items: list[Any]) -> None:
         target = self._top()
         if type(target) not in (dict, OrderedDict, defaultdict, Counter) and not (
             self._is_of_listed(target) and hasattr(target, "__setitem__")
         ):
-            raise CorruptFileError(f"it sets items of {_shown(target)}")
+            raise CorruptFileError(f"it sets items of {_describe(target)}")
         if len(items) % 2:
             raise CorruptFileError("damaged: a key without a value")
         if type(target) is defaultdict:
             self._nested_defaults += sum(type(value) is defaultdict for value in items[1::2])
             if self._nested_defaults > _MOST_DEFAULTS:
-                raise CorruptFileError("it has thousands of defaultdicts, one in another")
+                raise CorruptFileError("it has thousands of nested defaultdicts")
         for key, value in zip(items[::2], items[1::2]):
             target[self._key(key)] = self._storable(value)
 
@@ -287,7 +287,7 @@ class SealedUnpickler:
         items = self._pop_to_mark()
         target = self._top()
         if type(target) is not set:
-            raise CorruptFileError(f"it adds to {_shown(target)}")
+            raise CorruptFileError(f"it adds to {_describe(target)}")
         target.update([self._key(item) for item in items])
 
     def _tuple(self, items: Iterable[Any]) -> None:
@@ -302,31 +302,31 @@ class SealedUnpickler:
         return [self._pop() for _ in range(count)][::-1]
 
     def set_of(self, kind: type[set[Any]] | type[frozenset[Any]], items: Any = ()) -> Any:
-        """A set of the items of a list."""
+        """Return a set of the items of a list."""
         if not isinstance(items, (list, tuple, set, frozenset)):
-            raise CorruptFileError(f"a set of {_shown(items)}")
+            raise CorruptFileError(f"a set of {_describe(items)}")
         self.charge(len(items))
         return kind([self._key(item) for item in items])
 
     def sequence_of(self, kind: type[list[Any]] | type[tuple[Any, ...]], items: Any = ()) -> Any:
-        """A list or tuple of the items of another."""
+        """Return a list or tuple of the items of another."""
         if not isinstance(items, (list, tuple)):
-            raise CorruptFileError(f"a {kind.__name__} of {_shown(items)}")
+            raise CorruptFileError(f"a {kind.__name__} of {_describe(items)}")
         self.charge(len(items))
         return kind(self._storable(item) for item in items)
 
     def mapping_of(self, kind: Callable[[], Any], items: Any = ()) -> Any:
-        """A dictionary of pairs, or of another dictionary's items."""
+        """Return a dictionary of pairs, or of another dictionary's items."""
         pairs = list(items.items()) if isinstance(items, dict) else items
         if not isinstance(pairs, (list, tuple)):
-            raise CorruptFileError(f"a dictionary of {_shown(items)}")
+            raise CorruptFileError(f"a dictionary of {_describe(items)}")
         self.charge(2 * len(pairs))
         made = kind()
         if type(made) is defaultdict and pairs:
-            raise CorruptFileError("a defaultdict that is made with items")
+            raise CorruptFileError("a defaultdict that is created with items")
         for pair in pairs:
             if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-                raise CorruptFileError(f"a dictionary of {_shown(pair)}")
+                raise CorruptFileError(f"a dictionary of {_describe(pair)}")
             made[self._key(pair[0])] = self._storable(pair[1])
         return made
 
@@ -391,7 +391,7 @@ class SealedUnpickler:
     def _op_binpersid(self) -> None:
         pid = self._pop()
         if self._persistent is None:
-            raise CorruptFileError(f"an unknown object {_shown(pid)}")
+            raise CorruptFileError(f"an unknown object {_describe(pid)}")
         self._push(self._persistent(pid))
 
     def _op_dict(self) -> None:
@@ -403,8 +403,8 @@ class SealedUnpickler:
         self._push([self._storable(item) for item in self._pop_to_mark()])
 
 
-def _shown(value: Any) -> str:
-    """A value in a message: never its own repr, which may be long or endless."""
+def _describe(value: Any) -> str:
+    """Return a short text for a value. Its own repr may be long or not terminate."""
     if isinstance(value, (str, int, float, type(None))):
         return f"{value!r:.80}" if not isinstance(value, int) or value.bit_length() < 200 else "a long integer"
     name = getattr(value, "__qualname__", None) if isinstance(value, type) or callable(value) else None

@@ -1,6 +1,6 @@
-"""Zip archives of uncompressed records, as PyTorch writes them. The reader checks every place in the file.
+"""Read and write zip archives of uncompressed records, as in PyTorch. The reader checks every offset in the file.
 
-An archive may begin anywhere in a stream, and more may follow: the reader finds the archive's own end.
+An archive may begin anywhere in a stream, and other data may follow it: the reader finds the archive's end.
 
 Source: PKWARE, APPNOTE.TXT - .ZIP File Format Specification, 4.3 and 4.5.3.
 """
@@ -22,10 +22,10 @@ _CENTRAL = struct.Struct("<4s6H3I5H2I")
 _END = struct.Struct("<4s4H2IH")
 _END_64 = struct.Struct("<4sQ2H2I4Q")
 _LOCATOR_64 = struct.Struct("<4sIQI")
-_HALF, _FULL = 0xFFFF, 0xFFFFFFFF  # what stands where a number is only in the 64-bit field
-_LARGE, _MANY = _FULL, _HALF  # from which on the 64-bit field is written
+_HALF, _FULL = 0xFFFF, 0xFFFFFFFF  # placeholders for numbers that only the 64-bit field contains
+_LARGE, _MANY = _FULL, _HALF  # smallest numbers that need the 64-bit field
 _UTF_8 = 0x800  # the flag of a name in UTF-8
-_DATE = 0x21  # the format's first day, so that equal contents are equal files
+_DATE = 0x21  # the format's first day, so that equal contents give equal files
 _ALIGNMENT = 64
 _CHUNK = 1 << 20
 
@@ -33,7 +33,7 @@ Content = bytes | memoryview
 
 
 class Writer:
-    """Writes an archive to a stream from its present position on. The stream is never asked to seek."""
+    """A writer of an archive, from the stream's present position on. It never calls seek."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -41,10 +41,10 @@ class Writer:
         self._directory: list[bytes] = []
 
     def add(self, name: str, content: Content) -> None:
-        """Write a record; its content begins at a multiple of 64 bytes.
+        """Write a record. Its content begins at a multiple of 64 bytes.
 
         Raises:
-            RuntimeError: another thread changed the content while it was written.
+            RuntimeError: another thread changed the content during the call.
         """
         label, size, checksum = name.encode(), len(content), crc32(content)
         large = size >= _LARGE
@@ -65,7 +65,7 @@ class Writer:
         self._directory.append(_CENTRAL.pack(b"PK\1\2", *central) + label + extra)
 
     def close(self) -> None:
-        """Write the directory, without which there is no archive."""
+        """Write the directory, which completes the archive."""
         begin, count = self._at, len(self._directory)
         self._write(b"".join(self._directory))
         size = self._at - begin
@@ -89,7 +89,7 @@ class _Record(NamedTuple):
 
 
 class _End(NamedTuple):
-    """Where an archive ends, and where its directory is."""
+    """The positions of an archive's end and of its directory."""
 
     directory: int
     directory_size: int
@@ -98,17 +98,17 @@ class _End(NamedTuple):
 
 
 class Reader:
-    """The records of the archive that begins at the stream's present position.
+    """A reader of the archive that begins at the stream's present position.
 
     Raises:
-        CorruptFileError: there is no whole archive.
+        CorruptFileError: the stream has no complete archive.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._begin = stream.tell()
         self._stop = stream.seek(0, 2)
-        found = self._found_end()
+        found = self._find_end()
         self.end = found.end
         self._directory = found.directory
         self._records = self._read_directory(found)
@@ -120,18 +120,18 @@ class Reader:
         return iter(self._records)
 
     def size(self, name: str) -> int:
-        """The number of bytes of a record, which are in the file."""
+        """Return the size of a record in bytes. The file has at least as many."""
         return self._record(name).size
 
     def read(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-        """The bytes of a record, in memory of their own."""
+        """Return a copy of the bytes of a record."""
         record = self._record(name)
         if not record.is_stored:
-            raise CorruptFileError(f"{name[:80]} is compressed or encrypted, as PyTorch never writes records")
+            raise CorruptFileError(f"{name[:80]} is compressed or encrypted, which PyTorch never writes")
         header = _LOCAL.unpack(self._bytes(record.begin, _LOCAL.size))
         begin = record.begin + _LOCAL.size + header[9] + header[10]
         if header[0] != b"PK\3\4" or begin + record.size > self._directory:
-            raise CorruptFileError(f"{name[:80]} does not lie where the archive's directory says")
+            raise CorruptFileError(f"{name[:80]} is not where the archive's directory says")
         content = np.empty(record.size, np.uint8)
         self._stream.seek(begin)
         view = content.data
@@ -141,7 +141,7 @@ class Reader:
             if len(part) < min(record.size - at, 16 * _CHUNK):
                 raise CorruptFileError("truncated")
         if crc32(view) != record.checksum:
-            raise CorruptFileError(f"{name[:80]} is damaged, its checksum does not match")
+            raise CorruptFileError(f"{name[:80]} is damaged: its checksum does not match")
         return content
 
     def _record(self, name: str) -> _Record:
@@ -152,15 +152,15 @@ class Reader:
 
     def _bytes(self, begin: int, size: int) -> bytes:
         if begin < self._begin or begin + size > self._stop:
-            raise CorruptFileError("a part of the archive lies outside it")
+            raise CorruptFileError("the archive refers to bytes outside it")
         self._stream.seek(begin)
         found = self._stream.read(size)
         if len(found) != size:
             raise CorruptFileError("truncated")
         return found
 
-    def _found_end(self) -> _End:
-        """The archive's end: the stream's, or, where more follows, the first that belongs to this beginning."""
+    def _find_end(self) -> _End:
+        """Return the end that matches the archive's beginning: the stream's end, or else the first in the stream."""
         tail = max(self._begin, self._stop - _END.size)
         found = self._end_at(tail)
         if found is not None and found.end == self._stop:
@@ -182,7 +182,7 @@ class Reader:
         raise CorruptFileError("truncated: the archive's directory is missing")
 
     def _end_at(self, place: int) -> _End | None:
-        """The end that is written at a place; None where none of this archive is."""
+        """Return the end record at a position, or None if it does not belong to this archive."""
         if place + _END.size > self._stop:
             return None
         mark, *_, count, size, begin, comment = _END.unpack(self._bytes(place, _END.size))
@@ -227,7 +227,7 @@ class Reader:
 
 
 def _wide_numbers(extra: bytes) -> list[int]:
-    """The numbers of the 64-bit field among a record's extra fields."""
+    """Return the numbers of the 64-bit field among a record's extra fields."""
     at = 0
     while at + 4 <= len(extra):
         kind, size = struct.unpack_from("<2H", extra, at)

@@ -1,4 +1,4 @@
-"""The module ``functorch``, from which PyTorch has its transforms; and modules as functions of tuples of weights."""
+"""The module ``functorch``, the origin of ``func``, which also turns modules into functions of their parameters."""
 
 from __future__ import annotations
 
@@ -6,34 +6,30 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
-from ..core.tensor.tensor import Tensor
-from ..func import functional_call, stack_module_state
-from ..func import grad as grad
-from ..func import grad_and_value as grad_and_value
-from ..func import hessian as hessian
-from ..func import jacfwd as jacfwd
-from ..func import jacrev as jacrev
-from ..func import jvp as jvp
-from ..func import linearize as linearize
-from ..func import vjp as vjp
-from ..func import vmap as vmap
-from ..func.batching import batch_size
-from ..nn.layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from ...core.tensor.tensor import Tensor
+from ...func import functional_call, stack_module_state
+from ...func import grad as grad
+from ...func import grad_and_value as grad_and_value
+from ...func import hessian as hessian
+from ...func import jacfwd as jacfwd
+from ...func import jacrev as jacrev
+from ...func import jvp as jvp
+from ...func import linearize as linearize
+from ...func import vjp as vjp
+from ...func import vmap as vmap
+from ...func.batching import batch_size
+from ...nn.layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 
 Weights = tuple[Tensor, ...]
 
-__all__ = [
-    "chunk_vmap", "combine_state_for_ensemble", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-    "linearize", "make_functional", "make_functional_with_buffers", "replace_all_batch_norm_modules_", "vjp", "vmap",
-]  # fmt: skip
-__path__: list[str] = []  # functorch.experimental has the same names
+__path__: list[str] = []  # so that functorch.experimental can be imported
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Make every BatchNorm in a module use the statistics of its batch alone, as ``vmap`` needs.
+    """Make every BatchNorm in a module use only the statistics of its batch, as ``vmap`` needs.
 
     Args:
-        root: the Module, which is changed in place.
+        root: the Module, which is modified in place.
 
     Returns:
         The module.
@@ -48,11 +44,11 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
 def chunk_vmap(
     func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2
 ) -> Callable[..., Any]:
-    """``vmap`` over so many parts of the examples, one after the other.
+    """Apply ``vmap`` to the examples in chunks, one after another.
 
     Args:
-        func, in_dims, out_dims, randomness: as ``vmap`` takes them.
-        chunks: the number of parts.
+        func, in_dims, out_dims, randomness: as in ``vmap``.
+        chunks: the number of chunks.
 
     Raises:
         ValueError: ``chunks`` is less than 1.
@@ -70,11 +66,11 @@ def chunk_vmap(
 def make_functional_with_buffers(
     model: Any, disable_autograd_tracking: bool = False
 ) -> tuple[Callable[..., Any], Weights, Weights]:
-    """A module as a function of its parameters and buffers: ``f(params, buffers, *args)``, and copies of both.
+    """Return a module as a function ``f(params, buffers, *args)``, and copies of its parameters and buffers.
 
     Args:
-        model: a Module, which is left as it is.
-        disable_autograd_tracking: give parameters that require no grad.
+        model: a Module, which is not modified.
+        disable_autograd_tracking: return parameters that do not require grad.
     """
     own = deepcopy(model)
     parameters, buffers = dict(own.named_parameters()), dict(own.named_buffers())
@@ -91,11 +87,11 @@ def make_functional_with_buffers(
 
 
 def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tuple[Callable[..., Any], Weights]:
-    """A module without buffers as a function of its parameters: ``f(params, *args)``, and a copy of these.
+    """Return a module without buffers as a function ``f(params, *args)``, and a copy of its parameters.
 
     Args:
-        model: a Module, which is left as it is.
-        disable_autograd_tracking: give parameters that require no grad.
+        model: a Module, which is not modified.
+        disable_autograd_tracking: return parameters that do not require grad.
 
     Raises:
         RuntimeError: the module has buffers.
@@ -109,14 +105,20 @@ def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tupl
 
 
 def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[Callable[..., Any], Weights, Weights]:
-    """Modules alike as one function for ``vmap``, with their parameters and buffers stacked.
+    """Return modules of one class as one function for ``vmap``, and their stacked parameters and buffers.
 
     Args:
         models: modules of one class.
 
     Raises:
-        RuntimeError: there is none, or they differ in class or mode.
+        RuntimeError: ``models`` is empty, or the modules differ in class or mode.
     """
     parameters, buffers = stack_module_state(models)
     function, _, _ = make_functional_with_buffers(models[0])
     return function, tuple(parameters.values()), tuple(buffers.values())
+
+
+NAMES: dict[str, str | dict[str, Any]] = {
+    "func": "chunk_vmap combine_state_for_ensemble grad grad_and_value hessian jacfwd jacrev jvp linearize "
+    "make_functional make_functional_with_buffers replace_all_batch_norm_modules_ vjp vmap",
+}

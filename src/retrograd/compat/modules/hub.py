@@ -1,4 +1,4 @@
-"""``hub``: models from the network are not had here; each function says what to do instead."""
+"""``hub``: nothing is downloaded. Functions read PyTorch's cache, or say what to do instead."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ try:
 except ImportError:
 
     class tqdm:  # type: ignore[no-redef]
-        """What it is given, without a bar."""
+        """The iterable, without a progress bar."""
 
         def __init__(self, iterable: Iterable[Any] = (), *args: Any, **options: Any) -> None:
             self._iterable = iterable
@@ -27,38 +27,38 @@ except ImportError:
             pass
 
         def update(self, n: float = 1) -> None:
-            """Nothing is shown."""
+            """Do nothing."""
 
         def close(self) -> None:
-            """Nothing is open."""
+            """Do nothing."""
 
 
 def _refuse(name: str, instead: str) -> NoReturn:
-    raise RuntimeError(f"hub.{name}: nothing is loaded from the network, and no stranger's code is run; {instead}")
+    raise RuntimeError(f"hub.{name}: Retrograd loads nothing from the network and runs no code of others; {instead}")
 
 
-_chosen: str | None = None
+_directory: str | None = None
 
 
 def _get_torch_home() -> str:
-    """The folder of PyTorch's files in the user's home, which torchvision keeps its data sets in."""
+    """Return the folder of PyTorch's files in the user's home. torchvision stores data sets there."""
     cache = os.environ.get("TORCH_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "torch")
     return str(Path(cache).expanduser())
 
 
 def get_dir() -> str:
-    """The folder where PyTorch keeps what it loads, or the one given to ``set_dir``."""
-    return _chosen or os.path.join(_get_torch_home(), "hub")
+    """Return the folder of PyTorch's downloads, or the folder given to ``set_dir``."""
+    return _directory or os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Look for files that were loaded earlier in another folder."""
-    global _chosen
-    _chosen = os.path.expanduser(d)
+    """Set the folder of downloaded files."""
+    global _directory
+    _directory = os.path.expanduser(d)
 
 
 def load(repo_or_dir: str, model: str, *args: Any, **kwargs: Any) -> NoReturn:
-    """Not to be had.
+    """Raise an error: nothing is downloaded.
 
     Raises:
         RuntimeError: always.
@@ -67,12 +67,12 @@ def load(repo_or_dir: str, model: str, *args: Any, **kwargs: Any) -> NoReturn:
 
 
 def load_state_dict_from_url(url: str, model_dir: str | None = None, map_location: Any = None, **options: Any) -> Any:
-    """The state dict in PyTorch's cache, if an earlier program left it there.
+    """Return the state dict of a file in PyTorch's cache.
 
     Raises:
-        RuntimeError: it is not there.
+        RuntimeError: the file is not in the cache.
     """
-    from ..serialization import load as load_file
+    from ...serialization import load as load_file
 
     path = Path(model_dir or Path(get_dir()) / "checkpoints") / (options.get("file_name") or url.rpartition("/")[2])
     if not path.exists():
@@ -84,18 +84,18 @@ load_url = load_state_dict_from_url
 
 
 def list(github: str, *args: Any, **kwargs: Any) -> NoReturn:
-    """Not to be had.
+    """Raise an error: nothing is downloaded.
 
     Raises:
         RuntimeError: always.
     """
-    _refuse("list", f"look at {github} in a browser")
+    _refuse("list", f"open {github} in a browser")
 
 
 def download_url_to_file(url: str, dst: str, *args: Any, **kwargs: Any) -> NoReturn:
-    """Not to be had.
+    """Raise an error: nothing is downloaded.
 
     Raises:
         RuntimeError: always.
     """
-    _refuse("download_url_to_file", f"load {url} to {dst} by other means")
+    _refuse("download_url_to_file", f"download {url} to {dst} with a browser or curl")

@@ -1,0 +1,167 @@
+"""Devices and backends: ``accelerator``, ``cpu``, ``mps``, ``cuda.nvtx`` and ``backends``.
+
+``mps`` and the backends of PyTorch's own kernels are absent, so their functions return constants, and their switches
+can be set without effect. ``NAMES`` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+from ...core.arrays.devices import Device, is_cuda_available
+from . import cuda
+
+
+def _constants(value: object, names: str) -> dict[str, Callable[..., Any]]:
+    """Return functions of the given names that accept any arguments and return a constant."""
+
+    def function_named(name: str) -> Callable[..., Any]:
+        def constant(*args: Any, **kwargs: Any) -> Any:
+            return value
+
+        constant.__name__ = constant.__qualname__ = name
+        constant.__doc__ = f"Return {value!r}."
+        return constant
+
+    return {name: function_named(name) for name in names.split()}
+
+
+@contextmanager
+def flags(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """Return a context manager that has no effect."""
+    yield
+
+
+@contextmanager
+def cudnn_flags(**settings: Any) -> Iterator[None]:
+    """Set switches of ``backends.cudnn`` inside a ``with`` statement."""
+    import retrograd.backends.cudnn as module  # type: ignore[import-not-found]
+
+    before = {name: getattr(module, name) for name in settings}
+    vars(module).update(settings)
+    try:
+        yield
+    finally:
+        vars(module).update(before)
+
+
+# Attention on GPUs. The switches of PyTorch's kernels are stored and have no effect.
+
+_attention_kernels = {"flash": False, "mem_efficient": False, "math": True}
+
+
+def _attention_switches(kernel: str) -> dict[str, Callable[..., Any]]:
+    def is_enabled() -> bool:
+        """Return the last value set. It has no effect: attention has one implementation."""
+        return _attention_kernels[kernel]
+
+    def enable(enabled: bool) -> None:
+        """Store the value. It has no effect: attention has one implementation."""
+        _attention_kernels[kernel] = bool(enabled)
+
+    is_enabled.__name__ = is_enabled.__qualname__ = f"{kernel}_sdp_enabled"
+    enable.__name__ = enable.__qualname__ = f"enable_{kernel}_sdp"
+    return {function.__name__: function for function in (is_enabled, enable)}
+
+
+# ``accelerator``
+
+
+def current_accelerator(check_available: bool = False) -> Device | None:
+    """Return the device type of the GPU, None without one."""
+    return Device("cuda") if cuda.is_available() else None
+
+
+class device_index(cuda.device):
+    """A context manager that selects the current GPU by its index. None has no effect."""
+
+    def __enter__(self) -> None:
+        if self.idx >= 0 and not cuda.is_available():
+            raise RuntimeError(f"device_index({self.idx}): no GPU is available")
+        super().__enter__()
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until the GPU has finished, if one is available."""
+    if cuda.is_available():
+        cuda.synchronize(device)
+
+
+# ``cuda.nvtx``
+
+
+def range_push(msg: str) -> int:
+    """Begin a range in the profiles of NVIDIA's tools."""
+    cuda._cupy().cuda.nvtx.RangePush(msg)
+    return 0
+
+
+def range_pop() -> int:
+    """End the last range."""
+    cuda._cupy().cuda.nvtx.RangePop()
+    return 0
+
+
+def mark(msg: str) -> None:
+    """Mark this moment in the profiles of NVIDIA's tools."""
+    cuda._cupy().cuda.nvtx.Mark(msg)
+
+
+NAMES: dict[str, str | dict[str, Any]] = {
+    "accelerator": {
+        "is_available": cuda.is_available,
+        "device_count": cuda.device_count,
+        "current_accelerator": current_accelerator,
+        **dict.fromkeys(("current_device_index", "current_device_idx"), cuda.current_device),
+        **dict.fromkeys(("set_device_index", "set_device_idx"), cuda.set_device),
+        "device_index": device_index,
+        "synchronize": synchronize,
+    },
+    "cpu": {
+        **_constants(True, "is_available"),
+        **_constants(1, "device_count"),
+        **_constants("cpu", "current_device"),
+        **_constants(None, "set_device synchronize"),
+        **_constants(nullcontext(), "stream"),
+    },
+    "cuda.nvtx": "mark range_pop range_push",
+    "mps": {
+        **_constants(False, "is_available"),
+        **_constants(0, "current_allocated_memory device_count driver_allocated_memory recommended_max_memory"),
+        **_constants(None, "empty_cache manual_seed synchronize"),
+    },
+    "absent": {
+        "enabled": False,
+        "allow_tf32": False,
+        "strategy": None,
+        **_constants(False, "is_available is_built is_macos13_or_newer"),
+        "flags": flags,
+    },
+    "backends.cpu": _constants("DEFAULT", "get_cpu_capability"),
+    "backends.cuda": {
+        "matmul": SimpleNamespace(
+            allow_tf32=False,
+            allow_fp16_reduced_precision_reduction=True,
+            allow_bf16_reduced_precision_reduction=True,
+        ),
+        "cufft_plan_cache": SimpleNamespace(max_size=0, size=0, clear=lambda: None),
+        "is_built": is_cuda_available,
+        "sdp_kernel": flags,
+        **_attention_switches("flash"),
+        **_attention_switches("math"),
+        **_attention_switches("mem_efficient"),
+    },
+    "backends.cudnn": {
+        "enabled": True,
+        "benchmark": False,
+        "deterministic": False,
+        "allow_tf32": True,
+        "benchmark_limit": 10,
+        **_constants(False, "is_acceptable is_available"),
+        **_constants(None, "version"),
+        "flags": cudnn_flags,
+    },
+}

@@ -1,0 +1,168 @@
+"""``multiprocessing``, and the parts of ``distributed`` that shard Tensors or parameters, which Retrograd does not.
+
+Tensors are sent to other processes by copy; Tensors of ``share_memory_()`` are in memory that forked processes share.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as _python
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ...distributed.launcher import launched
+
+# ``distributed.tensor``: programs test whether a Tensor is a DTensor, and none is
+
+
+class DTensor:
+    """A Tensor that is sharded over processes. No Tensor is."""
+
+
+class Placement:
+    """How a Tensor is distributed over processes."""
+
+
+class Replicate(Placement):
+    """Every process has the whole Tensor."""
+
+
+class Shard(Placement):
+    """Every process has a slice along a dimension."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+
+class DeviceMesh:
+    """A grid of processes. None can be used."""
+
+
+def implicit_replication() -> Any:
+    """Return a context manager that has no effect: every Tensor is whole."""
+    return nullcontext()
+
+
+# ``distributed.fsdp``
+
+
+class FSDPModule:
+    """A module whose parameters are sharded over processes. No module is."""
+
+
+@dataclass
+class MixedPrecisionPolicy:
+    """The dtypes of a sharded module."""
+
+    param_dtype: Any = None
+    reduce_dtype: Any = None
+    output_dtype: Any = None
+    cast_forward_inputs: bool = True
+
+
+def fully_shard(module: Any, **options: Any) -> NoReturn:
+    """Raise an error: parameters cannot be sharded.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError(
+        "fully_shard: Retrograd does not shard parameters; train with nn.parallel.DistributedDataParallel, and shard "
+        "the optimizer's state with distributed.optim.ZeroRedundancyOptimizer"
+    )
+
+
+class FullyShardedDataParallel(FSDPModule):
+    """Raise an error: parameters cannot be sharded.
+
+    Raises:
+        RuntimeError: always.
+    """
+
+    def __init__(self, module: Any, *args: Any, **options: Any) -> None:
+        fully_shard(module)
+
+
+# ``multiprocessing``
+
+_sharing_strategy = "file_descriptor"
+
+
+def get_all_sharing_strategies() -> set[str]:
+    """Return the names that ``set_sharing_strategy`` accepts."""
+    return {"file_descriptor", "file_system"}
+
+
+def get_sharing_strategy() -> str:
+    """Return the last value of ``set_sharing_strategy``."""
+    return _sharing_strategy
+
+
+def set_sharing_strategy(new_strategy: str) -> None:
+    """Store the name of a strategy. It has no effect: forked processes share memory in one way."""
+    global _sharing_strategy
+    if new_strategy not in get_all_sharing_strategies():
+        raise AssertionError(
+            f"set_sharing_strategy: expected one of {sorted(get_all_sharing_strategies())}, got {new_strategy!r}"
+        )
+    _sharing_strategy = new_strategy
+
+
+class ProcessRaisedException(Exception):
+    """A process of ``spawn`` failed."""
+
+
+def spawn(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
+    """Run ``fn(rank, *args)`` in ``nprocs`` processes: in new ones, or in those that mpiexec has started.
+
+    Returns:
+        None after all processes have ended; with ``join=False`` the list of processes.
+
+    Raises:
+        ProcessRaisedException: a process failed.
+        RuntimeError: mpiexec has started a different number of processes.
+    """
+    rank, size = launched()
+    if size > 1:  # mpiexec started the processes, and this is one of them
+        if nprocs != size:
+            raise RuntimeError(
+                f"spawn: nprocs is {nprocs}, but mpiexec has started {size} processes; run mpiexec -n {nprocs}, and "
+                "read the number of processes from distributed.get_world_size()"
+            )
+        fn(rank, *args)
+        return None
+    context: Any = _python.get_context(start_method)
+    processes = [context.Process(target=fn, args=(number, *args), daemon=daemon) for number in range(nprocs)]
+    for process in processes:
+        process.start()
+    if not join:
+        return processes
+    for process in processes:
+        process.join()
+    failed = [
+        f"{number} (exit code {process.exitcode})" for number, process in enumerate(processes) if process.exitcode
+    ]
+    if failed:
+        raise ProcessRaisedException(f"spawn: process {', '.join(failed)} failed")
+    return None
+
+
+_OWN = (
+    ProcessRaisedException, get_all_sharing_strategies, get_sharing_strategy, set_sharing_strategy, spawn,
+)  # fmt: skip
+NAMES: dict[str, str | dict[str, Any]] = {
+    "fsdp": "FSDPModule FullyShardedDataParallel MixedPrecisionPolicy fully_shard",
+    "multiprocessing": {
+        **{name: getattr(_python, name) for name in _python.__all__},
+        **{own.__name__: own for own in _OWN},
+    },
+    "tensor": "DTensor DeviceMesh Placement Replicate Shard implicit_replication",
+}

@@ -1,0 +1,304 @@
+"""``jit``, ``fx``, ``library``, ``ops``, ``onnx`` and ``_C``: marks and registrations for PyTorch's compilers.
+
+Marks return what they are given. Registered operators are Python functions.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from enum import Enum
+from typing import Any, TypeVar
+from typing import Final as Final
+
+from ...autograd.function import Function
+from ...core.arrays.devices import Device
+from ...core.arrays.dtypes import DType
+from ...core.graph.modes import no_grad
+from ...core.tensor.tensor import Size, Tensor
+from ...nn.base.module import Module as Module
+from ...ops.make.generators import Generator
+
+Marked = TypeVar("Marked")
+
+# ``jit`` and ``fx``: marks
+
+
+def unchanged(*args: Any, **kwargs: Any) -> Any:
+    """Return the first argument unchanged: a function, class, module, value or name."""
+    return next(iter((*args, *kwargs.values())))
+
+
+def script(obj: Marked, *args: Any, **kwargs: Any) -> Marked:
+    """Return the function, class or module unchanged.
+
+    >>> import retrograd as rg
+    >>> @rg.jit.script
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(rg.ones(1))
+    tensor([2.])
+    """
+    return obj
+
+
+def trace(func: Marked, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Marked:
+    """Return the function or module unchanged, after one call with the example inputs."""
+    if example_inputs is not None and callable(func):
+        with no_grad():
+            func(*example_inputs) if isinstance(example_inputs, (tuple, list)) else func(example_inputs)
+    return func
+
+
+def ignore(fn: Any = None, **kwargs: Any) -> Any:
+    """Return the function unchanged, or a decorator that does."""
+    return fn if callable(fn) else lambda function: function
+
+
+def annotate(the_type: Any, the_value: Marked) -> Marked:
+    """Return the value."""
+    return the_value
+
+
+def is_scripting() -> bool:
+    """Return False: PyTorch's compiler never runs."""
+    return False
+
+
+def optimized_execution(should_optimize: bool) -> Any:
+    """Return a context manager that has no effect."""
+    return nullcontext()
+
+
+def jit_save(m: Module, f: Any, **kwargs: Any) -> None:
+    """Raise an error: modules are not compiled to files.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError("jit.save: modules are Python code here; save module.state_dict() with retrograd.save")
+
+
+def jit_load(f: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+    """Raise an error: a file of compiled code cannot be run.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError("jit.load: PyTorch's compiled modules cannot be run; load a state dict with retrograd.load")
+
+
+class TracerWarning(Warning):
+    """The category of warnings of PyTorch's tracer."""
+
+
+def jit_isinstance(obj: Any, target_type: Any) -> bool:
+    """Return ``isinstance(obj, target_type)``, which may be a generic type such as ``list[int]``."""
+    return isinstance(obj, getattr(target_type, "__origin__", target_type))
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return the result of the call, which runs at once."""
+    return func(*args, **kwargs)
+
+
+def wait(future: Any) -> Any:
+    """Return the result of ``fork``."""
+    return future
+
+
+# ``library``: operators that programs register with PyTorch are Python functions
+
+
+class CustomOp:
+    """A function that a program registered as an operator. ``register_autograd`` gives it a derivative."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name, self._function = name, function
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+        self._differentiated: type[Function] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._differentiated is None or kwargs:
+            return self._function(*args, **kwargs)
+        return self._differentiated.apply(*args)
+
+    def register_fake(self, function: Any = None, /) -> Any:
+        """Accepted for compatibility: shapes follow from the computation."""
+        return function if function is not None else lambda f: f
+
+    def register_kernel(self, device_types: Any, function: Any = None, /) -> Any:
+        """Accepted for compatibility: the first function computes on every device."""
+        return function if function is not None else lambda f: f
+
+    def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Any = None) -> None:
+        """Give the operator a derivative: ``backward(ctx, *cotangents)``. ``setup_context`` saves what it reads."""
+        plain = self._function
+
+        class Registered(Function):
+            @staticmethod
+            def forward(ctx: Any, *args: Any) -> Any:
+                output = plain(*[x.detach() if isinstance(x, Tensor) else x for x in args])
+                if setup_context is not None:
+                    setup_context(ctx, args, output)
+                return output
+
+        Registered.backward = staticmethod(backward)  # type: ignore[method-assign]
+        Registered.__name__ = self.__name__
+        self._differentiated = Registered
+
+
+def custom_op(
+    name: str, fn: Any = None, /, *, mutates_args: Any = (), device_types: Any = None, schema: Any = None
+) -> Any:
+    """Return the function as an operator, or a decorator that does."""
+    return CustomOp(name, fn) if fn is not None else lambda function: CustomOp(name, function)
+
+
+def register_fake(op: Any, func: Any = None, /, **options: Any) -> Any:
+    """Accepted for compatibility: shapes follow from the computation."""
+    return func if func is not None else lambda function: function
+
+
+def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Any = None) -> None:
+    """Call ``op.register_autograd(...)``."""
+    op.register_autograd(backward, setup_context=setup_context)
+
+
+# ``ops.aten``
+
+
+class Packet:
+    """``ops.aten.exp``. Each overload, such as ``ops.aten.exp.default``, is the public function ``exp``."""
+
+    is_packet = True
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self._name, self._function = name, function
+
+    def __repr__(self) -> str:
+        return f"<ops.aten.{self._name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __getattr__(self, overload: str) -> Any:
+        if overload.startswith("__"):
+            raise AttributeError(overload)
+        return self._function
+
+
+# Functions that PyTorch's dispatcher calls by other names than users do.
+_ATTENTION = "nn.functional.scaled_dot_product_attention"
+_DISPATCHED = {
+    "_softmax": "nn.functional.softmax",
+    "_log_softmax": "nn.functional.log_softmax",
+    "native_layer_norm": "nn.functional.layer_norm",
+    "native_group_norm": "nn.functional.group_norm",
+    "native_batch_norm": "nn.functional.batch_norm",
+    "native_dropout": "nn.functional.dropout",
+    "_scaled_dot_product_flash_attention": _ATTENTION,
+    "_scaled_dot_product_flash_attention_for_cpu": _ATTENTION,
+    "_scaled_dot_product_efficient_attention": _ATTENTION,
+    "_scaled_dot_product_cudnn_attention": _ATTENTION,
+}
+
+
+class Aten:
+    """``ops.aten``: PyTorch's operators by name. Programs use them in policies of selective checkpoints."""
+
+    def __getattr__(self, name: str) -> Packet:
+        dispatched = _DISPATCHED.get(name)
+        for qualified in (dispatched,) if dispatched else (name, f"nn.functional.{name}"):
+            function: Any = sys.modules["retrograd"]
+            for part in qualified.split("."):
+                function = getattr(function, part, None)
+            if callable(function):
+                return Packet(name, function)
+        method = getattr(Tensor, name, None)
+        if not callable(method) or name.startswith("__"):
+            raise AttributeError(f"ops.aten has no operator {name!r}; use the public function")
+        return Packet(name, method)
+
+
+aten = Aten()
+
+
+# ``onnx``: enumerations for arguments of PyTorch's ``export``, which have no effect here
+
+
+class TrainingMode(Enum):
+    """The mode in which a model is exported. Retrograd always uses evaluation mode."""
+
+    EVAL = 0
+    PRESERVE = 1
+    TRAINING = 2
+
+
+class OperatorExportTypes(Enum):
+    """Which operators a file may contain. Retrograd writes only operators of ONNX."""
+
+    ONNX = 0
+    ONNX_ATEN = 1
+    ONNX_ATEN_FALLBACK = 2
+    ONNX_FALLTHROUGH = 3
+
+
+def is_in_onnx_export() -> bool:
+    """Return False: a model runs the same way while it is exported."""
+    return False
+
+
+# ``_C`` and ``_utils``: private names that programs import
+
+
+def _get_tracing_state() -> None:
+    return None
+
+
+def _log_api_usage_once(message: str) -> None:
+    """Do nothing: usage is not counted."""
+
+
+def _element_size(dtype: DType) -> int:
+    """Return the bytes of one element."""
+    return dtype.itemsize
+
+
+def _flatten_dense_tensors(tensors: Any) -> Tensor:
+    from ..._generated.toplevel import cat
+
+    return cat([x.contiguous().view(-1) for x in tensors])
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
+    result, offset = [], 0
+    for x in tensors:
+        result.append(flat[offset : offset + x.numel()].view(x.shape))
+        offset += x.numel()
+    return tuple(result)
+
+
+NAMES: dict[str, str | dict[str, Any]] = {
+    "fx": "wrap=unchanged",
+    "jit": """
+        Attribute=unchanged Final ScriptFunction=Callable ScriptModule=Module TracerWarning _overload=ignore
+        _overload_method=ignore annotate export=ignore fork freeze=unchanged fuser=optimized_execution ignore
+        interface=unchanged is_scripting is_tracing=is_scripting isinstance=jit_isinstance load=jit_load
+        optimize_for_inference=unchanged optimized_execution save=jit_save script script_if_tracing=ignore
+        script_method=ignore trace trace_module=unchanged unused=ignore wait
+    """,
+    "library": """
+        Aten CustomOp Packet aten custom_op impl_abstract=register_fake register_autograd register_fake
+        triton_op=custom_op
+    """,
+    "ops": "aten",
+    "onnx": "OperatorExportTypes TrainingMode is_in_onnx_export",
+    "_C": {
+        "Generator": Generator, "Size": Size, "TensorBase": Tensor, "_TensorBase": Tensor, "_FunctionBase": Function,
+        "device": Device, "dtype": DType, "_get_tracing_state": _get_tracing_state,
+        "_log_api_usage_once": _log_api_usage_once, "_element_size": _element_size,
+        "_flatten_dense_tensors": _flatten_dense_tensors, "_unflatten_dense_tensors": _unflatten_dense_tensors,
+    },
+}  # fmt: skip

@@ -1,0 +1,461 @@
+"""Contents of ``utils``, ``testing``, ``profiler``, ``overrides`` and ``_six``."""
+
+from __future__ import annotations
+
+import collections.abc as container_abcs
+import os
+import time
+import timeit
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from enum import Enum
+from math import inf as inf
+from math import nan as nan
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...core.arrays.dtypes import promote_types
+from ...core.tensor.tensor import Tensor, new_tensor, to_array
+from ...func import nests
+from ...func.nests import Structure as TreeSpec
+from ...func.nests import flatten
+from . import cuda
+
+# ``utils.benchmark``: a timer of statements, built on ``timeit``
+
+
+class Measurement:
+    """The result of a timer.
+
+    Args:
+        times: seconds for one run of the statement, one number per repetition.
+        number_per_run: number of runs per repetition.
+        stmt: the statement.
+    """
+
+    def __init__(self, times: list[float], number_per_run: int, stmt: str) -> None:
+        self.times, self.number_per_run, self.stmt = times, number_per_run, stmt
+
+    @property
+    def mean(self) -> float:
+        """The mean over the repetitions, in seconds."""
+        from statistics import fmean
+
+        return fmean(self.times)
+
+    @property
+    def median(self) -> float:
+        """The median over the repetitions, in seconds."""
+        from statistics import median
+
+        return median(self.times)
+
+    @property
+    def raw_times(self) -> list[float]:
+        """The seconds of each whole repetition."""
+        return [time * self.number_per_run for time in self.times]
+
+    def __repr__(self) -> str:
+        unit, factor = next((u, f) for u, f in (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9)) if self._fits(f))
+        runs = f"{len(self.times)} measurement{'s' * (len(self.times) != 1)}, {self.number_per_run} runs each"
+        return f"<retrograd.utils.benchmark.Measurement>\n{self.stmt}\n  {self.median * factor:.2f} {unit}\n  {runs}"
+
+    def _fits(self, factor: float) -> bool:
+        return self.median * factor >= 1 or factor == 1e9
+
+
+class Timer:
+    """A timer of a statement.
+
+    Args:
+        stmt: the statement, as source code.
+        setup: source code that runs once before the statement.
+        globals: the global variables of the statement.
+        label, sub_label, description, env: accepted for compatibility.
+        num_threads: accepted for compatibility; the process determines the number of threads.
+    """
+
+    def __init__(
+        self,
+        stmt: str = "pass",
+        setup: str = "pass",
+        global_setup: str = "",
+        timer: Any = timeit.default_timer,
+        globals: dict[str, Any] | None = None,
+        label: str | None = None,
+        sub_label: str | None = None,
+        description: str | None = None,
+        env: str | None = None,
+        num_threads: int = 1,
+        language: Any = None,
+    ) -> None:
+        self._stmt = stmt
+        self._timer = timeit.Timer(stmt, setup, timer, globals)
+
+    def timeit(self, number: int = 1_000_000) -> Measurement:
+        """Time one repetition of ``number`` runs, after a warm-up."""
+        self._timer.timeit(max(number // 100, 2))
+        return Measurement([self._timer.timeit(number) / number], number, self._stmt)
+
+    def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
+        """Repeat for at least ``min_run_time`` seconds, with so many runs that the clock's overhead is negligible."""
+        number, seconds = self._timer.autorange()
+        times = [seconds / number]
+        while sum(times) * number < min_run_time:
+            times.append(self._timer.timeit(number) / number)
+        return Measurement(times, number, self._stmt)
+
+    adaptive_autorange = blocked_autorange
+
+
+# ``testing``: comparison of Tensors with PyTorch's tolerances
+
+
+# Relative and absolute tolerance per dtype. Other dtypes must be equal.
+_TOLERANCES = {"float16": (1e-3, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7), "complex64": (1.3e-6, 1e-5),
+               "complex128": (1e-7, 1e-7)}  # fmt: skip
+
+
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
+) -> None:
+    """Raise AssertionError unless ``|actual - expected| <= atol + rtol * |expected|``.
+
+    Values may be Tensors, numbers, and sequences and mappings of them. By default the tolerances depend on the dtype
+    (float32: 1.3e-6 and 1e-5). Pass both tolerances or neither.
+
+    >>> import retrograd as rg
+    >>> rg.testing.assert_close(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 2.000001]))
+    """
+    if (rtol is None) != (atol is None):
+        raise ValueError("assert_close: pass both rtol and atol, or neither")
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        if actual.keys() != expected.keys():
+            raise AssertionError(f"The keys differ: {sorted(actual, key=str)} and {sorted(expected, key=str)}")
+        pairs = [(f"[{key!r}]", actual[key], expected[key]) for key in expected]
+    elif _is_sequence(expected) and _is_sequence(actual):
+        if len(actual) != len(expected):
+            raise AssertionError(f"The lengths differ: {len(actual)} and {len(expected)}")
+        pairs = [(f"[{index}]", mine, its) for index, (mine, its) in enumerate(zip(actual, expected, strict=True))]
+    else:
+        pairs = [("", actual, expected)]
+    if len(pairs) == 1 and pairs[0][0] == "":
+        problem = _problem(actual, expected, rtol, atol, equal_nan, check_device, check_dtype, check_stride)
+        if problem:
+            raise AssertionError(msg(problem) if callable(msg) else msg or problem)
+        return
+    for place, mine, its in pairs:
+        try:
+            assert_close(
+                mine, its, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device,
+                check_dtype=check_dtype, check_stride=check_stride, msg=msg,
+            )  # fmt: skip
+        except AssertionError as error:
+            raise AssertionError(f"{error}\nThe failure occurred for item {place}") from None
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _tensor(value: Any) -> Tensor:
+    return value.detach() if isinstance(value, Tensor) else new_tensor(to_array(value, copy=False))
+
+
+def _problem(
+    actual: Any,
+    expected: Any,
+    rtol: float | None,
+    atol: float | None,
+    equal_nan: bool,
+    check_device: bool,
+    check_dtype: bool,
+    check_stride: bool,
+) -> str:
+    """Return why two values are not close, or an empty text if they are."""
+    x, y = _tensor(actual), _tensor(expected)
+    if x.shape != y.shape:
+        return f"The values for attribute 'shape' do not match: {x.shape} != {y.shape}."
+    if check_device and x.device != y.device:
+        return f"The values for attribute 'device' do not match: {x.device} != {y.device}."
+    if check_dtype and x.dtype != y.dtype:
+        return f"The values for attribute 'dtype' do not match: {x.dtype} != {y.dtype}."
+    if check_stride and x.stride() != y.stride():
+        return f"The values for attribute 'stride()' do not match: {x.stride()} != {y.stride()}."
+    if rtol is None or atol is None:
+        pairs = [_TOLERANCES.get(str(z.dtype), (0.0, 0.0)) for z in (x, y)]
+        rtol, atol = max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
+    common = promote_types(x.dtype, y.dtype)
+    a, b = x.cpu().array.astype(common), y.cpu().array.astype(common)
+    wide = a.dtype if a.dtype.kind == "c" else np.dtype(np.float64)
+    with np.errstate(all="ignore"):
+        difference = np.abs(a.astype(wide) - b.astype(wide))
+        near = (a == b) | (difference <= atol + rtol * np.abs(b.astype(wide)))
+    if equal_nan:
+        near |= np.isnan(a) & np.isnan(b)
+    if near.all():
+        return ""
+    worst = np.unravel_index(np.argmax(np.where(near, -1.0, np.nan_to_num(difference, nan=np.inf))), near.shape)
+    where = f" at index {tuple(int(place) for place in worst)}" if near.ndim else ""
+    return (
+        f"Tensor-likes are not close!\n\nMismatched elements: {int((~near).sum())} / {near.size}\n"
+        f"Greatest absolute difference: {float(difference[worst])}{where} (up to {atol} allowed, rtol {rtol})"
+    )
+
+
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """Call ``assert_close`` without a check of dtypes: the older form."""
+    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, msg=msg or None)
+
+
+# ``utils._pytree``: functions over nested containers; ``func.nests`` registers the types
+
+
+IsLeaf = Callable[[Any], bool] | None
+
+
+def _none_is_leaf(is_leaf: IsLeaf) -> Callable[[Any], bool]:
+    """Return ``is_leaf``, extended by None, which is a leaf in PyTorch."""
+    return lambda part: part is None or is_leaf is not None and is_leaf(part)
+
+
+def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
+    """Return the leaves of a tree, and the structure that ``tree_unflatten`` needs."""
+    return flatten(tree, _none_is_leaf(is_leaf))
+
+
+def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
+    """Return a tree of the given structure with other leaves."""
+    return treespec.unflatten(leaves)
+
+
+def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+    """Return the leaves of a tree, in order."""
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> TreeSpec:
+    """Return the structure of a tree."""
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
+    """Apply a function to every leaf, and to the leaves of further trees of the same structure."""
+    leaves, structure = tree_flatten(tree, is_leaf)
+    others = [structure.leaves_of(rest) for rest in rests]
+    return structure.unflatten([func(*parts) for parts in zip(leaves, *others, strict=True)])
+
+
+def tree_map_only(kind: Any, func: Callable[[Any], Any], tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """Apply a function to the leaves of one type, and leave others unchanged."""
+    return tree_map(lambda leaf: func(leaf) if isinstance(leaf, kind) else leaf, tree, is_leaf=is_leaf)
+
+
+def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Return whether the predicate is true for every leaf."""
+    return all(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Return whether the predicate is true for any leaf."""
+    return any(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def register_pytree_node(
+    cls: type, flatten_fn: Callable[[Any], Any], unflatten_fn: Callable[[Any, Any], Any], **_: Any
+) -> None:
+    """Register a class as a container: ``func.nests.register`` with PyTorch's order of arguments."""
+    nests.register(cls, flatten_fn, lambda context, children: unflatten_fn(children, context))
+
+
+_register_pytree_node = register_pytree_node
+
+
+# ``utils.checkpoint``: helpers that programs with their own checkpoints import
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Return the GPUs of the arguments, and the states of their random number generators."""
+    devices = sorted({x.device.index or 0 for x in args if isinstance(x, Tensor) and x.is_cuda})
+    return devices, [cuda.get_rng_state(device) for device in devices]
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor], **options: Any) -> None:
+    """Restore the states that ``get_device_states`` returned."""
+    for device, state in zip(devices, states, strict=True):
+        cuda.set_rng_state(state, device)
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Detach the Tensors among the inputs and restore their ``requires_grad``."""
+    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
+
+
+# ``profiler``: PyTorch's profiler is absent; programs may use its context managers and schedules
+
+
+class record_function(nullcontext[None]):
+    """A context manager that names a part of the program for PyTorch's profiler. It has no effect."""
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        super().__init__()
+        self.name = name
+
+
+def profile(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raise an error: PyTorch's profiler is not available.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError("profile: PyTorch's profiler is not available; use retrograd.inspect.profile or cProfile")
+
+
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False, **options: Any
+) -> Callable[[Any], None]:
+    """Return a function that writes the trace of a profiler to a folder, for TensorBoard."""
+
+    def write(profiler: Any) -> None:
+        os.makedirs(dir_name, exist_ok=True)
+        import socket
+
+        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        name = f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' * use_gzip}"
+        profiler.export_chrome_trace(os.path.join(dir_name, name))
+
+    return write
+
+
+class ProfilerActivity(Enum):
+    """The devices that PyTorch's profiler can observe."""
+
+    CPU = 0
+    CUDA = 2
+    XPU = 1
+
+
+class ProfilerAction(Enum):
+    """The actions of PyTorch's profiler at a step."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, **options: Any) -> Any:
+    """Return a function from a step to PyTorch's action at this step."""
+
+    def action(step: int) -> ProfilerAction:
+        step -= skip_first
+        length = wait + warmup + active
+        if step < 0 or repeat and step >= repeat * length:
+            return ProfilerAction.NONE
+        place = step % length
+        if place < wait:
+            return ProfilerAction.NONE
+        if place < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD if place < length - 1 else ProfilerAction.RECORD_AND_SAVE
+
+    return action
+
+
+# ``utils.tensorboard``: the writer of tensorboardX (extra ``tensorboard``), which accepts Tensors
+
+
+def _without_tensors(value: Any) -> Any:
+    """Replace the Tensors in a value by NumPy arrays."""
+    if isinstance(value, Tensor):
+        return value.numpy(force=True)
+    if isinstance(value, dict):
+        return {key: _without_tensors(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_without_tensors(item) for item in value)
+    return value
+
+
+def _summary_writer() -> type:
+    """Return tensorboardX's class with methods that accept Tensors."""
+    try:
+        from tensorboardX import SummaryWriter as Base
+    except ImportError:
+        raise ImportError("utils.tensorboard needs tensorboardX: pip install 'retrograd[tensorboard]'") from None
+
+    def accepting_tensors(name: str) -> Any:
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return getattr(Base, name)(
+                self, *map(_without_tensors, args), **{key: _without_tensors(v) for key, v in kwargs.items()}
+            )
+
+        method.__name__, method.__doc__ = name, getattr(Base, name).__doc__
+        return method
+
+    def add_graph(self: Any, model: Any, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(
+            "SummaryWriter.add_graph: there is no graph of PyTorch's compiler; use retrograd.inspect.draw"
+        )
+
+    adding = [name for name in dir(Base) if name.startswith("add_") and name != "add_graph"]
+    return type(
+        "SummaryWriter", (Base,), {**{name: accepting_tensors(name) for name in adding}, "add_graph": add_graph}
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SummaryWriter":  # created on first use, because it needs tensorboardX
+        return globals().setdefault(name, _summary_writer())
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# ``_six``: names of Python for programs that also ran on Python 2
+
+
+# ``overrides``: PyTorch's protocol for tensors of other libraries, which Retrograd does not use
+
+
+def has_torch_function(*args: Any) -> bool:
+    """Return False: operators do not call ``__torch_function__``."""
+    return False
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """Return whether the object is a Tensor."""
+    return isinstance(inp, Tensor)
+
+
+NAMES: dict[str, str | dict[str, Any]] = {
+    "_six": {
+        "FileNotFoundError": FileNotFoundError, "PY3": True, "PY37": True, "container_abcs": container_abcs, "inf": inf,
+        "int_classes": int, "nan": nan, "string_classes": (str, bytes),
+    },
+    "overrides": "has_torch_function has_torch_function_unary=has_torch_function "
+    "has_torch_function_variadic=has_torch_function is_tensor_like",
+    "profiler": "ProfilerAction ProfilerActivity profile record_function schedule tensorboard_trace_handler",
+    "testing": "assert_allclose assert_close",
+    "utils._pytree": "TreeSpec _register_pytree_node register_pytree_node tree_all tree_any tree_flatten tree_leaves "
+    "tree_map tree_map_only tree_structure tree_unflatten",
+    "utils.benchmark": "Measurement Timer",
+    "utils.checkpoint": "detach_variable get_device_states set_device_states",
+    "utils.tensorboard": "SummaryWriter",
+}  # fmt: skip
