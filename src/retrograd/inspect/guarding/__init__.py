@@ -1,4 +1,4 @@
-"""``guard``: stop at the first number that is not finite, and tell how it came to be."""
+"""``guard``: stop at the first number that is not finite, and report where it came from."""
 
 from .watched import guard
 

@@ -1,4 +1,4 @@
-"""``guard``: stop at the first number that is not finite, forward or backward, and tell how it came to be."""
+"""``guard``: stop at the first number that is not finite, forward or backward, and report where it came from."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ from .steps import Step, tell_step
 from .story import named, tell_backward, tell_data, tell_forward, tell_layered, tell_root
 
 _MOST_RECORDS = 50_000
-_WALKS = 3  # records are let go when so many walks have passed
+_WALKS = 3  # records are deleted after this number of backward passes
 
 
 class guard(Mode):
-    """Stop at the first NaN, infinity or overflow, forward or backward, and tell the story.
+    """Stop at the first NaN, infinity or overflow, forward or backward, and report its origin.
 
-    The story names line, operator and module, the first bad index and how many are bad, the values there, the rule of
-    arithmetic that made them, and the way back to the line where the cause lies. Operators without gradient are
-    watched, too. Infinities that a program puts in on purpose (``masked_fill(mask, -inf)``, ``full(n, -inf)``, the
-    logarithm of a mask) do not stop it; the NaN that comes of them does.
+    The report names line, operator and module, the first bad index and the number of bad elements, the values there,
+    the rule of arithmetic that produced them, and the operators back to the line of the cause. Operators without a
+    gradient are checked, too. Intended infinities (``masked_fill(mask, -inf)``, ``full(n, -inf)``, the logarithm of a
+    mask) do not stop the program; a NaN computed from them does.
 
-    With ``vanishing`` or ``exploding``, norms along each backward walk are watched as well, and the walk that breaks a
-    bound ends with a chart of them.
+    ``vanishing`` and ``exploding`` bound the gradient norms of each backward pass. A backward pass that exceeds a bound
+    ends with an error that contains a chart of the norms.
 
-    A context manager and a decorator, on the thread that enters it.
+    A context manager and a decorator, for the thread that enters it.
 
     Args:
-        vanishing: the smallest norm a gradient may have, relative to the norm of what the walk began with.
-        exploding: the largest, likewise.
-        forward: look at what operators give.
-        backward: look at gradients.
+        vanishing: the smallest norm of a gradient, relative to the norm at the start of the backward pass.
+        exploding: the largest norm of a gradient, relative to the norm at the start of the backward pass.
+        forward: check the results of operators.
+        backward: check gradients.
 
     Attributes:
-        story: the text of what was found, empty until then.
-        chart: norms along the last walk, by operator and line, where they are watched.
+        story: the report, empty until a bad number is found.
+        chart: the gradient norms of the last backward pass, by operator and line, if a bound is set.
 
     Raises:
-        GuardError: a ``RuntimeError`` whose text is the story.
-        TypeError: a bound that is no number.
-        ValueError: one that is not positive.
+        GuardError: a ``RuntimeError`` with the report.
+        TypeError: a bound is not a number.
+        ValueError: a bound is not positive.
 
     >>> x = rg.tensor([4.0, -1.0])
     >>> with rg.inspect.guard() as g:
@@ -91,9 +91,9 @@ class guard(Mode):
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
-        """The thread's observers, with the guard's after them."""
+        """Append the guard to the thread's observers."""
         if self._watch in modes.observers:
-            raise RuntimeError("guard: this guard is on already; make another one to nest them")
+            raise RuntimeError("guard: this guard is already active; create another one to nest them")
         self._watch.story = ""
         return {"observers": (*modes.observers, self._watch)}
 
@@ -102,12 +102,12 @@ class guard(Mode):
 
     @property
     def story(self) -> str:
-        """What was found; empty until then."""
+        """The report; empty until a bad number is found."""
         return self._watch.story
 
     @property
     def chart(self) -> str:
-        """Norms of gradients along the last walk, by operator and line."""
+        """The gradient norms of the last backward pass, by operator and line."""
         return self._watch.flow.chart()
 
 
@@ -121,28 +121,28 @@ class _Watch(Recorder):
         self.flow = flow
         self.story = ""
         self.history = History()
-        self._before: Any = None  # what a write in place will overwrite
+        self._before: Any = None  # the values that an in-place operator will overwrite
         self._incoming: list[Any] = []
         self._walk_site: Site | None = None
-        self._ends: list[int] = []  # how many records there were when the last walks ended
+        self._ends: list[int] = []  # the number of records at the end of each recent backward pass
         self._below: WeakKeyDictionary[Node, Record] = (
             WeakKeyDictionary()
-        )  # what a call inside vmap did for all examples
-        self.sizes: dict[int, list[float]] = {}  # of parameters, by number, at each walk: the largest element
-        self.overflows = False  # whether what was told last is an overflow, which smaller numbers would not have had
-        self._step: Step | None = None  # that an optimizer makes now
-        self._scaling = False  # whether a GradScaler multiplies now
-        self._scaled: WeakSet[Node] = WeakSet()  # what it made of losses
+        )  # records of calls inside vmap, for all examples
+        self.sizes: dict[int, list[float]] = {}  # by parameter: the largest element at each backward pass
+        self.overflows = False  # whether the last report is of an overflow
+        self._step: Step | None = None  # the optimizer step in progress
+        self._scaling = False  # whether a GradScaler is multiplying
+        self._scaled: WeakSet[Node] = WeakSet()  # losses multiplied by a GradScaler
         self._scaled_walk = False
-        self._intended = ""  # the story of an overflow that a GradScaler expects, and makes the optimizer skip
-        self._muted = False  # whether gradients hold that overflow, so that what is computed with them is no news
+        self._intended = ""  # the report of an overflow after which a GradScaler may skip the step
+        self._muted = False  # whether gradients contain that overflow; results computed from them are not reported
 
     def look(self, record: Record, array: Any, gradient: bool) -> None:
         if gradient:
             self.flow.add(record, array)
 
     def tell(self, story: str) -> None:
-        """Stop the program, once; but for an overflow under a GradScaler, which may skip the step."""
+        """Stop the program with a report, or store it for an overflow after which a GradScaler may skip the step."""
         if self._scaled_walk and self.overflows:
             self._intended = self._intended or story
             self._muted = True
@@ -151,14 +151,14 @@ class _Watch(Recorder):
         raise GuardError(story)
 
     def _tell_of(self, story: Callable[..., str], record: Record | None, *args: Any) -> None:
-        """Tell a story; one that fails must not hide what it is about."""
+        """Compose a report and stop; an error in the report must not hide the finding."""
         self.overflows = False
         try:
             with unobserved():
                 text = story(record, *args)
         except Exception as error:
             place = f"{record.site}: {named(record)}" if record is not None else "backward"
-            text = f"{place} gave a number that is not finite; the rest of its story could not be told ({error!r})"
+            text = f"{place} gave a number that is not finite; the full report failed ({error!r})"
         self.tell(text)
 
     # Forward
@@ -213,9 +213,9 @@ class _Watch(Recorder):
         if record.creates:
             return
         if record.phase == "backward" and record.site is self._walk_site or not self.looks_forward:
-            return  # a rule's own operators, of which the walk tells
+            return  # operators of a derivative rule, reported by the backward pass
         if primitive is not None and isinstance(primitive.forward, MethodType) and self.records[-1] is not record:
-            return  # a Function whose forward ran operators
+            return  # a Function whose forward called operators
         with silent():
             for number, output in enumerate(outputs):
                 array = output.array
@@ -225,7 +225,7 @@ class _Watch(Recorder):
                     self._judge_cast(record, past)
 
     def _judge(self, record: Record, past: Past, output: int, out: Any) -> None:
-        """An output is not finite: is that new, and by accident?"""
+        """Report an output that is not finite if it is neither inherited from an input nor intended."""
         xp = array_module(out)
         nan = xp.isnan(out)
         arrays = [x for x in past.inputs if is_array(x) and x.dtype.kind in INEXACT]
@@ -275,7 +275,7 @@ class _Watch(Recorder):
         culprits = [
             i for i, x in enumerate(values) if x is not None and x.dtype.kind in INEXACT and not np.isfinite(x).all()
         ]
-        if not culprits:  # the operator's inputs are not known by places: the first of them that has NaN
+        if not culprits:  # the places of the inputs are not known: take the first one that is not finite
             culprits = [
                 i for i, x in enumerate(past.inputs) if is_array(x) and x.dtype.kind in INEXACT and not finite(x)
             ]
@@ -338,7 +338,7 @@ class _Watch(Recorder):
 
     def left(self, node: Node) -> None:
         super().left(node)
-        if len(self._incoming) > 1:  # that of the walk's first node stays, to tell that the walk has begun
+        if len(self._incoming) > 1:  # the first one stays: it marks that the pass has begun
             self._incoming.pop()
 
     def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
@@ -376,7 +376,7 @@ class _Watch(Recorder):
             return
         name = self.names.of(leaf)
         if self._intended and leaf.grad is not None and not finite(leaf.grad.array):
-            self._muted = True  # of an earlier walk, to which this one adds
+            self._muted = True  # .grad of an earlier backward pass, to which this one adds
         with silent():
             if self.flow.watches:
                 self.flow.add_leaf(name or "a leaf", array)
@@ -401,7 +401,7 @@ class _Watch(Recorder):
                 self.tell(found)
 
     def _forget(self, count: int) -> None:
-        """Let the first records go, and what they hold."""
+        """Delete the first records and their stored inputs."""
         for record in self.records[:count]:
             self.history.forget(record.index)
             record.inputs, record.writes = (), None
@@ -413,7 +413,7 @@ class _Watch(Recorder):
 
 
 def finite(array: Any) -> bool:
-    """Whether all elements are finite: a finite sum has finite terms."""
+    """Return whether all elements are finite: a finite sum has finite terms."""
     with silent():
         total = array.sum(dtype=np.float32) if array.dtype == np.float16 else array.sum()
         xp = array_module(array)
@@ -436,7 +436,7 @@ def _is_not_finite(value: Any) -> bool:
 
 
 def _is_log_of_mask(record: Record, arrays: list[Any]) -> bool:
-    """``mask.log()``: 0 for what stays and -inf for the rest, on purpose."""
+    """Return whether the call is ``mask.log()``, which gives -inf intentionally."""
     if not record.operator.startswith("log") or any(x.requires_grad for x in record.inputs):
         return False
     return all(bool(((x == 0) | (x == 1)).all()) for x in arrays)
