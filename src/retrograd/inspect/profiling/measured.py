@@ -1,4 +1,4 @@
-"""``profile``: where time and memory go, by operator, line and module."""
+"""``profile``: time and memory by operator, line and module."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .profiler import Profiler, Span
 
 
 class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one for its C code
-    """Measure a program: seconds forward and backward and the bytes kept between, by operator, line and module.
+    """Measure a program: seconds forward and backward and the bytes saved in between, by operator, line and module.
 
-    What the measuring itself takes is not counted. The time of derivative rules belongs to the line that ran the
-    operator forward; all other time (a data loader, an optimizer, the walk itself, NumPy) to the line that took it, as
-    ``other``, so that all lines together have the whole time, ``wall``. Between operators the lines are sampled. A
-    context manager around a step, or any part of a program; entered again, it adds to what it has.
+    The time of the measurement itself is excluded. The time of derivative rules is charged to the line that called the
+    operator. All other time (data loading, the optimizer, NumPy) is charged, as ``other``, to the line that took it, so
+    that all lines add up to the whole time, ``wall``; between operators, lines are sampled. A context manager around a
+    step or any part of a program; entering it again adds to its figures.
 
-    ``print(p)`` lists the program's files with the times and bytes of each line beside it, and what the memory was made
-    of when most of it was in use.
+    ``print(p)`` lists the program's files with times and bytes per line, and the arrays that were alive at the peak.
+
 
     Raises:
-        RuntimeError: on entering a profile that is running.
+        RuntimeError: the profile is already active.
 
     >>> x = rg.ones(100, requires_grad=True)
     >>> with rg.inspect.profile() as p:
@@ -48,9 +48,9 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
-        """The thread's observers, with this profile's after them."""
+        """Append this profile to the thread's observers."""
         if self.recorder in modes.observers:
-            raise RuntimeError("profile: this profile is running already; make another one to nest them")
+            raise RuntimeError("profile: this profile is already active; create another one to nest them")
         return {"observers": (*modes.observers, self.recorder)}
 
     def __enter__(self) -> profile:
@@ -70,16 +70,16 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
         return f"<profile of {len(self.records)} operators>"
 
     def by(self, what: Grouping) -> Groups:
-        """The records by line (``file.py:31``), module or operator, the slowest first.
+        """Return the records by line (``file.py:31``), module or operator, the slowest first.
 
-        Each group has ``seconds``, ``forward``, ``backward`` and ``kept``, the bytes that its operators save; a line
-        has ``other``, too, the seconds that it took beside operators.
+        Each group has ``seconds``, ``forward``, ``backward`` and ``kept``, the bytes that its operators save. A line
+        also has ``other``, the seconds spent outside of operators.
 
         Args:
             what: ``"line"``, ``"module"`` or ``"operator"``.
 
         Raises:
-            ValueError: it is anything else.
+            ValueError: any other ``what``.
         """
         groups = super().by(what)
         if what == "line":
@@ -92,7 +92,7 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
 
     @property
     def outside(self) -> dict[Stack, float]:
-        """The seconds in which no operator ran, by the stack of lines that took them."""
+        """The seconds in which no operator ran, by the stack of lines."""
         self.recorder.outside.finish()
         return self.recorder.outside.seconds
 
@@ -103,26 +103,26 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
 
     @property
     def wall(self) -> float:
-        """All seconds from the beginning to the end, without those that the measuring took."""
+        """All seconds from start to end, without those of the measurement."""
         return self.seconds + self.other
 
     @property
     def spans(self) -> list[Span]:
-        """Operators, their rules and modules with their times, in the order in which they ended."""
+        """Intervals of operators, their rules and modules, in the order in which they ended."""
         return self.recorder.spans
 
     @property
     def most(self) -> int:
-        """The most bytes that arrays made by operators took at once."""
+        """The peak of the bytes in arrays of operators."""
         return self.recorder.live.most
 
     @property
     def peak(self) -> list[Part]:
-        """What those bytes were, per line, operator and kind, the largest part first."""
+        """The arrays at the peak by line, operator and kind, the largest part first."""
         return self.recorder.live.peak()
 
     def to_chrome(self, path: str | Path) -> None:
-        """Write a trace that chrome://tracing and Perfetto show: modules, operators and memory over time.
+        """Write a trace for chrome://tracing and Perfetto: modules, operators and memory over time.
 
         Args:
             path: the file, usually ``.json``.
@@ -132,7 +132,7 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
         Path(path).write_text(export.chrome(self), encoding="utf-8")
 
     def to_speedscope(self, path: str | Path) -> None:
-        """Write a file for speedscope: seconds and bytes kept by the program's stack of calls.
+        """Write a file for speedscope: seconds and saved bytes by call stack.
 
         Args:
             path: the file, usually ``.speedscope.json``.
@@ -142,14 +142,14 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
         Path(path).write_text(export.speedscope(self), encoding="utf-8")
 
     def save(self, path: str | Path) -> None:
-        """Write a flame graph as one HTML page that loads nothing: it zooms, searches, and is used by keys alone, too.
+        """Write a flame graph as one self-contained HTML page with zoom and search, usable by keyboard.
 
         Args:
             path: the file, ending in ``.html``.
 
         Raises:
-            ValueError: it ends otherwise.
+            ValueError: another suffix.
         """
         if Path(path).suffix not in (".html", ".htm"):
-            raise ValueError(f"profile.save: wanted a path that ends in .html, got {str(path)!r}")
+            raise ValueError(f"profile.save: path must end in .html, got {str(path)!r}")
         Path(path).write_text(page.page_of(self), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The observer behind ``profile``: when operators and their rules ran, called from where, and what lived meanwhile."""
+"""The observer behind ``profile``: when operators and their rules ran, where they were called, and what was alive."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .outside import Outside, Stack
 
 
 class Span(NamedTuple):
-    """Something that took time, on a clock that stands still while observers work: an operator (``record``), its rules
-    in a walk, or a module (``name``)."""
+    """An interval on a clock that excludes the observers' time: an operator (``record``), its rules in a backward pass,
+    or a module (``name``)."""
 
     name: str
     kind: str
@@ -28,11 +28,11 @@ class Span(NamedTuple):
 
 
 class Profiler(Recorder):
-    """Records times and memory, and no statistics."""
+    """Records times and memory, but no statistics."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.base = 0  # the identity of the frame that entered the profile
+        self.base = 0  # the id of the frame that entered the profile
         self.spans: list[Span] = []
         self.stacks: dict[int, tuple[Site, ...]] = {}
         self.live = Live()
@@ -130,7 +130,7 @@ class Profiler(Recorder):
         if record.sequence is not None:
             for owner in self.kept.pieces_of(record.sequence):
                 if id(owner) not in self._leaves:
-                    self.live.add(owner, record, "kept for the walk", clock, kept=True)
+                    self.live.add(owner, record, "saved for backward", clock, kept=True)
 
     def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
         start = perf_counter()

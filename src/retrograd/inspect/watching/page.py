@@ -1,7 +1,7 @@
-"""A watched run as one page: alarms, curves over the steps, distributions over time, and a table of the parameters.
+"""The report of a watched run as one page: alarms, curves, distributions over time, and a table of the parameters.
 
-The page loads nothing, which its security policy holds it to. What comes from the program stands inside JSON, and the
-script puts it there as text, never as HTML.
+The page loads nothing, which its security policy enforces. Text from the program is passed as JSON, and the script
+inserts it as text, never as HTML.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ if TYPE_CHECKING:
     from .run import watch
 
 _MOST = 400  # records on the page
-_COLUMNS = 60  # of them with histograms
+_COLUMNS = 60  # records with histograms
 
 
 def page_of(w: watch) -> str:
-    """The whole page."""
+    """Return the page."""
     return filled(_asset("watch.html"), {"data": json_inside(data_of(w)), "script": _asset("watch.js")})
 
 
 def data_of(w: watch, most: int = _MOST) -> dict[str, Any]:
-    """All figures, of so many records at most; what is not finite is a string, ``"nan"`` or ``"inf"``, as in JSON no
-    number is."""
+    """Return the figures of at most ``most`` records, with NaN and infinities as strings, which JSON requires."""
     records = w.records[:: -(-len(w.records) // most)]
     if records[-1] is not w.records[-1]:
         records = [*records, w.records[-1]]
@@ -97,7 +96,7 @@ def _histogram(found: Distribution | None) -> list[Any] | None:
 
 
 def _plain(values: Iterable[float | None]) -> list[Any]:
-    """Numbers with the digits that a picture needs."""
+    """Round numbers to the digits that a plot needs."""
     return [
         None if value is None else float(f"{value:.5g}") if math.isfinite(value) else str(value) for value in values
     ]
