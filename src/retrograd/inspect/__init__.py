@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .profiling import profile as profile
     from .stepping import step as step
     from .tracing import trace as trace
-    from .watching.run import watch as watch
+    from .watching.watch import watch as watch
 
 # The module of each public name. No module has the name of a function, since its import would replace the function.
 _WHERE = {
@@ -27,7 +27,7 @@ _WHERE = {
     "step": "stepping",
     "trace": "tracing",
     "tree": "drawing.tree",
-    "watch": "watching.run",
+    "watch": "watching.watch",
 }
 
 __all__ = list(_WHERE)

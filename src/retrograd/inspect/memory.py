@@ -45,7 +45,7 @@ class _Piece:
         self.keepers = 0
 
 
-class Kept:
+class SavedMemory:
     """The memory saved by living nodes: ``total`` bytes now, and the bytes added by each node."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from ..core.source_location import Site, user_frame, user_site
 from ..core.tensor.tensor import Tensor
 from ..ops.indexing.indexing import Index
 from ..ops.nn.losses.classes import Classes
-from .memory import Kept
+from .memory import SavedMemory
 from .names import Names
 from .record import Departure, Input, Record
 from .statistics import sample, statistics
@@ -67,7 +67,7 @@ class Recorder(Observer):
         self.count = 0  # the number of all records, including deleted ones
         self.departures: list[Departure] = []
         self.names = Names()
-        self.kept = Kept()
+        self.kept = SavedMemory()
         self._of_node: dict[int, Record] = {}
         self._of_tensor: dict[int, tuple[ref[Tensor], Record | Departure]] = {}
         self._of_array: dict[int, tuple[ref[Any], Record]] = {}  # integers and masks, which operators read as arrays

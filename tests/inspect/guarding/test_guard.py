@@ -240,12 +240,12 @@ def test_gradients_are_the_same_under_the_guard():
 
 
 def test_a_story_that_fails_does_not_hide_what_it_is_about(monkeypatch):
-    from retrograd.inspect.guarding import watched
+    from retrograd.inspect.guarding import guard_mode
 
     def fails(*args):
         raise KeyError("a table")
 
-    monkeypatch.setattr(watched, "rule_forward", fails)
+    monkeypatch.setattr(guard_mode, "rule_forward", fails)
     with pytest.raises(GuardError, match=r"sqrt gave a number that is not finite; .*KeyError"), inspect.guard():
         rg.tensor([-1.0]).sqrt()
 

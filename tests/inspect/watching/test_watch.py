@@ -101,7 +101,7 @@ def test_norms_do_not_lose_what_squares_would(scale):
 def test_records_are_the_same_whether_they_are_read_at_once_or_in_the_end(monkeypatch):
     runs = []
     for at_once in (True, False):
-        monkeypatch.setattr("retrograd.inspect.watching.run._SECONDS", math.inf)
+        monkeypatch.setattr("retrograd.inspect.watching.watch._SECONDS", math.inf)
         rg.manual_seed(0)
         model = nn.Sequential(nn.Linear(3, 300), nn.ReLU(), nn.Linear(300, 2))
         optimizer = rg.optim.SGD(model.parameters(), lr=0.2)

@@ -17,12 +17,12 @@ from ...core.graph.nodes import Node, edge_of
 from ...core.tensor.tensor import Tensor
 from ...nn.parameter import Parameter
 from ..tracing import recorders, site_of
-from .absence import reasons_of_none
-from .flow import Flow, Watched
+from .flow import Flow, PathObserver
 from .labels import call_of, distinct, line_of
+from .missing_gradient import reasons_of_none
 from .parts import NoExamples, examples, number_of_examples, terms
 from .paths import Path, distinct_texts, flows_along, largest_paths
-from .reasons import reasons_of_zero
+from .zero_gradient import reasons_of_zero
 
 if TYPE_CHECKING:
     pass
@@ -58,7 +58,7 @@ class Explanation:
         self._batch = batch
         self._names = names
         self._parts: dict[str, dict[Any, Any]] = {}
-        self._uses = Watched(edge_of(tensor))
+        self._uses = PathObserver(edge_of(tensor))
         self.total: Any = None
         self.reasons: list[str] = []
         if not compute:  # a subclass sets total and reasons

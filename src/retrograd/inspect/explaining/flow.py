@@ -154,7 +154,7 @@ class _WalkWithoutRetainGrad(Walk):
 _WITHOUT_RETAIN_GRAD = _WalkWithoutRetainGrad(None, retain_graph=True, create_graph=False)
 
 
-class Watched(Observer):
+class PathObserver(Observer):
     """Record how a backward pass reaches a node or leaf.
 
     Attributes:

@@ -234,7 +234,7 @@ def way_back(history: History, start: Input, array: Any, place: int, bad: Predic
         values = past.values(places)
         moved = source.operator in MOVING
         links.append(Link(source, f"{written(source.operator, values, past.params)} = {shown(value)}", moved))
-        number = _to_blame(values, past, bad)
+        number = _culprit(values, past, bad)
         if number is None:
             return Way(links, None, index, value)
         if not moved and not _carries(source.operator, values, number, value, bad):
@@ -248,7 +248,7 @@ def way_back(history: History, start: Input, array: Any, place: int, bad: Predic
         place = int(places[number][at]) if places[number] is not None else 0
 
 
-def _to_blame(values: list[Any], past: Past, bad: Predicate) -> int | None:
+def _culprit(values: list[Any], past: Past, bad: Predicate) -> int | None:
     """Return the input that is already bad: arrays before numbers, larger values before smaller ones."""
     found = [
         (is_array(past.inputs[number]), float(np.nanmax(_magnitudes(x[bad(x)]), initial=0.0)), -number)

@@ -10,7 +10,7 @@ from ...core.source_location import Site
 from ..record import Record
 
 if TYPE_CHECKING:
-    from .measured import profile
+    from .profile_mode import profile
 
 
 def chrome(p: profile) -> str:

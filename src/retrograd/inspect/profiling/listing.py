@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..table import columns_of_terminal, cut, duration, percent, size
 
 if TYPE_CHECKING:
-    from .measured import profile
+    from .profile_mode import profile
 
 _AROUND = 2
 _PARTS = 12

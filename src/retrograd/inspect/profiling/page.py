@@ -14,7 +14,7 @@ from ..drawing.formats.page import filled, json_inside
 from ..record import Record
 
 if TYPE_CHECKING:
-    from .measured import profile
+    from .profile_mode import profile
 
 _MOST_LINES = 100
 

@@ -12,8 +12,8 @@ from ...core.tensor.tensor import Tensor
 from ..memory import owner_of
 from ..record import Record
 from ..recorder import Recorder, is_layered, own
-from .live import Live
-from .outside import Outside, Stack
+from .live_arrays import LiveArrays
+from .outside_time import OutsideTime, Stack
 
 
 class Span(NamedTuple):
@@ -35,8 +35,8 @@ class Profiler(Recorder):
         self.base = 0  # the id of the frame that entered the profile
         self.spans: list[Span] = []
         self.stacks: dict[int, tuple[Site, ...]] = {}
-        self.live = Live()
-        self.outside = Outside()
+        self.live = LiveArrays()
+        self.outside = OutsideTime()
         self._entered: list[tuple[str, float]] = []
         self._leaves: set[int] = set()
 

@@ -91,8 +91,8 @@ class Stepper:
         self._outputs = list(outputs)
         self._order = order
         self._inputs = inputs
-        self._walk = _Kept(None if inputs is None else {edge_of(x) for x in inputs})
-        self._record = _Record(names)
+        self._walk = _DeferredWalk(None if inputs is None else {edge_of(x) for x in inputs})
+        self._record = _EventRecorder(names)
         self._record.begin(roots)
         self._error: Exception | None = None
         try:
@@ -301,7 +301,7 @@ def leaves_below(order: Sequence[Node]) -> list[Tensor]:
     return list({parent: None for node in order for parent in node.parents if isinstance(parent, Tensor)})
 
 
-class _Kept(Walk):
+class _DeferredWalk(Walk):
     """A backward pass that stores gradients, also those for ``retain_grad``, until they are delivered."""
 
     def __init__(self, wanted: set[Any] | None) -> None:
@@ -322,7 +322,7 @@ class _Kept(Walk):
         return g
 
 
-class _Record(Observer):
+class _EventRecorder(Observer):
     """Record a backward pass as events with copies of all gradients."""
 
     def __init__(self, names: dict[int, str]) -> None:

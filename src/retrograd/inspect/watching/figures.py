@@ -14,7 +14,7 @@ from .measures import densities_over_time
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .run import watch
+    from .watch import watch
 
 _NAMED = 12  # the most curves in a legend
 

@@ -18,7 +18,7 @@ from ..drawing.formats.page import filled, json_inside
 from .measures import Activation, Distribution, Record
 
 if TYPE_CHECKING:
-    from .run import watch
+    from .watch import watch
 
 _MOST = 400  # records on the page
 _COLUMNS = 60  # records with histograms

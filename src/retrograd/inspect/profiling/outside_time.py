@@ -28,7 +28,7 @@ _usual: list[float] = []  # the switch interval before the first active profile
 _running: set[int] = set()  # the threads being sampled
 
 
-class Outside:
+class OutsideTime:
     """Seconds in which no operator ran, by the stack of lines."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from ...core.graph.nodes import Node
 from ...core.tensor.tensor import Tensor
 from ...func.forward import jvp_through
 from ..stepping.rules import rule_source, user_function, values_read
-from .flow import Flow, Watched
+from .flow import Flow, PathObserver
 from .labels import call_of, counted, name_of
 
 MAX_REASONS = 4  # the most operators listed as places where a gradient became zero
@@ -24,7 +24,7 @@ _NORMALIZING = {"batch_norm", "layer_norm", "group_norm", "instance_norm"}
 
 
 def reasons_of_zero(
-    flow: Flow, tensor: Tensor, index: Any, total: Any, watched: Watched, names: dict[int, str]
+    flow: Flow, tensor: Tensor, index: Any, total: Any, observed: PathObserver, names: dict[int, str]
 ) -> list[str]:
     """Return why a gradient is zero, wholly or at the index, and what else is unusual about it."""
     reasons = []
@@ -39,25 +39,25 @@ def reasons_of_zero(
             are = "is" if count == 1 else "are"
             reasons.append(f"{counted(count, 'element')} of it {are} {what}: inspect.guard() finds the cause")
     if not total.any():
-        reasons += _of_whole(flow, total, watched, names)
+        reasons += _of_whole(flow, total, observed, names)
     elif index is not None and total[index] == 0:
         reasons += _of_element(flow, index, total, names)
-    for node in watched.faint:
+    for node in observed.faint:
         if why := _of_cancellation(node.operator, call_of(node)):
             reasons.append(f"only rounding errors arrive: {why}")
     return reasons
 
 
-def _of_whole(flow: Flow, total: Any, watched: Watched, names: dict[int, str]) -> list[str]:
+def _of_whole(flow: Flow, total: Any, observed: PathObserver, names: dict[int, str]) -> list[str]:
     if total.size == 0:
         return ["it has no elements"]
     if not any((g != 0).any() for _, g in flow.roots):
         return ["it is zero: the upstream gradient of the loss is all zeros"]
-    alive = [call_of(node) for node, g in watched.uses.items() if g.any()]
+    alive = [call_of(node) for node, g in observed.uses.items() if g.any()]
     if alive:
         return [f"it is zero: the gradients of {counted(len(alive), 'use')} ({', '.join(alive[:MAX_REASONS])}) cancel"]
-    ends = [_ended(flow, node, g, None, names) for node, g in watched.ends]
-    for node, senders in watched.cancelled:
+    ends = [_ended(flow, node, g, None, names) for node, g in observed.ends]
+    for node, senders in observed.cancelled:
         ways = ", ".join(dict.fromkeys(call_of(sender) for sender in senders[:MAX_REASONS]))
         ends.append(f"the gradients of {counted(len(senders), 'use')} of {call_of(node)} ({ways}) cancel")
     unique = list(dict.fromkeys(ends))

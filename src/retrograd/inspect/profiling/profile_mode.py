@@ -15,8 +15,8 @@ from ..recorder import own
 from ..table import Groups
 from ..tracing import Grouping, Records
 from . import export, listing, page
-from .live import Part
-from .outside import Stack
+from .live_arrays import Part
+from .outside_time import Stack
 from .profiler import Profiler, Span
 
 

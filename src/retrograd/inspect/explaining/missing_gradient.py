@@ -32,7 +32,7 @@ def reasons_of_none(
         made = [text for recorder in recorders if (text := _made_without_graph(recorder.source(tensor)))]
         reasons.append("it does not require grad" + (f": {made[0]}" if made else ""))
     else:
-        story = [text for recorder in recorders for text in _Story(recorder, tensor, loss).text()]
+        story = [text for recorder in recorders for text in _ValueHistory(recorder, tensor, loss).text()]
         reasons += list(dict.fromkeys(story))[:LISTED]
     if flow is None:
         return [*reasons, *([] if reasons else ["the trace saw no operator between it and the loss"])]
@@ -43,7 +43,7 @@ def reasons_of_none(
     return reasons
 
 
-class _Story:
+class _ValueHistory:
     """What happened to a Tensor's values, according to a trace."""
 
     def __init__(self, recorder: Recorder, tensor: Tensor, loss: Tensor) -> None:

@@ -14,7 +14,7 @@ from ..record import Input, Record
 from .history import MOVING, Past, Way, way_back
 
 if TYPE_CHECKING:
-    from .watched import _Watch
+    from .guard_mode import _GuardObserver
 
 Index = tuple[int, ...]
 _DROPPING = {"where", "masked_fill", "mul", "masked_select", "getitem", "clamp", "clamp_min", "clamp_max", "nan_to_num"}
@@ -25,8 +25,15 @@ _GREW = "  its largest element at the last backward passes, and this one now:"
 _GROWN_ADVICE = "the parameter grew in training: lower the learning rate, or clip gradients"
 
 
-def tell_forward(
-    watch: _Watch, record: Record, past: Past, places: list[Any], finding: Finding, out: Any, bad: Any, index: Index
+def report_forward(
+    watch: _GuardObserver,
+    record: Record,
+    past: Past,
+    places: list[Any],
+    finding: Finding,
+    out: Any,
+    bad: Any,
+    index: Index,
 ) -> str:
     """Return the report of an operator whose output is not finite although its inputs were, or were infinite."""
     value = element(out, index)
@@ -38,7 +45,7 @@ def tell_forward(
         lines += _inputs_at(record, past, places, finding)
         back = _back(watch, past, places, finding)
     advice = _GROWN_ADVICE if any(line.startswith(_GREW) for line in back) else _advice(record, finding)
-    return _finished([*lines, *back], advice)
+    return _with_advice([*lines, *back], advice)
 
 
 def _inputs_at(record: Record, past: Past, places: list[Any], finding: Finding) -> list[str]:
@@ -56,7 +63,7 @@ def _inputs_at(record: Record, past: Past, places: list[Any], finding: Finding) 
     return lines
 
 
-def _back(watch: _Watch, past: Past, places: list[Any], finding: Finding) -> list[str]:
+def _back(watch: _GuardObserver, past: Past, places: list[Any], finding: Finding) -> list[str]:
     """Return the way back from the culprit to the first operator or leaf with such a value."""
     number = finding.culprit
     assert number is not None
@@ -64,10 +71,10 @@ def _back(watch: _Watch, past: Past, places: list[Any], finding: Finding) -> lis
     if source is None or place is None or not len(place) or not is_array(past.inputs[number]):
         return []
     way = way_back(watch.history, source, past.inputs[number], int(place[finding.place]), finding.bad)
-    return told_way(watch, way)
+    return way_lines(watch, way)
 
 
-def told_way(watch: _Watch, way: Way) -> list[str]:
+def way_lines(watch: _GuardObserver, way: Way) -> list[str]:
     """Return the way back as text, with the cause at its end."""
     lines = []
     told = [link for link in way.links if not link.moved]
@@ -77,10 +84,10 @@ def told_way(watch: _Watch, way: Way) -> list[str]:
             lines.append(f"  ... {len(told) - _MOST_LINKS} more operators ...")
         lines.append(f"  it came from {named(link.record)} at {link.record.site}: {link.text}")
         lines.append(f"      {link.record.code}")
-    lines += handed_on(way)
+    lines += passed_on_lines(way)
     if way.leaf is not None:
         lines.append(f"  that is {_leaf(way.leaf, way.at)}, which held {shown(way.value)}")
-        lines += _grown(watch, way.leaf, way.value)
+        lines += _growth_lines(watch, way.leaf, way.value)
         if way.links:
             record = way.links[-1].record
             lines.append(f"cause: {_leaf(way.leaf, way.at)}, read at {record.site}")
@@ -95,14 +102,14 @@ def told_way(watch: _Watch, way: Way) -> list[str]:
     return lines
 
 
-def handed_on(way: Way) -> list[str]:
+def passed_on_lines(way: Way) -> list[str]:
     """Return the operators that moved an element unchanged, without the last one, which is printed elsewhere."""
     moved = [link.record for link in (way.links if way.leaf is not None else way.links[:-1]) if link.moved]
     places = list(dict.fromkeys(f"{named(record)} at {record.site}" for record in moved))
     return [f"  passed on by {', '.join(places[:_MOST_LINKS])}"] if places else []
 
 
-def _grown(watch: _Watch, leaf: Input, value: Any) -> list[str]:
+def _growth_lines(watch: _GuardObserver, leaf: Input, value: Any) -> list[str]:
     """Return how the largest element of a parameter grew over the backward passes."""
     sizes = [*watch.sizes.get(leaf.leaf, []), abs(value)]
     if len(sizes) < 2 or not sizes[-1] > 10 * sizes[0]:
@@ -112,8 +119,8 @@ def _grown(watch: _Watch, leaf: Input, value: Any) -> list[str]:
     return [grew]
 
 
-def tell_data(
-    watch: _Watch, record: Record, past: Past, number: int, place: int, out: Any, bad: Any, index: Index
+def report_data(
+    watch: _GuardObserver, record: Record, past: Past, number: int, place: int, out: Any, bad: Any, index: Index
 ) -> str:
     """Return the report of a NaN or infinity that no operator computed: it is in the data or in weights."""
     x, source = past.inputs[number], past.sources[number]
@@ -143,14 +150,16 @@ def tell_data(
         lines.append(f"  {named(record)} gave {shown(element(out, index))}{_where(index, bad, out)}")
     for link in made[:_MOST_LINKS]:
         lines.append(f"  it came by {named(link.record)} at {link.record.site}: {link.text}")
-    lines += handed_on(way)
+    lines += passed_on_lines(way)
     if way.leaf is not None:
-        lines += _grown(watch, way.leaf, way.value)
+        lines += _growth_lines(watch, way.leaf, way.value)
     if changed:
-        return _finished(lines, "find the code that writes to its array between the backward pass and this line")
+        return _with_advice(lines, "find the code that writes to its array between the backward pass and this line")
     if way.leaf is not None and way.leaf.requires_grad:
-        return _finished(lines, "check its initial or loaded values before training: isfinite(x).all()")
-    return _finished(lines, "check the loaded data with isfinite(x).all(); use nan_to_num or leave such examples out")
+        return _with_advice(lines, "check its initial or loaded values before training: isfinite(x).all()")
+    return _with_advice(
+        lines, "check the loaded data with isfinite(x).all(); use nan_to_num or leave such examples out"
+    )
 
 
 def _leaf_array(past: Past, number: int, way: Way) -> tuple[Any, int]:
@@ -160,7 +169,7 @@ def _leaf_array(past: Past, number: int, way: Way) -> tuple[Any, int]:
     return array, int(array.size - int(array_module(array).isfinite(array).sum()))
 
 
-def tell_root(watch: _Watch, node: Node, g: Any) -> str:
+def report_root(watch: _GuardObserver, node: Node, g: Any) -> str:
     """Return the report of an upstream gradient, passed to backward, that is not finite."""
     bad = ~array_module(g).isfinite(g)
     index = first_index(bad)
@@ -173,8 +182,8 @@ def tell_root(watch: _Watch, node: Node, g: Any) -> str:
     )
 
 
-def tell_layered(
-    watch: _Watch, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None
+def report_layered(
+    watch: _GuardObserver, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None
 ) -> str:
     """Return the report of a derivative rule inside ``vmap`` whose result for all examples is not finite.
 
@@ -183,7 +192,7 @@ def tell_layered(
     note = " of all examples, whose number is the first index"
     shape = _shape_read(watch, node, number, record)
     if shape == g.shape == getattr(given, "shape", ()):
-        return tell_backward(watch, node, number, given, g, incoming, record, note)
+        return report_backward(watch, node, number, given, g, incoming, record, note)
     record = watch.record_of(node) if record is None else None
     shape = _shape_read(watch, node, number, record)
     levels = 0 if shape is None else g.ndim - len(shape)
@@ -191,11 +200,11 @@ def tell_layered(
         example = first_index(~array_module(g).isfinite(g))[:levels]
         came = incoming[example] if is_array(incoming) and incoming.shape[:levels] == g.shape[:levels] else None
         note = f" in example {', '.join(map(str, example))} of vmap"
-        return tell_backward(watch, node, number, given[example], g[example], came, record, note)
-    return tell_backward(watch, node, number, given, g, incoming, None, note)
+        return report_backward(watch, node, number, given[example], g[example], came, record, note)
+    return report_backward(watch, node, number, given, g, incoming, None, note)
 
 
-def _shape_read(watch: _Watch, node: Node, number: int, record: Record | None) -> tuple[int, ...] | None:
+def _shape_read(watch: _GuardObserver, node: Node, number: int, record: Record | None) -> tuple[int, ...] | None:
     """Return the shape of one input of an operator, if it is still known."""
     past = None if record is None else watch.history.of(record)
     if past is None or record is None or record.operator != node.operator or number >= len(past.inputs):
@@ -203,8 +212,15 @@ def _shape_read(watch: _Watch, node: Node, number: int, record: Record | None) -
     return past.inputs[number].shape if is_array(past.inputs[number]) else None
 
 
-def tell_backward(
-    watch: _Watch, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None, note: str = ""
+def report_backward(
+    watch: _GuardObserver,
+    node: Node,
+    number: int,
+    given: Any,
+    g: Any,
+    incoming: Any,
+    record: Record | None,
+    note: str = "",
 ) -> str:
     """Return the report of a derivative rule whose result is not finite although the upstream gradient is."""
     past = None if record is None else watch.history.of(record)
@@ -257,10 +273,10 @@ def tell_backward(
             f"  {named(mask)} at {mask.site} drops this element: a NaN under a mask. The upstream gradient "
             "is 0, but 0 * inf is NaN, so a mask after the operator does not help"
         )
-        return _finished(lines, f"put a harmless value in front of the operator as well: {safe}")
+        return _with_advice(lines, f"put a harmless value in front of the operator as well: {safe}")
     if note and record is None:
-        return _finished(lines, "run this example without vmap to see values and cause")
-    return _finished(lines, finding.advice)
+        return _with_advice(lines, "run this example without vmap to see values and cause")
+    return _with_advice(lines, finding.advice)
 
 
 def _read_with(past: Past, name: str, number: int, place: int, index: Index) -> list[Any]:
@@ -277,7 +293,7 @@ def _read_with(past: Past, name: str, number: int, place: int, index: Index) -> 
     return places
 
 
-def _mask(watch: _Watch, record: Record, index: Index) -> Record | None:
+def _mask(watch: _GuardObserver, record: Record, index: Index) -> Record | None:
     """Return the operator that masked an element of the record's output: one whose derivative there is 0.
 
     The element is followed through elementwise operators, which keep its index.
@@ -360,7 +376,7 @@ def _safe_call(operator: str) -> str:
     return f"where(mask, {operator}(where(mask, x, {_HARMLESS.get(operator, '1.0')})), 0.0)"
 
 
-def _finished(lines: list[str], advice: str) -> str:
+def _with_advice(lines: list[str], advice: str) -> str:
     if advice:
         lines.append(f"what helps: {advice}")
     return "\n".join([line for line in lines if line.strip()])

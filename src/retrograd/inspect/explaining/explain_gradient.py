@@ -15,9 +15,9 @@ from ...core.tensor.tensor import Tensor
 from ..names import leaf_names
 from ..stepping.stepper import check_graph, leaves_below, refuse_batched
 from ..tracing import recorders
-from .afterwards import Afterwards
 from .explanation import Explanation
 from .flow import Flow
+from .freed_graph import FreedGraphExplanation
 
 if TYPE_CHECKING:
     from ...nn import Module
@@ -87,7 +87,9 @@ def explain(
         seen = [recorder for recorder in recorders if any(recorder.record_of(node) for node in order)]
         if not seen or gradient is not None:
             check_graph("explain", [edge for edge, _ in roots])
-        return Afterwards(loss, tensor, index, order, seen, leaf_names([tensor, *leaves_below(order)], known, params))
+        return FreedGraphExplanation(
+            loss, tensor, index, order, seen, leaf_names([tensor, *leaves_below(order)], known, params)
+        )
     names = leaf_names([tensor, *leaves_below(order)], known, params)
     return Explanation(loss, tensor, index, Flow(roots, edge_of(tensor)), marked, names)
 

@@ -14,7 +14,7 @@ from ...core.source_location import Site
 from ...core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from .watched import _Watch
+    from .guard_mode import _GuardObserver
 
 
 class Entry(NamedTuple):
@@ -61,7 +61,7 @@ def gradient_of(parameter: Tensor) -> Any:
     return grad.array if isinstance(grad, Tensor) else grad.values().array
 
 
-def tell_step(watch: _Watch, step: Step, entry: Entry, site: Site) -> str:
+def report_step(watch: _GuardObserver, step: Step, entry: Entry, site: Site) -> str:
     """Return the report of a parameter that an optimizer step made infinite or NaN."""
     p, options, before = entry
     name = type(step.optimizer).__name__

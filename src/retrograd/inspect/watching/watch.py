@@ -21,11 +21,11 @@ from ...core.graph.observers import detach
 from ...core.tensor.tensor import Tensor
 from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
-from .board import Board
-from .live import Live
 from .measures import Reading, Record, distributions, norm_of, reading
 from .page import data_of, page_of
 from .rules import Alarm, Rules
+from .status_line import StatusLine
+from .tensorboard import Board
 from .watcher import Watcher
 
 Array = Any
@@ -122,7 +122,7 @@ class watch:
         self._completed = 0.0  # when records were last completed
         self.names: list[str] = []  # names of parameters, in the model's order
         self._board = None if tensorboard is None else Board(tensorboard)
-        self._live = Live(live)
+        self._live = StatusLine(live)
         self._rules = Rules()
         self._handles: list[RemovableHandle] = []
         self.steps = 0

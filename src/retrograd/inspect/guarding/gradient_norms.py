@@ -22,7 +22,7 @@ class _Place(NamedTuple):
     factor: float
 
 
-class Flow:
+class GradientNorms:
     """The norms of one backward pass, and their bounds, relative to the norm at the start."""
 
     def __init__(self, vanishing: float | None, exploding: float | None) -> None:

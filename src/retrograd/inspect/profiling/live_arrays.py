@@ -33,7 +33,7 @@ class _Piece:
         self.kept = False
 
 
-class Live:
+class LiveArrays:
     """Tracks arrays by weak references."""
 
     def __init__(self) -> None:

@@ -27,10 +27,10 @@ from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor
 from ..record import Record
 from ..recorder import Recorder, is_layered
-from .flow import Flow
+from .gradient_norms import GradientNorms
 from .history import MOVING, History, Past, as_read, tensor_inputs
-from .steps import Step, tell_step
-from .story import named, tell_backward, tell_data, tell_forward, tell_layered, tell_root
+from .optimizer_steps import Step, report_step
+from .reports import named, report_backward, report_data, report_forward, report_layered, report_root
 
 _MOST_RECORDS = 50_000
 _WALKS = 3  # records are deleted after this number of backward passes
@@ -87,7 +87,7 @@ class guard(Mode):
             if bound is not None and not bound > 0:
                 raise ValueError(f"guard: {name} must be positive, got {bound!r}")
         super().__init__()
-        self._watch = _Watch(forward, backward, Flow(vanishing, exploding))
+        self._watch = _GuardObserver(forward, backward, GradientNorms(vanishing, exploding))
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
@@ -108,17 +108,17 @@ class guard(Mode):
     @property
     def chart(self) -> str:
         """The gradient norms of the last backward pass, by operator and line."""
-        return self._watch.flow.chart()
+        return self._watch.norms.chart()
 
 
-class _Watch(Recorder):
+class _GuardObserver(Recorder):
     accounts = False
 
-    def __init__(self, forward: bool, backward: bool, flow: Flow) -> None:
+    def __init__(self, forward: bool, backward: bool, norms: GradientNorms) -> None:
         super().__init__()
         self.looks_forward = forward
         self.looks_backward = backward
-        self.flow = flow
+        self.norms = norms
         self.story = ""
         self.history = History()
         self._before: Any = None  # the values that an in-place operator will overwrite
@@ -139,9 +139,9 @@ class _Watch(Recorder):
 
     def look(self, record: Record, array: Any, gradient: bool) -> None:
         if gradient:
-            self.flow.add(record, array)
+            self.norms.add(record, array)
 
-    def tell(self, story: str) -> None:
+    def report(self, story: str) -> None:
         """Stop the program with a report, or store it for an overflow after which a GradScaler may skip the step."""
         if self._scaled_walk and self.overflows:
             self._intended = self._intended or story
@@ -150,7 +150,7 @@ class _Watch(Recorder):
         self.story = story
         raise GuardError(story)
 
-    def _tell_of(self, story: Callable[..., str], record: Record | None, *args: Any) -> None:
+    def _compose_report(self, story: Callable[..., str], record: Record | None, *args: Any) -> None:
         """Compose a report and stop; an error in the report must not hide the finding."""
         self.overflows = False
         try:
@@ -159,7 +159,7 @@ class _Watch(Recorder):
         except Exception as error:
             place = f"{record.site}: {named(record)}" if record is not None else "backward"
             text = f"{place} gave a number that is not finite; the full report failed ({error!r})"
-        self.tell(text)
+        self.report(text)
 
     # Forward
 
@@ -205,8 +205,8 @@ class _Watch(Recorder):
             return
         given = tuple([output.array for output in outputs])
         past = Past(primitive, tuple(arrays), tensor_inputs(inputs, record), params, given)
-        if self.flow.watches and outputs:
-            self.flow.add_output(record, outputs[0].array)
+        if self.norms.watches and outputs:
+            self.norms.add_output(record, outputs[0].array)
         self.history.add(record, past, sum([output.array.nbytes for output in outputs]))
         if len(self.records) > _MOST_RECORDS:
             self._forget(_MOST_RECORDS // 2)
@@ -220,11 +220,11 @@ class _Watch(Recorder):
             for number, output in enumerate(outputs):
                 array = output.array
                 if array.dtype.kind in INEXACT and not finite(array):
-                    self._judge(record, past, number, array)
+                    self._check_output(record, past, number, array)
                 elif record.operator == "cast" and array.dtype.kind in "iu" and not _all_finite(past.inputs[:1]):
-                    self._judge_cast(record, past)
+                    self._check_cast(record, past)
 
-    def _judge(self, record: Record, past: Past, output: int, out: Any) -> None:
+    def _check_output(self, record: Record, past: Past, output: int, out: Any) -> None:
         """Report an output that is not finite if it is neither inherited from an input nor intended."""
         xp = array_module(out)
         nan = xp.isnan(out)
@@ -238,37 +238,37 @@ class _Watch(Recorder):
             return
         if not bad:
             if not on_purpose and not _is_log_of_mask(record, arrays) or bool(nan.any()):
-                self._tell_of(self._birth, record, past, output, out, ~xp.isfinite(out))
+                self._compose_report(self._new_report, record, past, output, out, ~xp.isfinite(out))
             return
         if bool(nan.any()):
             known = [xp.isnan(x) for x in bad]
             if elementwise:
                 new = nan & ~_any(known, nan.shape)
                 if bool(new.any()):
-                    self._tell_of(self._birth, record, past, output, out, new)
+                    self._compose_report(self._new_report, record, past, output, out, new)
                 else:
-                    self._tell_of(self._data, record, past, output, out, nan)
+                    self._compose_report(self._data_report, record, past, output, out, nan)
             elif not any(bool(x.any()) for x in known):
-                self._tell_of(self._birth, record, past, output, out, nan)
+                self._compose_report(self._new_report, record, past, output, out, nan)
             else:
-                self._tell_of(self._data, record, past, output, out, nan)
+                self._compose_report(self._data_report, record, past, output, out, nan)
         elif elementwise and not on_purpose:
             new = xp.isinf(out) & ~_any([xp.isinf(x) for x in bad], nan.shape)
             if bool(new.any()) and not _is_log_of_mask(record, arrays):
-                self._tell_of(self._birth, record, past, output, out, new)
+                self._compose_report(self._new_report, record, past, output, out, new)
 
-    def _judge_cast(self, record: Record, past: Past) -> None:
+    def _check_cast(self, record: Record, past: Past) -> None:
         x = past.inputs[0]
         bad = ~array_module(x).isfinite(x)
-        self._tell_of(self._data, record, past, 0, x, bad)
+        self._compose_report(self._data_report, record, past, 0, x, bad)
 
-    def _birth(self, record: Record, past: Past, output: int, out: Any, bad: Any) -> str:
+    def _new_report(self, record: Record, past: Past, output: int, out: Any, bad: Any) -> str:
         index = first_index(bad)
         places = past.places(index, output)
         finding = rule_forward(record.operator, past.values(places), element(out, index), out.dtype, past.params)
-        return tell_forward(self, record, past, places, finding, out, bad, index)
+        return report_forward(self, record, past, places, finding, out, bad, index)
 
-    def _data(self, record: Record, past: Past, output: int, out: Any, bad: Any) -> str:
+    def _data_report(self, record: Record, past: Past, output: int, out: Any, bad: Any) -> str:
         index = first_index(bad)
         places = past.places(index, output)
         values = past.values(places)
@@ -283,7 +283,7 @@ class _Watch(Recorder):
             values = past.values(places)
         number = culprits[0]
         at = int(np.argmax(~np.isfinite(values[number])))
-        return tell_data(self, record, past, number, int(places[number][at]), out, bad, index)
+        return report_data(self, record, past, number, int(places[number][at]), out, bad, index)
 
     # Optimizers and GradScalers
 
@@ -296,7 +296,7 @@ class _Watch(Recorder):
         intended, self._intended, self._muted = self._intended, "", False
         if intended and not step.has_finite_gradients:
             self._scaled_walk = False
-            self.tell(intended)
+            self.report(intended)
 
     def stepped(self, optimizer: Any) -> None:
         step, self._step = self._step, None
@@ -304,7 +304,7 @@ class _Watch(Recorder):
             return
         found = step.first_spoiled()
         if found is not None:
-            self._tell_of(lambda _: tell_step(self, step, found, user_site(4)), None)
+            self._compose_report(lambda _: report_step(self, step, found, user_site(4)), None)
 
     def scaling(self, x: Tensor) -> None:
         self._scaling = True
@@ -322,7 +322,7 @@ class _Watch(Recorder):
             self._scaled_walk = self._muted = False
             self._walk_site = user_site(2)
             self._incoming.clear()
-            self.flow.begin()
+            self.norms.begin()
 
     def entered(self, node: Node, g: Any) -> None:
         super().entered(node, g)
@@ -333,7 +333,9 @@ class _Watch(Recorder):
         if self.looks_backward and not self.story and not self._incoming:
             for array in arrays:
                 if not finite(array):
-                    self._tell_of(lambda _, node, g: tell_root(self, node, g), self.record_of(node), node, array)
+                    self._compose_report(
+                        lambda _, node, g: report_root(self, node, g), self.record_of(node), node, array
+                    )
         self._incoming.append(g)
 
     def left(self, node: Node) -> None:
@@ -342,7 +344,7 @@ class _Watch(Recorder):
             self._incoming.pop()
 
     def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
-        if self.story or not self.looks_backward and not self.flow.watches or self._muted:
+        if self.story or not self.looks_backward and not self.norms.watches or self._muted:
             return
         array = as_array(getattr(g, "array", g))
         if array.dtype.kind not in INEXACT:
@@ -350,8 +352,8 @@ class _Watch(Recorder):
         layered = is_layered((array,))
         if layered and not self.looks_backward:
             return
-        if not layered and self.flow.watches and isinstance(node.parents[index], Tensor):
-            self.flow.reach(self.names.of(node.parents[index]), self.record_of(node))
+        if not layered and self.norms.watches and isinstance(node.parents[index], Tensor):
+            self.norms.reach(self.names.of(node.parents[index]), self.record_of(node))
         with silent():
             if not self.looks_backward or finite(all_examples(array)):
                 return
@@ -359,14 +361,14 @@ class _Watch(Recorder):
             if incoming is not None and not isinstance(incoming, (tuple, list)):
                 incoming = all_examples(as_array(getattr(incoming, "array", incoming)))
             given = all_examples(as_array(getattr(given, "array", given)))
-            told = self._layered if layered else self._backward
-            self._tell_of(told, self.record_of(node), node, index, given, all_examples(array), incoming)
+            told = self._layered_report if layered else self._backward_report
+            self._compose_report(told, self.record_of(node), node, index, given, all_examples(array), incoming)
 
-    def _backward(self, record: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
-        return tell_backward(self, node, index, given, g, incoming, record)
+    def _backward_report(self, record: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
+        return report_backward(self, node, index, given, g, incoming, record)
 
-    def _layered(self, _: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
-        return tell_layered(self, node, index, given, g, incoming, self._below.get(node))
+    def _layered_report(self, _: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
+        return report_layered(self, node, index, given, g, incoming, self._below.get(node))
 
     def finished(self, leaf: Tensor, g: Any) -> None:
         if self.story:
@@ -378,8 +380,8 @@ class _Watch(Recorder):
         if self._intended and leaf.grad is not None and not finite(leaf.grad.array):
             self._muted = True  # .grad of an earlier backward pass, to which this one adds
         with silent():
-            if self.flow.watches:
-                self.flow.add_leaf(name or "a leaf", array)
+            if self.norms.watches:
+                self.norms.add_leaf(name or "a leaf", array)
             if leaf.array.size:
                 sizes = self.sizes.setdefault(self.names.number(leaf), [])
                 sizes.append(float(abs(leaf.array).max()))
@@ -396,9 +398,9 @@ class _Watch(Recorder):
             self._forget(count)
             self._ends = [end - count for end in self._ends]
         if not self.story and not self._muted:
-            found = self.flow.judge()
+            found = self.norms.judge()
             if found:
-                self.tell(found)
+                self.report(found)
 
     def _forget(self, count: int) -> None:
         """Delete the first records and their stored inputs."""

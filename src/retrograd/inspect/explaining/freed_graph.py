@@ -9,15 +9,15 @@ from ...core.graph.nodes import Node, edge_of, leading_to
 from ...core.tensor.tensor import Tensor
 from ..record import Record
 from ..recorder import Recorder
-from .absence import reasons_of_none
 from .explanation import Explanation, Grouping
 from .labels import call_of
+from .missing_gradient import reasons_of_none
 
 MAX_REASONS = 4  # the most operators listed as places where a gradient became zero
 _FREED = "backward() has freed the graph; call explain before backward(), or use backward(retain_graph=True)"
 
 
-class Afterwards(Explanation):
+class FreedGraphExplanation(Explanation):
     """The explanation of a gradient whose graph was freed: the gradient, and where it became zero or was lost.
 
     There are no parts and paths, since they need the derivative rules. ``total`` is ``.grad``, which may include

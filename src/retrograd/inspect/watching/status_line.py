@@ -13,7 +13,7 @@ from .rules import Alarm, short
 _SECONDS = 0.1  # the minimum time between two updates
 
 
-class Live:
+class StatusLine:
     """A status line on standard error, below the alarms; does nothing if standard error is not a terminal."""
 
     def __init__(self, live: bool | None = None) -> None:
