@@ -142,7 +142,7 @@ class Recorder(Observer):
     ) -> None:
         """Hook for subclasses: a record is complete. ``primitive`` is None for a public operator that called none."""
 
-    def look(self, record: Record, array: Any, gradient: bool) -> None:
+    def record_statistics(self, record: Record, array: Any, gradient: bool) -> None:
         """Record statistics of an operator's output or its gradient."""
         if gradient:
             record.gradients = statistics(array)
@@ -277,7 +277,7 @@ class Recorder(Observer):
         else:
             record.shape = tuple([output.array.shape for output in outputs])
             record.dtype = tuple([output.array.dtype for output in outputs])
-        self.look(record, array, False)
+        self.record_statistics(record, array, False)
         if node is not None:
             record.requires_grad = True
             record.sequence = node.sequence
@@ -351,7 +351,7 @@ class Recorder(Observer):
             array = next((x for x in g if x is not None), None) if isinstance(g, (tuple, list)) else g
             array = getattr(array, "array", array)
             if array is not None and not isinstance(array, Batched):
-                self.look(record, as_array(array), True)
+                self.record_statistics(record, as_array(array), True)
         self._begin(running, start)
 
     def left(self, node: Node) -> None:

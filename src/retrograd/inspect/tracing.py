@@ -33,7 +33,7 @@ class Records:
 
     def __init__(self, records: list[Record], departures: list[Departure], missing: str = "") -> None:
         self.records = records
-        self.told = departures
+        self._departures = departures
         self._missing = missing  # the text printed if there are no records
 
     def __iter__(self) -> Iterator[Record]:
@@ -83,7 +83,7 @@ class Records:
     def departures(self) -> list[Departure]:
         """Where values that need a gradient left the graph, in order: calls of ``item``, ``detach`` and the like,
         operators without a gradient, such as comparisons and casts to integers, and operators under ``no_grad``."""
-        found = [x for x in self.told if x.requires_grad]
+        found = [x for x in self._departures if x.requires_grad]
         for record in self.records:
             if record.requires_grad or record.phase == "backward" or record.within or record.error is not None:
                 continue
@@ -137,7 +137,7 @@ class Records:
         found = [x for x in self.records if fits(x)]
         wanted = {"operator": operator, "module": module, "line": line, "phase": phase}
         missing = "" if found or not self.records else _nothing(self.records, wanted)
-        return Records(found, [x for x in self.told if id(x.site) in sites], missing)
+        return Records(found, [x for x in self._departures if id(x.site) in sites], missing)
 
     def by(self, what: Grouping) -> Groups:
         """Return the records by line (``file.py:31``), module or operator, in order of first appearance.

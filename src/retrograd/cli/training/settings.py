@@ -149,7 +149,7 @@ def resumed(task: str, checkpoint: SavedRun, given: dict[str, Any]) -> dict[str,
         except UserError as error:
             raise UserError(f"{checkpoint.path}: {error}") from None
         if read != value:
-            raise UserError(f"{checkpoint.path}: {name} = {value!r}: wanted {read!r}")
+            raise UserError(f"{checkpoint.path}: {name} = {value!r}: expected {read!r}")
     for name, value in given.items():
         if name not in FREE_ON_RESUME and value != saved.get(name):
             raise UserError(f"a resumed run cannot change {name} from {saved.get(name)} to {value}")

@@ -178,12 +178,12 @@ def _operator(picture: Picture, node: Node) -> Vertex:
         ("saved", _saved(node)),
     ]
     if node.site is not None:
-        tell(vertex, node.site)
+        add_record_details(vertex, node.site)
     vertex.details.append(("recorded", f"number {node.sequence}"))
     return vertex
 
 
-def tell(vertex: Vertex, site: Any) -> None:
+def add_record_details(vertex: Vertex, site: Any) -> None:
     """Add to a vertex what a trace's record, or only a line, says of its operator."""
     code = f"  {site.code}" if site.code else ""
     vertex.details.append(("line", f"{Path(site.file).name}:{site.line}{code}"))
@@ -194,9 +194,9 @@ def tell(vertex: Vertex, site: Any) -> None:
     for name, word in (("values", ""), ("gradients", "gradient ")):
         found = getattr(site, name, None)
         if found is not None:
-            told = Figures.of(found)
-            vertex.details.append((word.strip() or "values", str(told)))
-            alarms += [word + told.alarm] if told.alarm else []
+            summary = Figures.of(found)
+            vertex.details.append((word.strip() or "values", str(summary)))
+            alarms += [word + summary.alarm] if summary.alarm else []
     vertex.alarm = "; ".join(alarms)
     if getattr(site, "seconds", 0):
         forward, backward = f"{site.forward * 1e3:.3g} ms", f"{site.backward * 1e3:.3g} ms"

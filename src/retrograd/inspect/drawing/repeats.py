@@ -208,7 +208,7 @@ class _Folding:
                         hidden.setdefault(a.source, []).append(b.source)
         for shown, keys in hidden.items():
             self.stands_for |= dict.fromkeys(keys, shown)
-            _tell_of(self.vertices[shown], [self.vertices[key] for key in keys])
+            _add_hidden_details(self.vertices[shown], [self.vertices[key] for key in keys])
         for number, edge in enumerate(self.picture.edges):
             pair = place.get(edge.source), place.get(edge.target)
             if None not in pair and pair[0] != pair[1]:
@@ -282,7 +282,7 @@ def _spanning(first: str, last: str) -> str:
     return ".".join(a if a == b else f"{a}…{b}" for a, b in pairs)
 
 
-def _tell_of(shown: Vertex, hidden: list[Vertex]) -> None:
+def _add_hidden_details(shown: Vertex, hidden: list[Vertex]) -> None:
     """Add to a vertex the details of the vertices that it represents."""
     shown.norms += tuple(norm for vertex in hidden for norm in vertex.norms)
     if shown.kind == "parameter":

@@ -14,7 +14,7 @@ from ..record import Departure, Input, Record
 from ..tracing import Records
 from .figures import byte_text, shape_text, short_shape
 from .picture import Edge, Picture, Vertex
-from .recorded import kind_of, tell
+from .recorded import add_record_details, kind_of
 
 
 def traced_picture(trace: Records, call: str) -> Picture:
@@ -138,7 +138,7 @@ def _operator(picture: Picture, record: Record, custom: bool) -> Vertex:
     vertex = picture.add(kind, record.label, shapes=shapes)
     dtypes = record.dtype if isinstance(record.dtype, tuple) else (record.dtype,)
     vertex.details = [("shape", ", ".join(map(shape_text, shapes))), ("dtype", ", ".join(sorted({*map(str, dtypes)})))]
-    tell(vertex, record)
+    add_record_details(vertex, record)
     if record.kept:
         vertex.details.append(("kept", byte_text(record.kept)))
     if not record.requires_grad:

@@ -148,19 +148,22 @@ def _dominated(picture: Picture, reads: list[list[int]], live: set[int]) -> tupl
 
 def _line(vertex: Vertex, inputs: list[Vertex]) -> str:
     details = dict(vertex.details)
-    parts = [_told(vertex)]
+    parts = [_vertex_text(vertex)]
     is_leaf = [x.kind in LEAVES for x in inputs]
     if any(is_leaf):
         # Results that come before the leaves need no arrow.
         start = is_leaf.index(True)
         start = 0 if not all(is_leaf[start:]) else start
-        told = [_told(x) + _alarm(x) if leaf else "↓" for x, leaf in zip(inputs[start:], is_leaf[start:], strict=True)]
-        parts.append("← " + ", ".join(told))
+        leaf_texts = [
+            _vertex_text(x) + _alarm(x) if leaf else "↓"
+            for x, leaf in zip(inputs[start:], is_leaf[start:], strict=True)
+        ]
+        parts.append("← " + ", ".join(leaf_texts))
     parts += [text for name in ("module", "line") if (text := details.get(name))]
     return "  ".join(parts) + _alarm(vertex)
 
 
-def _told(vertex: Vertex) -> str:
+def _vertex_text(vertex: Vertex) -> str:
     """Return a vertex with its shapes, and its value if that is a single number."""
     number = (
         vertex.note.replace("\n", " ") if not vertex.shapes or vertex.kind == "output" and () in vertex.shapes else ""

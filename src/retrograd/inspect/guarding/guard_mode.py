@@ -137,7 +137,7 @@ class _GuardObserver(Recorder):
         self._intended = ""  # the report of an overflow after which a GradScaler may skip the step
         self._muted = False  # whether gradients contain that overflow; results computed from them are not reported
 
-    def look(self, record: Record, array: Any, gradient: bool) -> None:
+    def record_statistics(self, record: Record, array: Any, gradient: bool) -> None:
         if gradient:
             self.norms.add(record, array)
 
@@ -361,8 +361,8 @@ class _GuardObserver(Recorder):
             if incoming is not None and not isinstance(incoming, (tuple, list)):
                 incoming = all_examples(as_array(getattr(incoming, "array", incoming)))
             given = all_examples(as_array(getattr(given, "array", given)))
-            told = self._layered_report if layered else self._backward_report
-            self._compose_report(told, self.record_of(node), node, index, given, all_examples(array), incoming)
+            compose = self._layered_report if layered else self._backward_report
+            self._compose_report(compose, self.record_of(node), node, index, given, all_examples(array), incoming)
 
     def _backward_report(self, record: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
         return report_backward(self, node, index, given, g, incoming, record)

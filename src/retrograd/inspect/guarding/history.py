@@ -285,7 +285,7 @@ def _magnitudes(x: Any) -> Any:
 
 def tensor_inputs(inputs: tuple[Any, ...], record: Record) -> tuple[Input | None, ...]:
     """Return the record's inputs in the order of the call's arguments."""
-    told = iter(record.inputs)
+    recorded = iter(record.inputs)
     return tuple(
-        [next(told, None) if isinstance(x, (Tensor, int, float, complex)) or is_array(x) else None for x in inputs]
+        [next(recorded, None) if isinstance(x, (Tensor, int, float, complex)) or is_array(x) else None for x in inputs]
     )

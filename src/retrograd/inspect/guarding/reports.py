@@ -77,11 +77,13 @@ def _back(watch: _GuardObserver, past: Past, places: list[Any], finding: Finding
 def way_lines(watch: _GuardObserver, way: Way) -> list[str]:
     """Return the way back as text, with the cause at its end."""
     lines = []
-    told = [link for link in way.links if not link.moved]
-    shown_links = told if len(told) <= _MOST_LINKS else [*told[: _MOST_LINKS // 2], *told[-_MOST_LINKS // 2 :]]
+    computed = [link for link in way.links if not link.moved]
+    shown_links = (
+        computed if len(computed) <= _MOST_LINKS else [*computed[: _MOST_LINKS // 2], *computed[-_MOST_LINKS // 2 :]]
+    )
     for number, link in enumerate(shown_links):
-        if len(told) > _MOST_LINKS and number == _MOST_LINKS // 2:
-            lines.append(f"  ... {len(told) - _MOST_LINKS} more operators ...")
+        if len(computed) > _MOST_LINKS and number == _MOST_LINKS // 2:
+            lines.append(f"  ... {len(computed) - _MOST_LINKS} more operators ...")
         lines.append(f"  it came from {named(link.record)} at {link.record.site}: {link.text}")
         lines.append(f"      {link.record.code}")
     lines += passed_on_lines(way)
@@ -91,8 +93,8 @@ def way_lines(watch: _GuardObserver, way: Way) -> list[str]:
         if way.links:
             record = way.links[-1].record
             lines.append(f"cause: {_leaf(way.leaf, way.at)}, read at {record.site}")
-    elif told:
-        record = told[-1].record
+    elif computed:
+        record = computed[-1].record
         lines.append(f"cause: {named(record)} at {record.site}, whose inputs were still in range")
     elif way.links:
         record = way.links[-1].record

@@ -55,7 +55,7 @@ class Profiler(Recorder):
     def _idle(self) -> None:
         self.outside.leave(self.now())
 
-    def look(self, record: Record, array: Any, gradient: bool) -> None:
+    def record_statistics(self, record: Record, array: Any, gradient: bool) -> None:
         pass
 
     def _new_record(self, operator: str, inputs: tuple[Any, ...], call: str = "") -> Record:

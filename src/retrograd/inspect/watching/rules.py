@@ -148,7 +148,7 @@ def not_finite(h: History) -> Iterator[Found]:
 
 def update_too_large(h: History) -> Iterator[Found]:
     """Find update ratios far above the usual 1e-3, except while large steps make the loss fall."""
-    told = len(h.now.losses) == 1  # then the next record shows the step's effect on the loss
+    one_loss = len(h.now.losses) == 1  # then the next record shows the step's effect on the loss
     losses = h.losses(3) or h.losses(2)
     fell = bool(losses) and losses[-1] < 0.9 * losses[0]
     rose = len(losses) > 1 and losses[-1] > 2 * abs(losses[-2])
@@ -158,14 +158,14 @@ def update_too_large(h: History) -> Iterator[Found]:
     for name in h.matrices:
         last = list(h.updates[name])[-8:]
         now, two = last[-1], last[-2:]
-        if told and len(two) == 2 and two[0] > 3 and rose:
+        if one_loss and len(two) == 2 and two[0] > 3 and rose:
             ratio = h.records[-2].update_ratios[name]
             advice = f"lower the learning rate ({_rate_of(h.now, name)})"
             yield Found(name, ratio, f"update ratio of {name} {short(ratio)}", advice)
             continue
         if not 0.1 < now < math.inf:
             continue
-        huge = now > 3 if not told else len(two) == 2 and max(two) > 3 and not fell
+        huge = now > 3 if not one_loss else len(two) == 2 and max(two) > 3 and not fell
         twice = len(last) > 2 and min(two) > 0.3 and not fell
         if huge or twice or not calm and not falling and len(last) == 8 and min(last) > 0.1:
             ratio = h.now.update_ratios[name]

@@ -291,7 +291,7 @@ class watch:
         if not pending:
             return
         self._elements = 0
-        told: list[Alarm] = []
+        raised_now: list[Alarm] = []
         with silent():
             found = iter(
                 distributions([x for one in pending for x in (*one.weights.values(), *one.gradients.values())])
@@ -307,11 +307,11 @@ class watch:
                 if len(self._records) > _MOST:
                     del self._records[1:-_RECENT:2]
                 raised = self._rules.judge(self._records, shapes)
-                told += raised
+                raised_now += raised
                 if self._board is not None:
                     self._board.write(record, raised)
-        self._alarms += told
-        self._live.show(self._records[-1], told, len(self._alarms))
+        self._alarms += raised_now
+        self._live.show(self._records[-1], raised_now, len(self._alarms))
         self._completed = time.monotonic()
 
     def _dead(self, record: Record, place: str, alive: Array) -> float:

@@ -110,8 +110,8 @@ def _vertex(scene: Scene, key: int, at: str, titled: bool) -> str:
         f'<text{css} x="{width / 2:.1f}" y="{17 + 14 * i}">{clean(line)}</text>'
         for i, (line, css) in enumerate(zip(lines, classes, strict=True))
     )
-    told = [vertex.label, *(f"{name}: {text}" for name, text in vertex.details)]
-    title = f"<title>{clean(chr(10).join(told))}</title>" if titled else ""
+    tooltip = [vertex.label, *(f"{name}: {text}" for name, text in vertex.details)]
+    title = f"<title>{clean(chr(10).join(tooltip))}</title>" if titled else ""
     rectangle = f'<rect width="{width:.1f}" height="{height:.0f}" rx="{corner}"/>'
     return f'<g class="v {vertex.kind}"{at}>{title}{rectangle}{text}</g>'
 
