@@ -70,7 +70,9 @@ def test_it_goes_to_places_and_conditions(debug):
     assert stops(out)[1:] == [f"prog.py:{place}" for place in went]
     _, out, _ = debug("to line=8", "to module=1", "to operator=linear", "to prog.py:8", "to 77", "u nans", "q")
     assert stops(out)[1:] == ["prog.py:8 linear", "prog.py:8 relu", "prog.py:8 linear"]
-    assert "no later operator matches prog.py:8" in out and "no later operator matches 77" in out and "no later operator matches nans" in out
+    assert "no later operator matches prog.py:8" in out
+    assert "no later operator matches 77" in out
+    assert "no later operator matches nans" in out
 
 
 GRADIENTS = """\
@@ -111,8 +113,8 @@ def test_it_shows_gradients_values_lines_and_the_walk(debug):
 def test_mistakes_are_told_and_change_nothing(debug):
     code, out, err = debug("next x", "p 1/0", "p nothing", "until", "to", "watch", "grad x.shape", "fly", "p", "q")
     assert code == 0 and err == ""
-    wanted = ["expected an expression", "expected a line", "expected a Tensor", "got 'x'"]
-    for text in (*wanted, "ZeroDivisionError", "NameError", "x.shape is not a Tensor but Size", "unknown command 'fly'"):
+    wanted = ["expected an expression", "expected a line", "expected a Tensor", "got 'x'", "unknown command 'fly'"]
+    for text in (*wanted, "ZeroDivisionError", "NameError", "x.shape is not a Tensor but Size"):
         assert text in out
     assert stops(out) == ["prog.py:9 mean"] * 2
 

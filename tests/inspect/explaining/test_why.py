@@ -444,6 +444,4 @@ def test_gradients_that_cancel_on_the_way_are_told_with_the_place():
         y = x - x
         loss = y.sum()
     text = str(explain(loss, w))
-    assert re.search(rf"it is zero: the gradients of 2 uses of tanh at {HERE} \(sub at {HERE}\) cancel", text), (
-        text
-    )
+    assert re.search(rf"it is zero: the gradients of 2 uses of tanh at {HERE} \(sub at {HERE}\) cancel", text), text

@@ -212,7 +212,11 @@ def a_product_of_large_factors():
 
 
 @program(
-    "square", "overflows float32", "its largest element at the last backward passes", "lower the learning rate", "parameter w"
+    "square",
+    "overflows float32",
+    "its largest element at the last backward passes",
+    "lower the learning rate",
+    "parameter w",
 )
 def a_learning_rate_that_is_too_large():
     w = rg.ones(3, 1, requires_grad=True)
