@@ -6,10 +6,9 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import autograd, ops
+from . import _hooks, autograd, ops
 from ._generated import toplevel as _operators
 from ._generated.toplevel import *  # noqa: F403
-from .core import missing_names as _fallback
 from .core.arrays.devices import Device as device
 from .core.arrays.devices import get_array_module, get_default_device, is_cuda_available, set_default_device
 from .core.arrays.dtypes import (
@@ -39,7 +38,8 @@ from .core.graph.modes import (
     no_grad,
     set_grad_enabled,
 )
-from .core.tensor.notebook_repr import shown_by as _shown_by
+from .core.missing_names import legacy_names as _legacy_names
+from .core.missing_names import repr_html as _repr_html
 from .core.tensor.tensor import Size, Tensor
 from .core.tensor.tensor import tensor_method as _tensor_method
 from .ops.make.generators import (
@@ -108,12 +108,12 @@ if not TYPE_CHECKING:  # checkers know the names above, and that there is no oth
             return _import_module(f"{__name__}.func").memory_budget
         if name in ("save", "load"):
             return getattr(_import_module(f"{__name__}.serialization"), name)
-        return _legacy_names(name)
+        return _legacy_name(name)
 
 
-_legacy_names = _fallback.legacy_names(__name__)
-_fallback.enter_legacy_methods(Tensor)
-_tensor_method(_shown_by("tensors", "tensor_html"), "_repr_html_")
+_legacy_name = _legacy_names(__name__)
+_hooks.enter_legacy_methods(Tensor)
+_tensor_method(_repr_html("tensor_html"), "_repr_html_")
 
 
 __all__ = [
@@ -126,4 +126,4 @@ __all__ = [
 ]  # fmt: skip
 __all__ += _operators.__all__
 
-_fallback.find_through_compat()
+_hooks.enter_finders()

@@ -88,7 +88,7 @@ def _view_of(holder: _Place, place: _Place) -> list[Any] | None:
     return [holder.name, offset, strides]
 
 
-def pack(value: Any, path: str, packed: Packed, depth: int = 0) -> Any:
+def pack(value: object, path: str, packed: Packed, depth: int = 0) -> Any:
     """The value as JSON, with its arrays entered in ``packed``."""
     if depth > _DEEPEST:
         raise ValueError(f"save: {path[:80]}... is nested more than {_DEEPEST} deep, or contains itself")
@@ -101,7 +101,7 @@ def pack(value: Any, path: str, packed: Packed, depth: int = 0) -> Any:
     if is_array(value):
         return packed.enter(value, value, "array", path)
 
-    def inside(key: Any, item: Any) -> Any:
+    def inside(key: Any, item: object) -> Any:
         return pack(item, f"{path}.{key}" if path else str(key), packed, depth + 1)
 
     if isinstance(value, Mapping):
@@ -189,5 +189,5 @@ def _viewed(own: Tensor, view: list[Any], tensors: dict[str, Tensor]) -> Tensor:
     return made
 
 
-def _is_item(item: Any) -> bool:
+def _is_item(item: object) -> bool:
     return isinstance(item, list) and len(item) == 2 and isinstance(item[0], (bool, int, float, str))

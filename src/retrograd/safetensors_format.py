@@ -16,7 +16,7 @@ import numpy as np
 from .core.arrays.bfloat16 import bfloat16_or_none, widened
 from .files import open_regular
 
-Arrays = dict[str, np.ndarray[Any, Any]]
+Arrays = dict[str, np.ndarray]
 
 # By the format's names: BOOL, and a letter for the kind with the number of bits, as in F32.
 _DTYPES = {"BOOL": np.dtype("?")} | {
@@ -42,7 +42,7 @@ def require_library() -> Any:
     return safetensors
 
 
-def holds(dtype: np.dtype[Any]) -> bool:
+def holds(dtype: np.dtype) -> bool:
     """Whether the format has the dtype, in either byte order.
 
     >>> holds(np.dtype(">f4")), holds(np.dtype("complex128"))
@@ -128,7 +128,7 @@ def _reserve(size: int) -> None:
     np.empty(size, np.uint8)
 
 
-def _array(name: str, view: dict[str, Any]) -> np.ndarray[Any, Any]:
+def _array(name: str, view: dict[str, Any]) -> np.ndarray:
     dtype, shape, data = view["dtype"], view["shape"], view["data"]
     if dtype == "BF16":
         kind = bfloat16_or_none()

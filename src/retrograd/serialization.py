@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from importlib import import_module
 from io import BytesIO
 from operator import methodcaller
 from pathlib import Path
@@ -88,8 +87,10 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
     is_stream = hasattr(f, "write")
     suffix = "" if is_stream else os.path.splitext(os.fsdecode(f))[1].lower()
     if suffix in _TORCH_SUFFIXES or saves_objects and suffix != ".safetensors":
+        from .compat.files import pt_writer
+
         with nullcontext(f) if is_stream else replacing(f) as stream:
-            import_module("retrograd.compat.files.pt_writer").write(obj, stream, whole=saves_objects)
+            pt_writer.write(obj, stream, whole=saves_objects)
         return
     packed = Packed()
     structure = pack(obj, "", packed)
@@ -160,9 +161,9 @@ def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) 
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     stream.seek(begin)
     if _is_pt_file(first):
-        module = "retrograd.compat.files.pt_reader"
+        from .compat.files.pt_reader import read
     elif first == _OBJECTS[:8]:
-        module = "retrograd.compat.files.object_files"
+        from .compat.files.object_files import read
     else:
         return read_file(path, lambda array: _placed(new_tensor(array), "cpu", map_location))
     placing: list[
@@ -177,7 +178,7 @@ def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) 
             raise
 
     try:
-        return import_module(module).read(stream, placed, weights_only)
+        return read(stream, placed, weights_only)
     except (CorruptFileError, EOFError, UnpicklingError) as error:
         raise CorruptFileError(f"{_shown(path)}: {_one_line(error) or 'truncated'}") from None
     except MemoryError:
@@ -255,7 +256,7 @@ def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool =
         write_whole(stream, content)
 
 
-def read_file(path: Any, tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], checked: bool = False) -> Any:
+def read_file(path: Any, tensor_of: Callable[[np.ndarray], Tensor], checked: bool = False) -> Any:
     """The state in a file, a dictionary of Tensors where it is another program's.
 
     Args:

@@ -97,7 +97,7 @@ def test_there_is_no_tangent_outside_of_a_level_or_after_detach():
         assert fwAD.unpack_dual(result).tangent is None
     with pytest.raises(RuntimeError, match="not the last one"):
         fwAD.exit_dual_level()
-    assert not rg.core.modes.watchers
+    assert not rg.core.graph.modes.watchers
 
 
 def test_a_tangent_that_was_not_recorded_is_an_error():

@@ -74,7 +74,7 @@ def test_backward_inside_backward_may_be_two_thousand_levels_deep():
     Countdown.apply(x).sum().backward()
     assert x.grad.item() == 1
     assert len(Countdown.threads) > 50
-    assert not rg.core.modes.unrecorded
+    assert not rg.core.graph.modes.unrecorded
 
 
 def test_an_error_in_a_backward_deep_inside_reaches_the_caller():
@@ -103,7 +103,7 @@ def test_reading_grad_of_a_tensor_that_keeps_none_warns():
 
 
 def test_backward_that_records_warns_once_of_the_cycle():
-    rg.core.backward._warn_of_cycles.cache_clear()
+    rg.core.graph.backward._warn_of_cycles.cache_clear()
     x = rg.ones(2, requires_grad=True)
     with pytest.warns(UserWarning, match="reference cycle") as seen:
         (x**2).sum().backward(create_graph=True)

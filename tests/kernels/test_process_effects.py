@@ -46,7 +46,7 @@ def snapshot():
     return {
         "signals": {str(number): repr(signal.getsignal(number)) for number in signal.valid_signals()},
         "wakeup": signal.set_wakeup_fd(-1),
-        "finders": [one for one in sys.meta_path if "retrograd." not in repr(one)],  # ours: see core/missing_names.py
+        "finders": [one for one in sys.meta_path if "retrograd." not in repr(one)],  # ours: see _hooks.py
         "path hooks": list(sys.path_hooks), "path": list(sys.path), "cwd": os.getcwd(), "environment": dict(os.environ),
         "filters": list(warnings.filters), "showwarning": warnings.showwarning, "formatwarning": warnings.formatwarning,
         "hooks": [sys.excepthook, sys.unraisablehook, sys.displayhook, sys.breakpointhook, threading.excepthook,

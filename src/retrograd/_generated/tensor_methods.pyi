@@ -15,8 +15,8 @@ from retrograd.ops.linear.solving.systems import TriangularSolution as Triangula
 from retrograd.ops.make.generators import Generator as Generator
 from retrograd.ops.math.floating_numbers import FrexpResult as FrexpResult
 from retrograd.ops.numpy.flat import Flat as Flat
-from retrograd.ops.reduce.binning import HistogramResult as HistogramResult
 from retrograd.ops.reduce.extremes import MinMax as MinMax
+from retrograd.ops.reduce.histograms import HistogramResult as HistogramResult
 from retrograd.ops.reduce.order_statistics import Interpolation as Interpolation
 from retrograd.ops.reduce.sorting import ValuesIndices as ValuesIndices
 from retrograd.ops.table.types import DTypeLike as DTypeLike
@@ -36,741 +36,8094 @@ class TensorMethods:
     def H(self) -> Tensor: ...
     @property
     def T(self) -> Tensor: ...
-    def __abs__(self) -> Tensor: ...
-    def __add__(self, other: Operand) -> Tensor: ...
-    def __and__(self, other: Operand) -> Tensor: ...
-    def __array__(self, dtype: Any = ..., copy: builtins.bool | None = ...) -> np.ndarray[Any, Any]: ...
-    def __array_function__(self, function: Callable[..., Any], types: Any, args: builtins.tuple[Any, ...], kwargs: builtins.dict[builtins.str, Any]) -> Any: ...
-    def __array_ufunc__(self, ufunc: np.ufunc, method: builtins.str, *inputs: Any, **kwargs: Any) -> Any: ...
-    def __ceil__(self) -> Tensor: ...
-    def __complex__(self) -> builtins.complex: ...
-    def __contains__(self, element: Operand) -> builtins.bool: ...
-    def __dlpack__(self, *, stream: Any = ..., max_version: builtins.tuple[builtins.int, builtins.int] | None = ..., dl_device: builtins.tuple[Any, builtins.int] | None = ..., copy: builtins.bool | None = ...) -> Any: ...
-    def __dlpack_device__(self) -> builtins.tuple[builtins.int, builtins.int]: ...
+    def __abs__(self) -> Tensor:
+        """``|input|``, elementwise: of a complex number its distance from 0.
+
+        Derivative: ``g * sgn(input)``, 0 at 0.
+        Shape: any; the result has the input's shape.
+        Dtype: the input's; complex numbers give real ones.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.abs(rg.tensor([-1.5, 2.0]))
+        tensor([1.5, 2. ])
+        """
+    def __add__(self, other: Operand) -> Tensor:
+        ...
+    def __and__(self, other: Operand) -> Tensor:
+        ...
+    def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray[Any, Any]:
+        ...
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: builtins.tuple[Any, ...], kwargs: builtins.dict[builtins.str, Any]) -> Any:
+        """What a NumPy function does with Tensors among its arguments."""
+    def __array_ufunc__(self, ufunc: np.ufunc, method: builtins.str, *inputs: Any, **kwargs: Any) -> Any:
+        """What a NumPy ufunc does with Tensors among its arguments."""
+    def __ceil__(self) -> Tensor:
+        """``ceil(input)``, elementwise: the smallest whole number not below.
+
+        Derivative: zero.
+        Shape: any; the result has the input's shape.
+        Dtype: real; the result has the input's, integers stay as they are.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.ceil(rg.tensor([-1.5, 1.2]))
+        tensor([-1.,  2.])
+        """
+    def __complex__(self) -> builtins.complex:
+        ...
+    def __contains__(self, element: Operand) -> builtins.bool:
+        ...
+    def __dlpack__(self, *, stream: Any = None, max_version: builtins.tuple[builtins.int, builtins.int] | None = None, dl_device: builtins.tuple[Any, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
+        """The Tensor's memory as a DLPack capsule, which another library makes its own array of.
+
+        Raises:
+            BufferError: the Tensor requires grad, or the protocol has not its dtype.
+        """
+    def __dlpack_device__(self) -> builtins.tuple[builtins.int, builtins.int]:
+        """The kind of the memory and the number of the device, as DLPack counts them."""
     def __eq__(self, other: builtins.object) -> Tensor: ...  # type: ignore[override]
-    def __float__(self) -> builtins.float: ...
-    def __floor__(self) -> Tensor: ...
-    def __floordiv__(self, other: Operand) -> Tensor: ...
-    def __ge__(self, other: Operand) -> Tensor: ...
-    def __getitem__(self, index: IndexLike) -> Tensor: ...
-    def __gt__(self, other: Operand) -> Tensor: ...
-    def __iadd__(self, other: Operand) -> Tensor: ...
-    def __iand__(self, other: Operand) -> Tensor: ...
-    def __ifloordiv__(self, other: Operand) -> Tensor: ...
-    def __ilshift__(self, other: Operand) -> Tensor: ...
-    def __imod__(self, other: Operand) -> Tensor: ...
-    def __imul__(self, other: Operand) -> Tensor: ...
-    def __invert__(self) -> Tensor: ...
-    def __ior__(self, other: Operand) -> Tensor: ...
-    def __ipow__(self, exponent: Operand) -> Tensor: ...
-    def __irshift__(self, other: Operand) -> Tensor: ...
-    def __isub__(self, other: Operand) -> Tensor: ...
-    def __iter__(self) -> Iterator[Tensor]: ...
-    def __itruediv__(self, other: Operand) -> Tensor: ...
-    def __ixor__(self, other: Operand) -> Tensor: ...
-    def __le__(self, other: Operand) -> Tensor: ...
-    def __lshift__(self, other: Operand) -> Tensor: ...
-    def __lt__(self, other: Operand) -> Tensor: ...
-    def __matmul__(self, other: Operand) -> Tensor: ...
-    def __mod__(self, other: Operand) -> Tensor: ...
-    def __mul__(self, other: Operand) -> Tensor: ...
+    def __float__(self) -> builtins.float:
+        ...
+    def __floor__(self) -> Tensor:
+        """``floor(input)``, elementwise: the largest whole number not above.
+
+        Derivative: zero.
+        Shape: any; the result has the input's shape.
+        Dtype: real; the result has the input's, integers stay as they are.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.floor(rg.tensor([-1.5, 1.2]))
+        tensor([-2.,  1.])
+        """
+    def __floordiv__(self, other: Operand) -> Tensor:
+        ...
+    def __ge__(self, other: Operand) -> Tensor:
+        ...
+    def __getitem__(self, index: IndexLike) -> Tensor:
+        """``self[index]``, with every index that NumPy takes: integers, slices, None, Ellipsis, arrays of positions, masks.
+
+        Integers, slices, None and Ellipsis select a view; positions (Tensors, arrays or lists, also repeated) and masks a
+        copy. Slices may have a negative step. A list of lists, Tensors or slices is read as a tuple, as PyTorch reads it,
+        and warned about: NumPy reads one array of positions.
+
+        Derivative: ``g`` in its place, 0 elsewhere; at a repeated position it adds up.
+        Shape: as PyTorch's: the dimensions of positions stand where the positions do, and first where a slice stands
+            between two of them. An integer is not a position: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``. NumPy takes it
+            for one.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            index: what stands between the brackets.
+
+        Raises:
+            IndexError: too many indices, one out of range, a mask of another shape, or something that is not an index.
+
+        >>> x = rg.arange(6).reshape(2, 3)
+        >>> x[1, ::-1], x[:, [0, 0, 2]], x[x > 3]
+        (tensor([5, 4, 3]), tensor([[0, 0, 2],
+                [3, 3, 5]]), tensor([4, 5]))
+        """
+    def __gt__(self, other: Operand) -> Tensor:
+        ...
+    def __iadd__(self, other: Operand) -> Tensor:
+        ...
+    def __iand__(self, other: Operand) -> Tensor:
+        ...
+    def __ifloordiv__(self, other: Operand) -> Tensor:
+        ...
+    def __ilshift__(self, other: Operand) -> Tensor:
+        ...
+    def __imod__(self, other: Operand) -> Tensor:
+        ...
+    def __imul__(self, other: Operand) -> Tensor:
+        ...
+    def __invert__(self) -> Tensor:
+        """``~self``: ``bitwise_not``, whose refusal is Python's here, as it is PyTorch's."""
+    def __ior__(self, other: Operand) -> Tensor:
+        ...
+    def __ipow__(self, exponent: Operand) -> Tensor:
+        ...
+    def __irshift__(self, other: Operand) -> Tensor:
+        ...
+    def __isub__(self, other: Operand) -> Tensor:
+        ...
+    def __iter__(self) -> Iterator[Tensor]:
+        ...
+    def __itruediv__(self, other: Operand) -> Tensor:
+        ...
+    def __ixor__(self, other: Operand) -> Tensor:
+        ...
+    def __le__(self, other: Operand) -> Tensor:
+        ...
+    def __lshift__(self, other: Operand) -> Tensor:
+        ...
+    def __lt__(self, other: Operand) -> Tensor:
+        ...
+    def __matmul__(self, other: Operand) -> Tensor:
+        """``self @ other``. What is wrong with two matrices is said by ``matmul``."""
+    def __mod__(self, other: Operand) -> Tensor:
+        ...
+    def __mul__(self, other: Operand) -> Tensor:
+        ...
     def __ne__(self, other: builtins.object) -> Tensor: ...  # type: ignore[override]
-    def __neg__(self) -> Tensor: ...
-    def __or__(self, other: Operand) -> Tensor: ...
-    def __pos__(self) -> Tensor: ...
-    def __pow__(self, exponent: Operand) -> Tensor: ...
-    def __radd__(self, other: Operand) -> Tensor: ...
-    def __rand__(self, other: Operand) -> Tensor: ...
-    def __rdiv__(self, other: Operand) -> Tensor: ...
-    def __reversed__(self) -> Tensor: ...
-    def __rfloordiv__(self, other: Operand) -> Tensor: ...
-    def __rlshift__(self, other: Operand) -> Tensor: ...
-    def __rmatmul__(self, other: Operand) -> Tensor: ...
-    def __rmod__(self, other: Operand) -> Tensor: ...
-    def __rmul__(self, other: Operand) -> Tensor: ...
-    def __ror__(self, other: Operand) -> Tensor: ...
-    def __round__(self, decimals: builtins.int | None = ...) -> Tensor: ...
-    def __rpow__(self, base: Operand) -> Tensor: ...
-    def __rrshift__(self, other: Operand) -> Tensor: ...
-    def __rshift__(self, other: Operand) -> Tensor: ...
-    def __rsub__(self, other: Operand) -> Tensor: ...
-    def __rtruediv__(self, other: Operand) -> Tensor: ...
-    def __rxor__(self, other: Operand) -> Tensor: ...
-    def __setitem__(self, index: IndexLike, value: Operand | Sequence[Any]) -> None: ...
-    def __sub__(self, other: Operand) -> Tensor: ...
-    def __truediv__(self, other: Operand) -> Tensor: ...
-    def __trunc__(self) -> Tensor: ...
-    def __xor__(self, other: Operand) -> Tensor: ...
-    def abs(self) -> Tensor: ...
-    def abs_(self) -> Tensor: ...
-    def absolute(self) -> Tensor: ...
-    def absolute_(self) -> Tensor: ...
-    def acos(self) -> Tensor: ...
-    def acos_(self) -> Tensor: ...
-    def acosh(self) -> Tensor: ...
-    def acosh_(self) -> Tensor: ...
-    def add(self, other: Operand, *, alpha: Number = ...) -> Tensor: ...
-    def add_(self, other: Operand, *, alpha: Number = ...) -> Tensor: ...
-    def addbmm(self, batch1: Operand, batch2: Operand, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def addbmm_(self, batch1: Operand, batch2: Operand, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: Number = ...) -> Tensor: ...
-    def addcdiv_(self, tensor1: Operand, tensor2: Operand, *, value: Number = ...) -> Tensor: ...
-    def addcmul(self, tensor1: Operand, tensor2: Operand, *, value: Number = ...) -> Tensor: ...
-    def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: Number = ...) -> Tensor: ...
-    def addmm(self, mat1: Operand, mat2: Operand, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def addmm_(self, mat1: Operand, mat2: Operand, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def addmv(self, mat: Operand, vec: Operand, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def addmv_(self, mat: Operand, vec: Operand, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def addr(self, vec1: Operand, vec2: Operand, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def addr_(self, vec1: Operand, vec2: Operand, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def adjoint(self) -> Tensor: ...
-    def all(self, dim: Dims | None = ..., keepdim: builtins.bool = ..., *, axis: Dims | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def allclose(self, other: Tensor, rtol: builtins.float = ..., atol: builtins.float = ..., equal_nan: builtins.bool = ...) -> builtins.bool: ...
-    def amax(self, dim: Dims = ..., keepdim: builtins.bool = ..., *, axis: Dims = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def amin(self, dim: Dims = ..., keepdim: builtins.bool = ..., *, axis: Dims = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def aminmax(self, *, dim: Dim | None = ..., keepdim: builtins.bool = ..., axis: Dim | None = ..., keepdims: builtins.bool = ...) -> MinMax: ...
-    def angle(self) -> Tensor: ...
-    def any(self, dim: Dims | None = ..., keepdim: builtins.bool = ..., *, axis: Dims | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def arccos(self) -> Tensor: ...
-    def arccos_(self) -> Tensor: ...
-    def arccosh(self) -> Tensor: ...
-    def arccosh_(self) -> Tensor: ...
-    def arcsin(self) -> Tensor: ...
-    def arcsin_(self) -> Tensor: ...
-    def arcsinh(self) -> Tensor: ...
-    def arcsinh_(self) -> Tensor: ...
-    def arctan(self) -> Tensor: ...
-    def arctan2(self, other: Operand) -> Tensor: ...
-    def arctan2_(self, other: Operand) -> Tensor: ...
-    def arctan_(self) -> Tensor: ...
-    def arctanh(self) -> Tensor: ...
-    def arctanh_(self) -> Tensor: ...
-    def argmax(self, dim: Dim | None = ..., keepdim: builtins.bool = ..., *, axis: Dim | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def argmin(self, dim: Dim | None = ..., keepdim: builtins.bool = ..., *, axis: Dim | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def argsort(self, dim: Dim = ..., descending: builtins.bool = ..., stable: builtins.bool = ..., *, axis: Dim = ...) -> Tensor: ...
-    def argwhere(self) -> Tensor: ...
-    def as_strided(self, size: Size, stride: Size, storage_offset: builtins.int | None = ...) -> Tensor: ...
-    def as_strided_(self, size: Size, stride: Size, storage_offset: builtins.int | None = ...) -> Tensor: ...
-    def as_strided_scatter(self, src: Tensor, size: Size, stride: Size, storage_offset: builtins.int | None = ...) -> Tensor: ...
-    def asin(self) -> Tensor: ...
-    def asin_(self) -> Tensor: ...
-    def asinh(self) -> Tensor: ...
-    def asinh_(self) -> Tensor: ...
-    def astype(self, dtype: DTypeLike, copy: builtins.bool = ...) -> Tensor: ...
-    def atan(self) -> Tensor: ...
-    def atan2(self, other: Operand) -> Tensor: ...
-    def atan2_(self, other: Operand) -> Tensor: ...
-    def atan_(self) -> Tensor: ...
-    def atanh(self) -> Tensor: ...
-    def atanh_(self) -> Tensor: ...
-    def backward(self, gradient: Tensor | None = ..., retain_graph: builtins.bool | None = ..., create_graph: builtins.bool = ..., inputs: Sequence[Tensor] | Tensor | None = ...) -> None: ...
-    def baddbmm(self, batch1: Operand, batch2: Operand, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def baddbmm_(self, batch1: Operand, batch2: Operand, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def bernoulli(self, p: builtins.float | None = ..., *, generator: Generator | None = ...) -> Tensor: ...
-    def bernoulli_(self, p: Operand = ..., *, generator: Generator | None = ...) -> Tensor: ...
-    def bincount(self, weights: Operand | None = ..., minlength: builtins.int = ...) -> Tensor: ...
-    def bitwise_and(self, other: Operand) -> Tensor: ...
-    def bitwise_and_(self, other: Operand) -> Tensor: ...
-    def bitwise_left_shift(self, other: Operand) -> Tensor: ...
-    def bitwise_left_shift_(self, other: Operand) -> Tensor: ...
-    def bitwise_not(self) -> Tensor: ...
-    def bitwise_not_(self) -> Tensor: ...
-    def bitwise_or(self, other: Operand) -> Tensor: ...
-    def bitwise_or_(self, other: Operand) -> Tensor: ...
-    def bitwise_right_shift(self, other: Operand) -> Tensor: ...
-    def bitwise_right_shift_(self, other: Operand) -> Tensor: ...
-    def bitwise_xor(self, other: Operand) -> Tensor: ...
-    def bitwise_xor_(self, other: Operand) -> Tensor: ...
-    def bmm(self, mat2: Operand) -> Tensor: ...
-    def bool(self, memory_format: builtins.object = ...) -> Tensor: ...
-    def broadcast_to(self, size: Size) -> Tensor: ...
-    def byte(self, memory_format: builtins.object = ...) -> Tensor: ...
-    def cauchy_(self, median: builtins.float = ..., sigma: builtins.float = ..., *, generator: Generator | None = ...) -> Tensor: ...
-    def cdouble(self, memory_format: builtins.object = ...) -> Tensor: ...
-    def ceil(self) -> Tensor: ...
-    def ceil_(self) -> Tensor: ...
-    def celu_(self, alpha: builtins.float = ...) -> Tensor: ...
-    def cfloat(self, memory_format: builtins.object = ...) -> Tensor: ...
-    def char(self, memory_format: builtins.object = ...) -> Tensor: ...
-    def cholesky(self, upper: builtins.bool = ...) -> Tensor: ...
-    def cholesky_inverse(self, upper: builtins.bool = ...) -> Tensor: ...
+    def __neg__(self) -> Tensor:
+        """``-input``, elementwise.
+
+        Derivative: ``-g``.
+        Shape: any; the result has the input's shape.
+        Dtype: the input's; bools are refused.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the Tensor is of bools.
+
+        >>> rg.neg(rg.tensor([1.0, -2.0]))
+        tensor([-1.,  2.])
+        """
+    def __or__(self, other: Operand) -> Tensor:
+        ...
+    def __pos__(self) -> Tensor:
+        """``+input``: the Tensor itself. NumPy's ``np.positive`` of a Tensor is a copy.
+
+        Derivative: ``g``.
+        Shape: any; the result has the input's shape.
+        Dtype: the input's; bools are refused.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the Tensor is of bools.
+
+        >>> rg.positive(rg.tensor([1.0, -2.0]))
+        tensor([ 1., -2.])
+        """
+    def __pow__(self, exponent: Operand) -> Tensor:
+        ...
+    def __radd__(self, other: Operand) -> Tensor:
+        ...
+    def __rand__(self, other: Operand) -> Tensor:
+        ...
+    def __rdiv__(self, other: Operand) -> Tensor:
+        ...
+    def __reversed__(self) -> Tensor:
+        """``flip(0)``, for Python's ``reversed``; a Tensor without dimensions is its own reverse."""
+    def __rfloordiv__(self, other: Operand) -> Tensor:
+        ...
+    def __rlshift__(self, other: Operand) -> Tensor:
+        ...
+    def __rmatmul__(self, other: Operand) -> Tensor:
+        ...
+    def __rmod__(self, other: Operand) -> Tensor:
+        ...
+    def __rmul__(self, other: Operand) -> Tensor:
+        ...
+    def __ror__(self, other: Operand) -> Tensor:
+        ...
+    def __round__(self, decimals: builtins.int | None = None) -> Tensor:
+        ...
+    def __rpow__(self, base: Operand) -> Tensor:
+        ...
+    def __rrshift__(self, other: Operand) -> Tensor:
+        ...
+    def __rshift__(self, other: Operand) -> Tensor:
+        ...
+    def __rsub__(self, other: Operand) -> Tensor:
+        ...
+    def __rtruediv__(self, other: Operand) -> Tensor:
+        ...
+    def __rxor__(self, other: Operand) -> Tensor:
+        ...
+    def __setitem__(self, index: IndexLike, value: Operand | Sequence[Any]) -> None:
+        """``self[index] = value``, with every index that NumPy takes.
+
+        Derivative: self: ``g``, 0 where something was written. value: ``g`` at the index, summed where it broadcasts, and
+        for the last value alone where a position repeats.
+        Shape: the value broadcasts to the indexed elements.
+        Dtype: any; the value takes that of ``self``.
+
+        Args:
+            index: what stands between the brackets.
+            value: a Tensor, an array, a number, or a list of numbers.
+
+        Raises:
+            IndexError: the index does not fit (see ``__getitem__``).
+            RuntimeError: the value does not broadcast to the indexed elements, or ``self`` is a leaf that requires grad.
+
+        >>> x = rg.zeros(4)
+        >>> x[1:3] = rg.tensor([5.0, 6.0])
+        >>> x
+        tensor([0., 5., 6., 0.])
+        """
+    def __sub__(self, other: Operand) -> Tensor:
+        ...
+    def __truediv__(self, other: Operand) -> Tensor:
+        ...
+    def __trunc__(self) -> Tensor:
+        """``sign(input) * floor(|input|)``, elementwise: rounded towards 0.
+
+        Derivative: zero.
+        Shape: any; the result has the input's shape.
+        Dtype: real; the result has the input's, integers stay as they are.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.trunc(rg.tensor([-1.5, 1.2]))
+        tensor([-1.,  1.])
+        """
+    def __xor__(self, other: Operand) -> Tensor:
+        ...
+    def abs(self) -> Tensor:
+        """``|input|``, elementwise: of a complex number its distance from 0.
+
+        Derivative: ``g * sgn(input)``, 0 at 0.
+        Shape: any; the result has the input's shape.
+        Dtype: the input's; complex numbers give real ones.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.abs(rg.tensor([-1.5, 2.0]))
+        tensor([1.5, 2. ])
+        """
+    def abs_(self) -> Tensor:
+        """In-place form of ``abs``: the result replaces the values of the Tensor, which is returned."""
+    def absolute(self) -> Tensor:
+        """``|input|``, elementwise: of a complex number its distance from 0.
+
+        Derivative: ``g * sgn(input)``, 0 at 0.
+        Shape: any; the result has the input's shape.
+        Dtype: the input's; complex numbers give real ones.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.abs(rg.tensor([-1.5, 2.0]))
+        tensor([1.5, 2. ])
+        """
+    def absolute_(self) -> Tensor:
+        """In-place form of ``abs``: the result replaces the values of the Tensor, which is returned."""
+    def acos(self) -> Tensor:
+        """``arccos(input)``, elementwise: the angle in ``[0, pi]`` radians with this cosine; NaN outside ``[-1, 1]``.
+
+        Derivative: ``-g / sqrt(1 - input^2)``; infinite at -1 and 1.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.acos(rg.tensor([0.0, 0.5]))
+        tensor([1.5708, 1.0472])
+        """
+    def acos_(self) -> Tensor:
+        """In-place form of ``acos``: the result replaces the values of the Tensor, which is returned."""
+    def acosh(self) -> Tensor:
+        """``log(input + sqrt(input^2 - 1))``, elementwise: the inverse of ``cosh``, at least 0; NaN below 1.
+
+        Derivative: ``g / sqrt(input^2 - 1)``; infinite at 1, NaN below.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.acosh(rg.tensor([1.0, 2.0]))
+        tensor([0.   , 1.317])
+        """
+    def acosh_(self) -> Tensor:
+        """In-place form of ``acosh``: the result replaces the values of the Tensor, which is returned."""
+    def add(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+        """``input + alpha * other``, elementwise.
+
+        Derivative: input: ``g``; other: ``alpha * g``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: any; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+            alpha: a factor for ``other``; no floating number where both terms are integers.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.add(rg.tensor([1.0, 2.0]), 10, alpha=2)
+        tensor([21., 22.])
+        """
+    def add_(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+        """In-place form of ``add``: the result replaces the values of the Tensor, which is returned."""
+    def addbmm(self, batch1: Operand, batch2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """``beta * input + alpha * sum_b(batch1[b] @ batch2[b])``.
+
+        Derivative: input: ``beta g``; batch1: ``alpha g @ batch2[b]^T``; batch2: ``alpha batch1[b]^T @ g``.
+        Shape: (b, n, k) and (b, k, m) to (n, m); input broadcasts to the product.
+        Dtype: any, the same of all arguments; the result has it.
+
+        Args:
+            input: what is added.
+            batch1: the matrices on the left.
+            batch2: the matrices on the right.
+            beta: the factor of the input; with 0 its values do not count, NaN included.
+            alpha: the factor of the product.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> rg.addbmm(rg.zeros(2, 2), rg.ones(4, 2, 3), rg.ones(4, 3, 2))
+        tensor([[12., 12.],
+                [12., 12.]])
+        """
+    def addbmm_(self, batch1: Operand, batch2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """In-place form of ``addbmm``: the result replaces the values of the Tensor, which is returned."""
+    def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: Number = 1) -> Tensor:
+        """``input + value * tensor1 / tensor2``, elementwise.
+
+        Derivative: input: ``g``; tensor1: ``g * value / tensor2``; tensor2: ``-g * value * tensor1 / tensor2^2``, infinite
+        or NaN where tensor2 is 0.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: PyTorch's result type of all three; tensor1 and tensor2 are not both integers.
+
+        Args:
+            input: the input Tensor.
+            tensor1: the dividend.
+            tensor2: the divisor.
+            value: a factor for the quotient.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: tensor1 and tensor2 are both of integers, or ``value`` is beyond the range of the result.
+
+        >>> rg.addcdiv(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([4.0]), value=10)
+        tensor([6.])
+        """
+    def addcdiv_(self, tensor1: Operand, tensor2: Operand, *, value: Number = 1) -> Tensor:
+        """In-place form of ``addcdiv``: the result replaces the values of the Tensor, which is returned."""
+    def addcmul(self, tensor1: Operand, tensor2: Operand, *, value: Number = 1) -> Tensor:
+        """``input + value * tensor1 * tensor2``, elementwise.
+
+        Derivative: input: ``g``; tensor1: ``g * value * tensor2``; tensor2: ``g * value * tensor1``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: PyTorch's result type of all three.
+
+        Args:
+            input: the input Tensor.
+            tensor1: the first factor.
+            tensor2: the second factor.
+            value: a factor for the product.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast, or ``value`` is beyond the range of the result.
+
+        >>> rg.addcmul(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([3.0]), value=10)
+        tensor([61.])
+        """
+    def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: Number = 1) -> Tensor:
+        """In-place form of ``addcmul``: the result replaces the values of the Tensor, which is returned."""
+    def addmm(self, mat1: Operand, mat2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """``beta * input + alpha * (mat1 @ mat2)``.
+
+        Derivative: input: ``beta g``; mat1: ``alpha g @ mat2^T``; mat2: ``alpha mat1^T @ g``.
+        Shape: (n, k) and (k, m) to (n, m); input broadcasts to the product.
+        Dtype: any, the same of all arguments; the result has it.
+
+        Args:
+            input: what is added.
+            mat1: the matrix on the left.
+            mat2: the matrix on the right.
+            beta: the factor of the input; with 0 its values do not count, NaN included.
+            alpha: the factor of the product.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> rg.addmm(rg.ones(2), rg.ones(2, 3), rg.ones(3, 2))
+        tensor([[4., 4.],
+                [4., 4.]])
+        """
+    def addmm_(self, mat1: Operand, mat2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """In-place form of ``addmm``: the result replaces the values of the Tensor, which is returned."""
+    def addmv(self, mat: Operand, vec: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """``beta * input + alpha * (mat @ vec)``.
+
+        Derivative: input: ``beta g``; mat: ``alpha outer(g, vec)``; vec: ``alpha mat^T @ g``.
+        Shape: (n, k) and (k) to (n); input broadcasts to the product.
+        Dtype: any, the same of all arguments; the result has it.
+
+        Args:
+            input: what is added.
+            mat: the matrix.
+            vec: the vector.
+            beta: the factor of the input; with 0 its values do not count, NaN included.
+            alpha: the factor of the product.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> rg.addmv(rg.ones(2), rg.ones(2, 3), rg.ones(3))
+        tensor([4., 4.])
+        """
+    def addmv_(self, mat: Operand, vec: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """In-place form of ``addmv``: the result replaces the values of the Tensor, which is returned."""
+    def addr(self, vec1: Operand, vec2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """``beta * input + alpha * outer(vec1, vec2)``.
+
+        Derivative: input: ``beta g``; vec1: ``alpha g @ vec2``; vec2: ``alpha vec1 @ g``.
+        Shape: (n) and (m) to (n, m); input broadcasts to the product.
+        Dtype: any, the same of all arguments; the result has it.
+
+        Args:
+            input: what is added.
+            vec1: the vector of the rows.
+            vec2: the vector of the columns.
+            beta: the factor of the input; with 0 its values do not count, NaN included.
+            alpha: the factor of the product.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> rg.addr(rg.zeros(2, 2), rg.ones(2), rg.tensor([1.0, 2.0]))
+        tensor([[1., 2.],
+                [1., 2.]])
+        """
+    def addr_(self, vec1: Operand, vec2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """In-place form of ``addr``: the result replaces the values of the Tensor, which is returned."""
+    def adjoint(self) -> Tensor:
+        """The matrices conjugated, with their last two dimensions swapped: ``input.mH``.
+
+        Derivative: ``adjoint(g)``.
+        Shape: ``(..., m, n)``; ``(..., n, m)``; a number is conjugated.
+        Dtype: any; the result has the input's dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the input has one dimension.
+
+        >>> rg.adjoint(rg.tensor([[1, 2j]]))
+        tensor([[1.-0.j],
+                [0.-2.j]], dtype=complex64)
+        """
+    def all(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True of no elements.
+
+        Derivative: none.
+        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
+
+        Args:
+            input: the elements that are tested.
+            dim: a dimension or several, all of them by default; ``()`` reduces none.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.all(rg.tensor([[1, 1], [0, 1]]), dim=1)
+        tensor([ True, False])
+        """
+    def allclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> builtins.bool:
+        """``|input - other| <= atol + rtol * |other|`` everywhere, as a Python bool: ``isclose`` of all elements.
+
+        Derivative: none.
+        Shape: ``input`` and ``other`` broadcast.
+        Dtype: any, the same for both.
+
+        Args:
+            input: the input Tensor.
+            other: what it is compared with.
+            rtol: the tolerance relative to ``other``, at least 0.
+            atol: the absolute tolerance, at least 0.
+            equal_nan: whether NaN is close to NaN.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the dtypes differ, or a tolerance is negative.
+
+        >>> rg.allclose(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 2.0 + 1e-7]))
+        True
+        """
+    def amax(self, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
+        """``max_i x_i`` over all dimensions, one, or several; NaN if there is any.
+
+        Derivative: ``g`` at the largest element; ties share it evenly; NaN where the result is.
+        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Dtype: any but complex; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: a dimension or several, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: there are no elements at all.
+            IndexError: a dimension has no elements, or is out of range.
+
+        >>> rg.amax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
+        tensor([5., 4.])
+        """
+    def amin(self, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
+        """``min_i x_i`` over all dimensions, one, or several; NaN if there is any.
+
+        Derivative: ``g`` at the smallest element; ties share it evenly; NaN where the result is.
+        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Dtype: any but complex; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: a dimension or several, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: there are no elements at all.
+            IndexError: a dimension has no elements, or is out of range.
+
+        >>> rg.amin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
+        tensor([1., 3.])
+        """
+    def aminmax(self, *, dim: Dim | None = None, keepdim: builtins.bool = False, axis: Dim | None = None, keepdims: builtins.bool = False) -> MinMax:
+        """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if there is any.
+
+        Derivative: as ``amin`` and ``amax``: ties share ``g`` evenly.
+        Shape: any; the results are 0-d, or lack the dimension (length 1 there with ``keepdim``).
+        Dtype: any but complex; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Returns:
+            The named tuple ``(min, max)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: there are no elements at all.
+            IndexError: ``dim`` has no elements, or is out of range.
+
+        >>> rg.aminmax(rg.tensor([3.0, 1.0, 2.0]))
+        MinMax(min=tensor(1.), max=tensor(3.))
+        """
+    def angle(self) -> Tensor:
+        """``arg(input)``, elementwise: the angle in the complex plane, in radians; 0 or pi for a real number.
+
+        Derivative: ``g * i / conj(input)`` for complex numbers, 0 at 0; zero for real ones.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; the result is real; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.angle(rg.tensor([1j, -1, 1]))
+        tensor([1.5708, 3.1416, 0.    ])
+        """
+    def any(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False of no elements.
+
+        Derivative: none.
+        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
+
+        Args:
+            input: the elements that are tested.
+            dim: a dimension or several, all of them by default; ``()`` reduces none.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.any(rg.tensor([[0, 0], [0, 1]]), dim=1)
+        tensor([False,  True])
+        """
+    def arccos(self) -> Tensor:
+        """``arccos(input)``, elementwise: the angle in ``[0, pi]`` radians with this cosine; NaN outside ``[-1, 1]``.
+
+        Derivative: ``-g / sqrt(1 - input^2)``; infinite at -1 and 1.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.acos(rg.tensor([0.0, 0.5]))
+        tensor([1.5708, 1.0472])
+        """
+    def arccos_(self) -> Tensor:
+        """In-place form of ``arccos``: the result replaces the values of the Tensor, which is returned."""
+    def arccosh(self) -> Tensor:
+        """``log(input + sqrt(input^2 - 1))``, elementwise: the inverse of ``cosh``, at least 0; NaN below 1.
+
+        Derivative: ``g / sqrt(input^2 - 1)``; infinite at 1, NaN below.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.acosh(rg.tensor([1.0, 2.0]))
+        tensor([0.   , 1.317])
+        """
+    def arccosh_(self) -> Tensor:
+        """In-place form of ``arccosh``: the result replaces the values of the Tensor, which is returned."""
+    def arcsin(self) -> Tensor:
+        """``arcsin(input)``, elementwise: the angle in ``[-pi/2, pi/2]`` radians with this sine; NaN outside ``[-1, 1]``.
+
+        Derivative: ``g / sqrt(1 - input^2)``; infinite at -1 and 1.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.asin(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.5236])
+        """
+    def arcsin_(self) -> Tensor:
+        """In-place form of ``arcsin``: the result replaces the values of the Tensor, which is returned."""
+    def arcsinh(self) -> Tensor:
+        """``log(input + sqrt(input^2 + 1))``, elementwise: the inverse of ``sinh``.
+
+        Derivative: ``g / sqrt(input^2 + 1)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.asinh(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.4812])
+        """
+    def arcsinh_(self) -> Tensor:
+        """In-place form of ``arcsinh``: the result replaces the values of the Tensor, which is returned."""
+    def arctan(self) -> Tensor:
+        """``arctan(input)``, elementwise: the angle in ``(-pi/2, pi/2)`` radians with this tangent.
+
+        Derivative: ``g / (1 + input^2)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.atan(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.4636])
+        """
+    def arctan2(self, other: Operand) -> Tensor:
+        """``arg(other + i input)``, elementwise: the angle in ``(-pi, pi]`` radians of the point (other, input).
+
+        Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
+        ``r^2 = input^2 + other^2``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+
+        Args:
+            input: the second coordinate.
+            other: the first coordinate.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+            NotImplementedError: an input is complex.
+
+        >>> rg.atan2(rg.tensor([1.0, -1.0]), rg.tensor([-1.0, 1.0]))
+        tensor([ 2.3562, -0.7854])
+        """
+    def arctan2_(self, other: Operand) -> Tensor:
+        """In-place form of ``arctan2``: the result replaces the values of the Tensor, which is returned."""
+    def arctan_(self) -> Tensor:
+        """In-place form of ``arctan``: the result replaces the values of the Tensor, which is returned."""
+    def arctanh(self) -> Tensor:
+        """``log((1 + input) / (1 - input)) / 2``, elementwise: the inverse of ``tanh``; NaN outside ``[-1, 1]``.
+
+        Derivative: ``g / (1 - input^2)``; infinite at -1 and 1.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.atanh(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.5493])
+        """
+    def arctanh_(self) -> Tensor:
+        """In-place form of ``arctanh``: the result replaces the values of the Tensor, which is returned."""
+    def argmax(self, dim: Dim | None = None, keepdim: builtins.bool = False, *, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``argmax_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+
+        Derivative: none.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: any but bool and complex; gives int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            IndexError: there are no elements, or ``dim`` is out of range.
+            RuntimeError: the input holds bools.
+
+        >>> rg.argmax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
+        tensor([1, 1])
+        """
+    def argmin(self, dim: Dim | None = None, keepdim: builtins.bool = False, *, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``argmin_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+
+        Derivative: none.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: any but bool and complex; gives int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            IndexError: there are no elements, or ``dim`` is out of range.
+            RuntimeError: the input holds bools.
+
+        >>> rg.argmin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
+        tensor([0, 0])
+        """
+    def argsort(self, dim: Dim = -1, descending: builtins.bool = False, stable: builtins.bool = True, *, axis: Dim = -1) -> Tensor:
+        """``i_0, i_1, ...`` with ``x[i_0] <= x[i_1] <= ...``: the indices that sort the input along ``dim``.
+
+        Derivative: none.
+        Shape: any; the result has the input's shape.
+        Dtype: any but complex; gives int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default the last.
+            descending: sort the largest first.
+            stable: accepted; every sort here is stable.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            NotImplementedError: an input is complex.
+
+        >>> rg.argsort(rg.tensor([2.0, 3.0, 1.0]))
+        tensor([2, 0, 1])
+        """
+    def argwhere(self) -> Tensor:
+        """The indices of the elements that are not zero, a row per element, in row-major order: ``nonzero(input)``.
+
+        Derivative: none.
+        Shape: any; ``(count, ndim)``.
+        Dtype: all; int64.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.argwhere(rg.tensor([[0, 2], [3, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+        """
+    def as_strided(self, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
+        """``out[i, j, ..] = memory[storage_offset + i * stride[0] + j * stride[1] + ..]``: any view of the input's memory.
+
+        Derivative: ``g`` in its place, summed where elements of the result share memory, and divided among elements of the
+        input that do.
+        Shape: any to ``size``.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            size: the shape of the view.
+            stride: per dimension, how many elements of memory lie between neighbours; not negative.
+            storage_offset: where the view starts in the memory; by default where the input does.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the view would leave the memory, or size and stride differ in number.
+
+        >>> rg.as_strided(rg.arange(5), (3, 2), (1, 2))
+        tensor([[0, 2],
+                [1, 3],
+                [2, 4]])
+        """
+    def as_strided_(self, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
+        """In-place form of ``as_strided``: this Tensor itself takes the new shape, on the same memory."""
+    def as_strided_scatter(self, src: Tensor, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
+        """A copy of ``input`` with ``src`` written at the elements that ``as_strided(input, size, stride, ...)`` names.
+
+        Derivative: input: ``g``, 0 at these elements; src: ``g`` there.
+        Shape: input any; src ``size``; the result has the input's.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            src: what is written.
+            size: the shape of the view.
+            stride: per dimension, how many elements of memory lie between neighbours.
+            storage_offset: where the view starts; by default where the input does.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: src has another shape, or the view would leave the memory.
+
+        >>> rg.as_strided_scatter(rg.zeros(4), rg.ones(2), (2,), (2,))
+        tensor([1., 0., 1., 0.])
+        """
+    def asin(self) -> Tensor:
+        """``arcsin(input)``, elementwise: the angle in ``[-pi/2, pi/2]`` radians with this sine; NaN outside ``[-1, 1]``.
+
+        Derivative: ``g / sqrt(1 - input^2)``; infinite at -1 and 1.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.asin(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.5236])
+        """
+    def asin_(self) -> Tensor:
+        """In-place form of ``asin``: the result replaces the values of the Tensor, which is returned."""
+    def asinh(self) -> Tensor:
+        """``log(input + sqrt(input^2 + 1))``, elementwise: the inverse of ``sinh``.
+
+        Derivative: ``g / sqrt(input^2 + 1)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.asinh(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.4812])
+        """
+    def asinh_(self) -> Tensor:
+        """In-place form of ``asinh``: the result replaces the values of the Tensor, which is returned."""
+    def astype(self, dtype: DTypeLike, copy: builtins.bool = True) -> Tensor:
+        """``self`` in another dtype: NumPy's spelling of ``to(dtype)``, which copies by default.
+
+        Derivative: ``g`` in the input's dtype; none for integers and bools.
+        Shape: any; the result has the input's shape.
+        Dtype: any to ``dtype``.
+
+        Args:
+            dtype: the dtype wanted.
+            copy: make a copy also where the dtype is the same.
+
+        Raises:
+            TypeError: ``dtype`` is not a dtype of numbers.
+
+        >>> rg.tensor([1.7, -1.7]).astype("int32")
+        tensor([ 1, -1], dtype=int32)
+        """
+    def atan(self) -> Tensor:
+        """``arctan(input)``, elementwise: the angle in ``(-pi/2, pi/2)`` radians with this tangent.
+
+        Derivative: ``g / (1 + input^2)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.atan(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.4636])
+        """
+    def atan2(self, other: Operand) -> Tensor:
+        """``arg(other + i input)``, elementwise: the angle in ``(-pi, pi]`` radians of the point (other, input).
+
+        Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
+        ``r^2 = input^2 + other^2``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+
+        Args:
+            input: the second coordinate.
+            other: the first coordinate.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+            NotImplementedError: an input is complex.
+
+        >>> rg.atan2(rg.tensor([1.0, -1.0]), rg.tensor([-1.0, 1.0]))
+        tensor([ 2.3562, -0.7854])
+        """
+    def atan2_(self, other: Operand) -> Tensor:
+        """In-place form of ``atan2``: the result replaces the values of the Tensor, which is returned."""
+    def atan_(self) -> Tensor:
+        """In-place form of ``atan``: the result replaces the values of the Tensor, which is returned."""
+    def atanh(self) -> Tensor:
+        """``log((1 + input) / (1 - input)) / 2``, elementwise: the inverse of ``tanh``; NaN outside ``[-1, 1]``.
+
+        Derivative: ``g / (1 - input^2)``; infinite at -1 and 1.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.atanh(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.5493])
+        """
+    def atanh_(self) -> Tensor:
+        """In-place form of ``atanh``: the result replaces the values of the Tensor, which is returned."""
+    def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, inputs: Sequence[Tensor] | Tensor | None = None) -> None:
+        """Add the gradient of this Tensor with respect to the leaves it depends on to their ``.grad``.
+
+        For a leaf ``x``: ``grad <- grad + gradient^T J``, with J the Jacobian of this Tensor by x.
+
+        Args:
+            gradient: the cotangent, of this Tensor's shape; may be left out for a single element.
+            retain_graph: keep what the graph saved, for another walk; by default only with ``create_graph``.
+            create_graph: record the walk itself, so that gradients can be differentiated.
+            inputs: accumulate into these Tensors only.
+
+        Raises:
+            RuntimeError: no gradient is needed, the Tensor has several elements and no gradient is given, or the graph
+                was freed by an earlier walk.
+
+        >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x**3).sum().backward()
+        >>> x.grad
+        tensor([ 3., 12.])
+        """
+    def baddbmm(self, batch1: Operand, batch2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """``beta * input + alpha * (batch1 @ batch2)``, a product per batch element.
+
+        Derivative: input: ``beta g``; batch1: ``alpha g @ batch2^T``; batch2: ``alpha batch1^T @ g``.
+        Shape: (b, n, k) and (b, k, m) to (b, n, m); input broadcasts to the product.
+        Dtype: any, the same of all arguments; the result has it.
+
+        Args:
+            input: what is added.
+            batch1: the matrices on the left.
+            batch2: the matrices on the right.
+            beta: the factor of the input; with 0 its values do not count, NaN included.
+            alpha: the factor of the product.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> rg.baddbmm(rg.ones(1), rg.ones(4, 2, 3), rg.ones(4, 3, 2)).shape
+        (4, 2, 2)
+        """
+    def baddbmm_(self, batch1: Operand, batch2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """In-place form of ``baddbmm``: the result replaces the values of the Tensor, which is returned."""
+    def bernoulli(self, p: builtins.float | None = None, *, generator: Generator | None = None) -> Tensor:
+        """``1`` with probability ``input``, or ``p``; else ``0``.
+
+        Derivative: zero.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; with ``p`` any but complex. The result has the input's.
+
+        Args:
+            input: the probabilities of 1, or with ``p`` only the shape.
+            p: one probability for all.
+            generator: the source of the random numbers, by default the default generator.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: a probability is not between 0 and 1, or the input is not floating.
+
+        >>> rg.bernoulli(rg.tensor([0.0, 1.0]))
+        tensor([0., 1.])
+        """
+    def bernoulli_(self, p: Operand = 0.5, *, generator: Generator | None = None) -> Tensor:
+        """Write ``1`` with probability ``p``, else ``0``, over every element.
+
+        Derivative: zero for what was there before.
+        Shape: any; the result has the input's shape.
+        Dtype: any but complex.
+
+        Args:
+            p: a probability, or several that broadcast to the Tensor.
+            generator: the source of the random numbers, by default the default generator.
+
+        Raises:
+            NotImplementedError: an input is complex.
+            RuntimeError: a probability is not between 0 and 1.
+
+        >>> rg.zeros(2).bernoulli_(1.0)
+        tensor([1., 1.])
+        """
+    def bincount(self, weights: Operand | None = None, minlength: builtins.int = 0) -> Tensor:
+        """``y_n = sum_i [x_i = n] weights_i``: how often each number 0, 1, 2, ... occurs, or the sum of its weights.
+
+        Derivative: none.
+        Shape: input and ``weights`` (n); the result has the length ``max(minlength, max(input) + 1)``.
+        Dtype: integers; gives int64, or with ``weights`` float64 (float32 for float32).
+
+        Args:
+            input: the numbers, not negative.
+            weights: what each element counts, 1 by default.
+            minlength: the result is at least that long.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the input does not hold integers.
+            RuntimeError: the input is not 1-dimensional or has negative elements, the weights do not fit, or ``minlength``
+                is negative.
+
+        >>> rg.bincount(rg.tensor([1, 3, 1]))
+        tensor([0, 2, 0, 1])
+        """
+    def bitwise_and(self, other: Operand) -> Tensor:
+        """``input and other``, bit by bit.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: integers and bools; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the numbers are not integers or bools.
+
+        >>> rg.bitwise_and(rg.tensor([6, 5]), 3)
+        tensor([2, 1])
+        """
+    def bitwise_and_(self, other: Operand) -> Tensor:
+        """In-place form of ``bitwise_and``: the result replaces the values of the Tensor, which is returned."""
+    def bitwise_left_shift(self, other: Operand) -> Tensor:
+        """``input * 2^other``, elementwise: the bits moved to the left.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: integers; PyTorch's result type of both.
+
+        Args:
+            input: whose bits move.
+            other: by how many places.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the numbers are not integers.
+
+        >>> rg.bitwise_left_shift(rg.tensor([1, 3]), 2)
+        tensor([ 4, 12])
+        """
+    def bitwise_left_shift_(self, other: Operand) -> Tensor:
+        """In-place form of ``bitwise_left_shift``: the result replaces the values of the Tensor, which is returned."""
+    def bitwise_not(self) -> Tensor:
+        """``not input``, bit by bit.
+
+        Derivative: none.
+        Shape: any; the result has the input's shape.
+        Dtype: integers and bools; the result has the input's.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the numbers are not integers or bools.
+
+        >>> rg.bitwise_not(rg.tensor([True, False]))
+        tensor([False,  True])
+        """
+    def bitwise_not_(self) -> Tensor:
+        """In-place form of ``bitwise_not``: the result replaces the values of the Tensor, which is returned."""
+    def bitwise_or(self, other: Operand) -> Tensor:
+        """``input or other``, bit by bit.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: integers and bools; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the numbers are not integers or bools.
+
+        >>> rg.bitwise_or(rg.tensor([6, 5]), 3)
+        tensor([7, 7])
+        """
+    def bitwise_or_(self, other: Operand) -> Tensor:
+        """In-place form of ``bitwise_or``: the result replaces the values of the Tensor, which is returned."""
+    def bitwise_right_shift(self, other: Operand) -> Tensor:
+        """``floor(input / 2^other)``, elementwise: the bits moved to the right.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: integers; PyTorch's result type of both.
+
+        Args:
+            input: whose bits move.
+            other: by how many places.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the numbers are not integers.
+
+        >>> rg.bitwise_right_shift(rg.tensor([4, 13]), 2)
+        tensor([1, 3])
+        """
+    def bitwise_right_shift_(self, other: Operand) -> Tensor:
+        """In-place form of ``bitwise_right_shift``: the result replaces the values of the Tensor, which is returned."""
+    def bitwise_xor(self, other: Operand) -> Tensor:
+        """``input xor other``, bit by bit.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: integers and bools; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the numbers are not integers or bools.
+
+        >>> rg.bitwise_xor(rg.tensor([6, 5]), 3)
+        tensor([5, 6])
+        """
+    def bitwise_xor_(self, other: Operand) -> Tensor:
+        """In-place form of ``bitwise_xor``: the result replaces the values of the Tensor, which is returned."""
+    def bmm(self, mat2: Operand) -> Tensor:
+        """``y_bij = sum_k input_bik mat2_bkj``: a batch of products of matrices, without broadcasting.
+
+        Derivative: input: ``g @ mat2^T``; mat2: ``input^T @ g``, for each matrix.
+        Shape: (b, n, k) and (b, k, m) to (b, n, m).
+        Dtype: any, the same of all arguments; the result has it.
+
+        Args:
+            input: the matrices on the left.
+            mat2: the matrices on the right.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> rg.bmm(rg.ones(4, 2, 3), rg.ones(4, 3, 1)).shape
+        (4, 2, 1)
+        """
+    def bool(self, memory_format: builtins.object = None) -> Tensor:
+        """``self.to(bool)``; itself where it has that dtype already.
+
+        Derivative: none.
+        Shape: any, kept.
+        Dtype: any to bool.
+
+        Args:
+            memory_format: taken for compatibility.
+
+        >>> rg.tensor([0, 1]).bool().dtype
+        dtype('bool')
+        """
+    def broadcast_to(self, size: Size) -> Tensor:
+        """``input.expand(size)``.
+
+        Derivative: ``g`` summed over the repeated dimensions.
+        Shape: any that broadcasts to ``size``.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            size: the shape of the result.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the input does not broadcast to the size.
+
+        >>> rg.broadcast_to(rg.tensor([1, 2]), (2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+        """
+    def byte(self, memory_format: builtins.object = None) -> Tensor:
+        """``self.to(uint8)``; itself where it has that dtype already.
+
+        Derivative: none.
+        Shape: any, kept.
+        Dtype: any to uint8.
+
+        Args:
+            memory_format: taken for compatibility.
+
+        >>> rg.tensor([0, 1]).byte().dtype
+        dtype('uint8')
+        """
+    def cauchy_(self, median: builtins.float = 0.0, sigma: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
+        """Write numbers of density ``sigma / (pi ((x - median)^2 + sigma^2))`` over every element.
+
+        Derivative: zero for what was there before.
+        Shape: any; the result has the input's shape.
+        Dtype: floating.
+
+        Args:
+            median: the median.
+            sigma: half the width at half the height, above 0.
+            generator: the source of the random numbers, by default the default generator.
+
+        Raises:
+            NotImplementedError: an input is complex.
+            RuntimeError: ``sigma`` is not positive.
+
+        >>> rg.zeros(3).cauchy_().shape
+        (3,)
+        """
+    def cdouble(self, memory_format: builtins.object = None) -> Tensor:
+        """``self.to(complex128)``; itself where it has that dtype already.
+
+        Derivative: ``g`` in the input's dtype.
+        Shape: any, kept.
+        Dtype: any to complex128.
+
+        Args:
+            memory_format: taken for compatibility.
+
+        >>> rg.tensor([0, 1]).cdouble().dtype
+        dtype('complex128')
+        """
+    def ceil(self) -> Tensor:
+        """``ceil(input)``, elementwise: the smallest whole number not below.
+
+        Derivative: zero.
+        Shape: any; the result has the input's shape.
+        Dtype: real; the result has the input's, integers stay as they are.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.ceil(rg.tensor([-1.5, 1.2]))
+        tensor([-1.,  2.])
+        """
+    def ceil_(self) -> Tensor:
+        """In-place form of ``ceil``: the result replaces the values of the Tensor, which is returned."""
+    def celu_(self, alpha: builtins.float = 1.0) -> Tensor:
+        """In-place form of ``celu``: the result replaces the values of the Tensor, which is returned."""
+    def cfloat(self, memory_format: builtins.object = None) -> Tensor:
+        """``self.to(complex64)``; itself where it has that dtype already.
+
+        Derivative: ``g`` in the input's dtype.
+        Shape: any, kept.
+        Dtype: any to complex64.
+
+        Args:
+            memory_format: taken for compatibility.
+
+        >>> rg.tensor([0, 1]).cfloat().dtype
+        dtype('complex64')
+        """
+    def char(self, memory_format: builtins.object = None) -> Tensor:
+        """``self.to(int8)``; itself where it has that dtype already.
+
+        Derivative: none.
+        Shape: any, kept.
+        Dtype: any to int8.
+
+        Args:
+            memory_format: taken for compatibility.
+
+        >>> rg.tensor([0, 1]).char().dtype
+        dtype('int8')
+        """
+    def cholesky(self, upper: builtins.bool = False) -> Tensor:
+        """``L`` with ``L @ L^H = input``: ``linalg.cholesky``.
+
+        Derivative: as ``linalg.cholesky``.
+        Shape: ``(..., n, n)``; the result has the input's shape.
+        Dtype: float32, float64 and complex; the result has the input's dtype.
+
+        Args:
+            input: the matrices, of which only the lower triangle is read.
+            upper: give ``U = L^H``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+            LinAlgError: a matrix is not positive-definite.
+
+        >>> rg.cholesky(rg.tensor([[4.0]]))
+        tensor([[2.]])
+        """
+    def cholesky_inverse(self, upper: builtins.bool = False) -> Tensor:
+        """``(L @ L^H)^-1``, from a Cholesky factor.
+
+        Derivative: that of the two triangular systems it solves.
+        Shape: ``(..., n, n)``; the result has the input's shape.
+        Dtype: float32, float64 and complex; the result has the input's dtype.
+
+        Args:
+            L: the factor, of which only its triangle is read.
+            upper: the factor is upper triangular: ``(L^H @ L)^-1``.
+
+        Raises:
+            LinAlgError: a factor is singular.
+            TypeError: ``L`` is not a Tensor, array or number.
+            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+
+        >>> rg.cholesky_inverse(rg.tensor([[2.0]]))
+        tensor([[0.25]])
+        """
     @overload
-    def cholesky_solve(self, L: Operand, upper: builtins.bool = ...) -> Tensor: ...
+    def cholesky_solve(self, L: Operand, upper: builtins.bool = False) -> Tensor:
+        """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
+
+        Derivative: that of the two triangular systems it solves.
+        Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
+        Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+
+        Args:
+            input: the right-hand sides.
+            L: the factor, of which only its triangle is read.
+            upper: the factor is upper triangular: ``L^H @ L @ X = input``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+            LinAlgError: a factor is singular.
+
+        >>> rg.cholesky_solve(rg.tensor([[8.0]]), rg.tensor([[2.0]]))
+        tensor([[2.]])
+        """
     @overload
-    def cholesky_solve(self, *, input2: Operand, upper: builtins.bool = ...) -> Tensor: ...
-    def chunk(self, chunks: builtins.int, dim: builtins.int = ..., *, axis: builtins.int = ...) -> builtins.tuple[Tensor, ...]: ...
-    def clamp(self, min: Operand | None = ..., max: Operand | None = ...) -> Tensor: ...
-    def clamp_(self, min: Operand | None = ..., max: Operand | None = ...) -> Tensor: ...
-    def clamp_max(self, max: Operand) -> Tensor: ...
-    def clamp_max_(self, max: Operand) -> Tensor: ...
-    def clamp_min(self, min: Operand) -> Tensor: ...
-    def clamp_min_(self, min: Operand) -> Tensor: ...
-    def clip(self, min: Operand | None = ..., max: Operand | None = ...) -> Tensor: ...
-    def clip_(self, min: Operand | None = ..., max: Operand | None = ...) -> Tensor: ...
-    def clone(self, *, memory_format: builtins.object = ...) -> Tensor: ...
-    def conj(self) -> Tensor: ...
-    def conj_physical(self) -> Tensor: ...
-    def conj_physical_(self) -> Tensor: ...
-    def conjugate(self) -> Tensor: ...
-    def contiguous(self, memory_format: builtins.object = ...) -> Tensor: ...
-    def copy(self, order: builtins.str = ...) -> Tensor: ...
-    def copy_(self, src: Operand, non_blocking: builtins.bool = ...) -> Tensor: ...
-    def copysign(self, other: Operand) -> Tensor: ...
-    def copysign_(self, other: Operand) -> Tensor: ...
-    def corrcoef(self) -> Tensor: ...
-    def cos(self) -> Tensor: ...
-    def cos_(self) -> Tensor: ...
-    def cosh(self) -> Tensor: ...
-    def cosh_(self) -> Tensor: ...
-    def count_nonzero(self, dim: Dims | None = ..., *, axis: Dims | None = ...) -> Tensor: ...
-    def cov(self, *, correction: builtins.int = ..., fweights: Tensor | None = ..., aweights: Tensor | None = ...) -> Tensor: ...
-    def cpu(self, memory_format: builtins.object = ...) -> Tensor: ...
-    def cross(self, other: Operand, dim: Dim | None = ..., *, axis: Dim | None = ...) -> Tensor: ...
-    def cuda(self, device: builtins.int | DeviceLike | None = ..., non_blocking: builtins.bool = ..., memory_format: builtins.object = ...) -> Tensor: ...
+    def cholesky_solve(self, *, input2: Operand, upper: builtins.bool = False) -> Tensor:
+        """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
+
+        Derivative: that of the two triangular systems it solves.
+        Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
+        Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+
+        Args:
+            input: the right-hand sides.
+            L: the factor, of which only its triangle is read.
+            upper: the factor is upper triangular: ``L^H @ L @ X = input``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+            LinAlgError: a factor is singular.
+
+        >>> rg.cholesky_solve(rg.tensor([[8.0]]), rg.tensor([[2.0]]))
+        tensor([[2.]])
+        """
+    def chunk(self, chunks: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """Views of at most ``chunks`` pieces of one length along a dimension, the last one maybe smaller.
+
+        Derivative: the pieces' ``g`` joined.
+        Shape: (*, n, *) to pieces (*, ceil(n / chunks), *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            chunks: how many pieces.
+            dim: the dimension.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: ``chunks`` is not positive.
+
+        >>> rg.chunk(rg.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+        """
+    def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+        """``min(max(input, min), max)``: the nearest number to ``input`` in ``[min, max]``.
+
+        Derivative: input: ``g`` from min to max, bounds included, 0 outside. min: ``g`` where the input is below it and
+        min < max. max: ``g`` where the input is above it, or min > max.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: real; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            min: lower bound, a number or a Tensor; None for none.
+            max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: neither bound is given or one is beyond the range of the result, or the shapes do not broadcast.
+
+        >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
+        tensor([-1. ,  0.5,  1. ])
+        """
+    def clamp_(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+        """In-place form of ``clamp``: the result replaces the values of the Tensor, which is returned."""
+    def clamp_max(self, max: Operand) -> Tensor:
+        """``min(input, max)``, elementwise.
+
+        Derivative: input: ``g`` within the bound and at it. max: ``g`` where the input lies beyond it.
+        Shape: that of ``input`` and ``max`` broadcast.
+        Dtype: real; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            max: the upper bound, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.clamp_max(rg.tensor([0.5, 3.0]), 1)
+        tensor([0.5, 1. ])
+        """
+    def clamp_max_(self, max: Operand) -> Tensor:
+        """In-place form of ``clamp_max``: the result replaces the values of the Tensor, which is returned."""
+    def clamp_min(self, min: Operand) -> Tensor:
+        """``max(input, min)``, elementwise.
+
+        Derivative: input: ``g`` within the bound and at it. min: ``g`` where the input lies beyond it.
+        Shape: that of ``input`` and ``min`` broadcast.
+        Dtype: real; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            min: the lower bound, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.clamp_min(rg.tensor([-2.0, 0.5]), 0)
+        tensor([0. , 0.5])
+        """
+    def clamp_min_(self, min: Operand) -> Tensor:
+        """In-place form of ``clamp_min``: the result replaces the values of the Tensor, which is returned."""
+    def clip(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+        """``min(max(input, min), max)``: the nearest number to ``input`` in ``[min, max]``.
+
+        Derivative: input: ``g`` from min to max, bounds included, 0 outside. min: ``g`` where the input is below it and
+        min < max. max: ``g`` where the input is above it, or min > max.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: real; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            min: lower bound, a number or a Tensor; None for none.
+            max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: neither bound is given or one is beyond the range of the result, or the shapes do not broadcast.
+
+        >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
+        tensor([-1. ,  0.5,  1. ])
+        """
+    def clip_(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+        """In-place form of ``clamp``: the result replaces the values of the Tensor, which is returned."""
+    def clone(self, *, memory_format: builtins.object = None) -> Tensor:
+        """``out = input``: a copy in memory of its own.
+
+        Derivative: ``g``.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            memory_format: taken for compatibility; arrays keep NumPy's layout.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> x = rg.ones(2, requires_grad=True)
+        >>> x.clone().sum().backward()
+        >>> x.grad
+        tensor([1., 1.])
+        """
+    def conj(self) -> Tensor:
+        """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
+        ``np.conj`` gives a copy.
+
+        Derivative: ``conj(g)``.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.conj(rg.tensor([1 + 2j]))
+        tensor([1.-2.j], dtype=complex64)
+        """
+    def conj_physical(self) -> Tensor:
+        """``Re(input) - i Im(input)``, elementwise: the complex conjugate, always in memory of its own.
+
+        Derivative: ``conj(g)``.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.conj_physical(rg.tensor([1 + 2j]))
+        tensor([1.-2.j], dtype=complex64)
+        """
+    def conj_physical_(self) -> Tensor:
+        """In-place form of ``conj_physical``: the result replaces the values of the Tensor, which is returned."""
+    def conjugate(self) -> Tensor:
+        """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
+        ``np.conj`` gives a copy.
+
+        Derivative: ``conj(g)``.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.conj(rg.tensor([1 + 2j]))
+        tensor([1.-2.j], dtype=complex64)
+        """
+    def contiguous(self, memory_format: builtins.object = None) -> Tensor:
+        """``self`` with its elements in row-major order in memory: itself where they are so already, else a copy.
+
+        Derivative: ``g``.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            memory_format: taken for compatibility.
+
+        >>> rg.ones(2, 3).transpose(0, 1).contiguous().is_contiguous()
+        True
+        """
+    def copy(self, order: builtins.str = 'C') -> Tensor:
+        """``out = self`` in memory of its own: NumPy's spelling of ``clone()``.
+
+        Derivative: ``g``.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            order: taken as NumPy's method takes it; the elements lie as ``clone`` lays them.
+
+        Raises:
+            ValueError: ``order`` is none of C, F, A and K.
+
+        >>> x = rg.ones(2)
+        >>> y = x.copy()
+        >>> y[0] = 5
+        >>> x
+        tensor([1., 1.])
+        """
+    def copy_(self, src: Operand, non_blocking: builtins.bool = False) -> Tensor:
+        """``self = src``: the elements of ``src`` written over this Tensor's.
+
+        Derivative: self: 0. src: ``g``, summed where it broadcasts.
+        Shape: ``src`` broadcasts to that of ``self``.
+        Dtype: any; ``src`` takes the dtype and device of ``self``.
+
+        Args:
+            src: a Tensor, an array or a number.
+            non_blocking: taken for compatibility; transfers finish before the call returns.
+
+        Raises:
+            RuntimeError: ``src`` does not broadcast to this shape, or is complex and this Tensor is not.
+
+        >>> rg.zeros(2).copy_(rg.tensor([1, 2]))
+        tensor([1., 2.])
+        """
+    def copysign(self, other: Operand) -> Tensor:
+        """``|input|`` with the sign of ``other`` (that of -0 is negative).
+
+        Derivative: input: ``g`` times the signs of input and result, 0 at 0. other: 0.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: real; integers become the default dtype.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.copysign(rg.tensor([1.0, -2.0]), rg.tensor([-0.0, 3.0]))
+        tensor([-1.,  2.])
+        """
+    def copysign_(self, other: Operand) -> Tensor:
+        """In-place form of ``copysign``: the result replaces the values of the Tensor, which is returned."""
+    def corrcoef(self) -> Tensor:
+        """``R_ij = C_ij / sqrt(C_ii C_jj)``: the correlation coefficients of the rows, from their covariances ``C``.
+
+        Derivative: that of the formula; NaN for a row without deviation, and of real numbers 0 where rounding made a
+        coefficient larger than 1.
+        Shape: (variables, observations) to (variables, variables); of one variable, (n) or 0-d, the result is 0-d.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: more than 2 dimensions, or bools.
+
+        >>> rg.corrcoef(rg.tensor([[0.0, 2.0, 1.0], [0.0, 4.0, 2.0]]))
+        tensor([[1., 1.],
+                [1., 1.]])
+        """
+    def cos(self) -> Tensor:
+        """``cos(input)``, elementwise, of angles in radians.
+
+        Derivative: ``-g * sin(input)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.cos(rg.tensor([0.0, 0.5]))
+        tensor([1.    , 0.8776])
+        """
+    def cos_(self) -> Tensor:
+        """In-place form of ``cos``: the result replaces the values of the Tensor, which is returned."""
+    def cosh(self) -> Tensor:
+        """``(e^input + e^-input) / 2``, elementwise: the hyperbolic cosine.
+
+        Derivative: ``g * sinh(input)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.cosh(rg.tensor([0.0, 0.5]))
+        tensor([1.    , 1.1276])
+        """
+    def cosh_(self) -> Tensor:
+        """In-place form of ``cosh``: the result replaces the values of the Tensor, which is returned."""
+    def count_nonzero(self, dim: Dims | None = None, *, axis: Dims | None = None) -> Tensor:
+        """``sum_i [x_i != 0]`` over all dimensions, one, or several.
+
+        Derivative: none.
+        Shape: any; the result lacks the reduced dimensions.
+        Dtype: any; gives int64.
+
+        Args:
+            input: the elements that are counted.
+            dim: a dimension or several; all of them by default, and for ``()``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.count_nonzero(rg.tensor([[0, 2], [1, 3]]), dim=0)
+        tensor([1, 2])
+        """
+    def cov(self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+        """``C_ij = sum_k (x_ik - mean_i) (x_jk - mean_j)^* / (n - correction)``: the covariances of the rows.
+
+        Derivative: that of the formula.
+        Shape: (variables, observations) to (variables, variables); of one variable, (n) or 0-d, the result is 0-d.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Args:
+            input: a row per variable.
+            correction: what is taken from the number of observations.
+            fweights: how often each observation counts, integers (n).
+            aweights: how much each observation counts, (n).
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: more than 2 dimensions, bools, or weights that do not fit or are negative.
+
+        >>> rg.cov(rg.tensor([[0.0, 2.0], [0.0, 4.0]]))
+        tensor([[2., 4.],
+                [4., 8.]])
+        """
+    def cpu(self, memory_format: builtins.object = None) -> Tensor:
+        """``out = self``: the Tensor in the CPU's memory; itself where it is there already.
+
+        Derivative: ``g`` on the input's device.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            memory_format: taken for compatibility; arrays keep NumPy's layout.
+
+        >>> rg.ones(2).cpu().device
+        device(type='cpu')
+        """
+    def cross(self, other: Operand, dim: Dim | None = None, *, axis: Dim | None = None) -> Tensor:
+        """``y_i = input_(i+1) other_(i+2) - input_(i+2) other_(i+1)``, indices modulo 3: ``linalg.cross``.
+
+        Derivative: input: ``cross(other, g)``; other: ``cross(g, input)``.
+        Shape: the same number of dimensions, which broadcast, with length 3 along ``dim``.
+        Dtype: any but bool; the result has PyTorch's result type.
+
+        Args:
+            input: the vectors on the left.
+            other: the vectors on the right.
+            dim: the dimension, by default the first one of length 3.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the dimension has not length 3 in both, or the shapes do not fit.
+
+        >>> rg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
+        """
+    def cuda(self, device: builtins.int | DeviceLike | None = None, non_blocking: builtins.bool = False, memory_format: builtins.object = None) -> Tensor:
+        """``out = self``: the Tensor on a GPU; itself where it is there already.
+
+        Derivative: ``g`` on the input's device.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            device: a number or ``"cuda:N"``; None for the current GPU.
+            non_blocking: taken for compatibility; transfers finish before the call returns.
+            memory_format: taken for compatibility; arrays keep NumPy's layout.
+
+        Raises:
+            RuntimeError: CuPy is not installed, no GPU answers, or ``device`` is none of CUDA's.
+
+        >>> rg.ones(2).cuda().device  # doctest: +SKIP
+        device(type='cuda', index=0)
+        """
     @overload
-    def cummax(self, dim: Dim) -> ValuesIndices: ...
+    def cummax(self, dim: Dim) -> ValuesIndices:
+        """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+
+        Derivative: ``g`` summed at the element that the index names: of equals the latest.
+        Shape: any; the result has the input's shape.
+        Dtype: any but complex; values keep the input's dtype, indices are int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+
+        Returns:
+            The named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            NotImplementedError: an input is complex.
+
+        >>> rg.cummax(rg.tensor([1.0, 3.0, 2.0, 3.0]), 0)
+        ValuesIndices(values=tensor([1., 3., 3., 3.]), indices=tensor([0, 1, 1, 3]))
+        """
     @overload
-    def cummax(self, *, axis: Dim) -> ValuesIndices: ...
+    def cummax(self, *, axis: Dim) -> ValuesIndices:
+        """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+
+        Derivative: ``g`` summed at the element that the index names: of equals the latest.
+        Shape: any; the result has the input's shape.
+        Dtype: any but complex; values keep the input's dtype, indices are int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+
+        Returns:
+            The named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            NotImplementedError: an input is complex.
+
+        >>> rg.cummax(rg.tensor([1.0, 3.0, 2.0, 3.0]), 0)
+        ValuesIndices(values=tensor([1., 3., 3., 3.]), indices=tensor([0, 1, 1, 3]))
+        """
     @overload
-    def cummin(self, dim: Dim) -> ValuesIndices: ...
+    def cummin(self, dim: Dim) -> ValuesIndices:
+        """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+
+        Derivative: ``g`` summed at the element that the index names: of equals the latest.
+        Shape: any; the result has the input's shape.
+        Dtype: any but complex; values keep the input's dtype, indices are int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+
+        Returns:
+            The named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            NotImplementedError: an input is complex.
+
+        >>> rg.cummin(rg.tensor([2.0, 3.0, 1.0, 1.0]), 0)
+        ValuesIndices(values=tensor([2., 2., 1., 1.]), indices=tensor([0, 0, 2, 3]))
+        """
     @overload
-    def cummin(self, *, axis: Dim) -> ValuesIndices: ...
+    def cummin(self, *, axis: Dim) -> ValuesIndices:
+        """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+
+        Derivative: ``g`` summed at the element that the index names: of equals the latest.
+        Shape: any; the result has the input's shape.
+        Dtype: any but complex; values keep the input's dtype, indices are int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+
+        Returns:
+            The named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            NotImplementedError: an input is complex.
+
+        >>> rg.cummin(rg.tensor([2.0, 3.0, 1.0, 1.0]), 0)
+        ValuesIndices(values=tensor([2., 2., 1., 1.]), indices=tensor([0, 0, 2, 3]))
+        """
     @overload
-    def cumprod(self, dim: Dim, *, dtype: DTypeLike | None = ...) -> Tensor: ...
+    def cumprod(self, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
+        """``y_i = x_0 * ... * x_i`` along ``dim``.
+
+        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
+        every order.
+        Shape: any; the result has the input's shape.
+        Dtype: any; integers and bools give int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            dtype: converts the input first.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> x = rg.tensor([2.0, 0.0, 3.0], requires_grad=True)
+        >>> rg.cumprod(x, 0).sum().backward()
+        >>> x.grad
+        tensor([1., 8., 0.])
+        """
     @overload
-    def cumprod(self, *, axis: Dim, dtype: DTypeLike | None = ...) -> Tensor: ...
+    def cumprod(self, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
+        """``y_i = x_0 * ... * x_i`` along ``dim``.
+
+        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
+        every order.
+        Shape: any; the result has the input's shape.
+        Dtype: any; integers and bools give int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            dtype: converts the input first.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> x = rg.tensor([2.0, 0.0, 3.0], requires_grad=True)
+        >>> rg.cumprod(x, 0).sum().backward()
+        >>> x.grad
+        tensor([1., 8., 0.])
+        """
     @overload
-    def cumprod_(self, dim: Dim, *, dtype: DTypeLike | None = ...) -> Tensor: ...
+    def cumprod_(self, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
+        """In-place form of ``cumprod``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def cumprod_(self, *, axis: Dim, dtype: DTypeLike | None = ...) -> Tensor: ...
+    def cumprod_(self, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
+        """In-place form of ``cumprod``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def cumsum(self, dim: Dim, *, dtype: DTypeLike | None = ...) -> Tensor: ...
+    def cumsum(self, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
+        """``y_i = x_0 + ... + x_i`` along ``dim``.
+
+        float16 and float32 run in double precision and are rounded once.
+
+        Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
+        Shape: any; the result has the input's shape.
+        Dtype: any; integers and bools give int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            dtype: converts the input first.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.cumsum(rg.tensor([1.0, 2.0, 3.0]), 0)
+        tensor([1., 3., 6.])
+        """
     @overload
-    def cumsum(self, *, axis: Dim, dtype: DTypeLike | None = ...) -> Tensor: ...
+    def cumsum(self, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
+        """``y_i = x_0 + ... + x_i`` along ``dim``.
+
+        float16 and float32 run in double precision and are rounded once.
+
+        Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
+        Shape: any; the result has the input's shape.
+        Dtype: any; integers and bools give int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            dtype: converts the input first.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.cumsum(rg.tensor([1.0, 2.0, 3.0]), 0)
+        tensor([1., 3., 6.])
+        """
     @overload
-    def cumsum_(self, dim: Dim, *, dtype: DTypeLike | None = ...) -> Tensor: ...
+    def cumsum_(self, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
+        """In-place form of ``cumsum``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def cumsum_(self, *, axis: Dim, dtype: DTypeLike | None = ...) -> Tensor: ...
-    def data_ptr(self) -> builtins.int: ...
-    def deg2rad(self) -> Tensor: ...
-    def deg2rad_(self) -> Tensor: ...
-    def det(self) -> Tensor: ...
-    def diag(self, diagonal: builtins.int = ...) -> Tensor: ...
-    def diag_embed(self, offset: builtins.int = ..., dim1: builtins.int = ..., dim2: builtins.int = ...) -> Tensor: ...
-    def diagflat(self, offset: builtins.int = ...) -> Tensor: ...
-    def diagonal(self, offset: builtins.int = ..., dim1: builtins.int = ..., dim2: builtins.int = ...) -> Tensor: ...
-    def diagonal_scatter(self, src: Tensor, offset: builtins.int = ..., dim1: builtins.int = ..., dim2: builtins.int = ...) -> Tensor: ...
-    def diff(self, n: builtins.int = ..., dim: Dim = ..., prepend: Operand | None = ..., append: Operand | None = ..., *, axis: Dim = ...) -> Tensor: ...
-    def digamma(self) -> Tensor: ...
-    def digamma_(self) -> Tensor: ...
-    def dim(self) -> builtins.int: ...
-    def dist(self, other: Operand, p: builtins.float = ...) -> Tensor: ...
-    def div(self, other: Operand, *, rounding_mode: Literal['trunc', 'floor'] | None = ...) -> Tensor: ...
-    def div_(self, other: Operand, *, rounding_mode: Literal['trunc', 'floor'] | None = ...) -> Tensor: ...
-    def divide(self, other: Operand, *, rounding_mode: Literal['trunc', 'floor'] | None = ...) -> Tensor: ...
-    def divide_(self, other: Operand, *, rounding_mode: Literal['trunc', 'floor'] | None = ...) -> Tensor: ...
-    def dot(self, tensor: Operand) -> Tensor: ...
-    def double(self, memory_format: builtins.object = ...) -> Tensor: ...
+    def cumsum_(self, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
+        """In-place form of ``cumsum``: the result replaces the values of the Tensor, which is returned."""
+    def data_ptr(self) -> builtins.int:
+        """``address(x[0, ..., 0])``: the address of the first element in memory, in bytes.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        >>> x = rg.zeros(4)
+        >>> x[1:].data_ptr() - x.data_ptr()
+        4
+        """
+    def deg2rad(self) -> Tensor:
+        """``input * pi / 180``, elementwise: degrees as radians.
+
+        Derivative: ``g * pi / 180``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.deg2rad(rg.tensor([180.0, -90.0]))
+        tensor([ 3.1416, -1.5708])
+        """
+    def deg2rad_(self) -> Tensor:
+        """In-place form of ``deg2rad``: the result replaces the values of the Tensor, which is returned."""
+    def det(self) -> Tensor:
+        """``det(input)`` of each square matrix: ``linalg.det``.
+
+        Derivative: ``g`` times the cofactors of ``input``.
+        Shape: ``(..., n, n)`` to ``(...)``.
+        Dtype: float32, float64 and complex; the result has the input's dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+
+        >>> rg.det(rg.tensor([[3.0]]))
+        tensor(3.)
+        """
+    def diag(self, diagonal: builtins.int = 0) -> Tensor:
+        """``out[i] = input[i, i + diagonal]`` of a matrix, a copy; of a vector the matrix with it on the diagonal.
+
+        Derivative: ``g`` on the diagonal, 0 elsewhere; of a vector the diagonal of ``g``.
+        Shape: (m, n) to the diagonal's length; (n,) to (k, k) with ``k = n + |diagonal|``.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a vector or a matrix.
+            diagonal: which one: > 0 above the main one, < 0 below.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the input is neither a vector nor a matrix.
+
+        >>> rg.diag(rg.tensor([1, 2])), rg.diag(rg.tensor([[1, 2], [3, 4]]), 1)
+        (tensor([[1, 0],
+                [0, 2]]), tensor([2]))
+        """
+    def diag_embed(self, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
+        """``out[.., i, i + offset] = input[.., i]``: matrices of zeros with the last dimension on their diagonal.
+
+        Derivative: the diagonal of ``g``.
+        Shape: (*, n) to (*, m, m) with ``m = n + |offset|``; ``dim1`` and ``dim2`` are the places of the last two.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+            dim1: the dimension of the rows in the result.
+            dim2: the dimension of the columns in the result.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a dimension is out of range.
+            RuntimeError: the two dimensions are the same, or the input is 0-d.
+
+        >>> rg.diag_embed(rg.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+        """
+    def diagflat(self, offset: builtins.int = 0) -> Tensor:
+        """``diag(input.ravel(), offset)``: a matrix with all elements of the input on its diagonal.
+
+        Derivative: the diagonal of ``g``, in the input's shape.
+        Shape: any of n elements to (k, k) with ``k = n + |offset|``.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.diagflat(rg.tensor([[1, 2]]))
+        tensor([[1, 0],
+                [0, 2]])
+        """
+    def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+        """``out[.., i] = input[.., i, .., i + offset, ..]``: a view of the diagonals of the matrices in two dimensions.
+
+        Derivative: ``g`` on the diagonals, 0 elsewhere.
+        Shape: without ``dim1`` and ``dim2``, and with the diagonal's length as the last dimension.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least two dimensions.
+            offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+            dim1: the dimension of the rows.
+            dim2: the dimension of the columns.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a dimension is out of range.
+            RuntimeError: the two dimensions are the same.
+
+        >>> rg.diagonal(rg.arange(4).reshape(2, 2))
+        tensor([0, 3])
+        """
+    def diagonal_scatter(self, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+        """``diagonal(out, offset, dim1, dim2) = src``, in a copy of the input.
+
+        Derivative: input: ``g``, 0 on the diagonal. src: the diagonal of ``g``.
+        Shape: the input's, kept; src has that of ``diagonal(input, offset, dim1, dim2)``.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least two dimensions.
+            src: the diagonal.
+            offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+            dim1: the dimension of the rows.
+            dim2: the dimension of the columns.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a dimension is out of range.
+            RuntimeError: src has not the diagonal's shape, or the two dimensions are the same.
+
+        >>> rg.diagonal_scatter(rg.zeros(2, 2), rg.ones(2))
+        tensor([[1., 0.],
+                [0., 1.]])
+        """
+    def diff(self, n: builtins.int = 1, dim: Dim = -1, prepend: Operand | None = None, append: Operand | None = None, *, axis: Dim = -1) -> Tensor:
+        """``y_i = x_(i+1) - x_i`` along ``dim``, ``n`` times; of bools ``xor``.
+
+        Derivative: ``g_(i-1) - g_i``, ``n`` times.
+        Shape: at least one dimension; the result is ``n`` shorter along ``dim``, at least 0.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            n: how many times; 0 gives a copy.
+            dim: the dimension, by default the last.
+            prepend: what is set before the input first, of its shape but along ``dim``.
+            append: what is set after it.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the input is 0-d, ``n`` is negative, or the shapes do not fit.
+            TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` a number.
+
+        >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
+        tensor([3., 5.])
+        """
+    def digamma(self) -> Tensor:
+        """``gamma'(input) / gamma(input)``, elementwise: infinite at 0, NaN at negative whole numbers.
+
+        Derivative: ``g * polygamma(1, input)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: SciPy is not installed.
+
+        Source: Abramowitz and Stegun 6.3.
+
+        >>> rg.digamma(rg.tensor([1.0, 5.0]))
+        tensor([-0.5772,  1.5061])
+        """
+    def digamma_(self) -> Tensor:
+        """In-place form of ``digamma``: the result replaces the values of the Tensor, which is returned."""
+    def dim(self) -> builtins.int:
+        """``len(self.shape)``: the number of dimensions.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        >>> rg.zeros(2, 3).dim()
+        2
+        """
+    def dist(self, other: Operand, p: builtins.float = 2) -> Tensor:
+        """``norm(input - other, p)``: the distance of all elements, as two vectors.
+
+        Derivative: input: as ``norm`` at the difference; other: the negative. So 0 where the distance is 0.
+        Shape: any that broadcast; the result is 0-d.
+        Dtype: floating and complex, whose distance is real.
+
+        Args:
+            input: one vector.
+            other: the other vector.
+            p: which norm, any number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast, or the inputs hold integers.
+
+        >>> rg.dist(rg.tensor([1.0, 2.0]), rg.tensor([4.0, 6.0]))
+        tensor(5.)
+        """
+    def div(self, other: Operand, *, rounding_mode: Literal['trunc', 'floor'] | None = None) -> Tensor:
+        """``input / other``, elementwise.
+
+        Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0. With a
+        rounding mode zero.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: PyTorch's result type of both; integers become the default dtype, but stay integers with a rounding mode.
+
+        Args:
+            input: the dividend.
+            other: the divisor.
+            rounding_mode: ``"trunc"`` rounds the quotient towards 0, ``"floor"`` down.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: an unknown rounding mode, or with one an integer divided by 0.
+
+        >>> rg.div(rg.tensor([7.0, -7.0]), 2)
+        tensor([ 3.5, -3.5])
+        >>> rg.div(rg.tensor([7, -7]), 2, rounding_mode="trunc")
+        tensor([ 3, -3])
+        """
+    def div_(self, other: Operand, *, rounding_mode: Literal['trunc', 'floor'] | None = None) -> Tensor:
+        """In-place form of ``div``: the result replaces the values of the Tensor, which is returned."""
+    def divide(self, other: Operand, *, rounding_mode: Literal['trunc', 'floor'] | None = None) -> Tensor:
+        """``input / other``, elementwise.
+
+        Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0. With a
+        rounding mode zero.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: PyTorch's result type of both; integers become the default dtype, but stay integers with a rounding mode.
+
+        Args:
+            input: the dividend.
+            other: the divisor.
+            rounding_mode: ``"trunc"`` rounds the quotient towards 0, ``"floor"`` down.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: an unknown rounding mode, or with one an integer divided by 0.
+
+        >>> rg.div(rg.tensor([7.0, -7.0]), 2)
+        tensor([ 3.5, -3.5])
+        >>> rg.div(rg.tensor([7, -7]), 2, rounding_mode="trunc")
+        tensor([ 3, -3])
+        """
+    def divide_(self, other: Operand, *, rounding_mode: Literal['trunc', 'floor'] | None = None) -> Tensor:
+        """In-place form of ``divide``: the result replaces the values of the Tensor, which is returned."""
+    def dot(self, tensor: Operand) -> Tensor:
+        """``sum_k input_k tensor_k`` of two vectors, without conjugation.
+
+        Derivative: input: ``g tensor``; tensor: ``g input``.
+        Shape: (n) and (n) to ().
+        Dtype: any, the same of all arguments; the result has it.
+
+        Args:
+            input: one vector.
+            tensor: the other.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> rg.dot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
+        tensor(11.)
+        """
+    def double(self, memory_format: builtins.object = None) -> Tensor:
+        """``self.to(float64)``; itself where it has that dtype already.
+
+        Derivative: ``g`` in the input's dtype.
+        Shape: any, kept.
+        Dtype: any to float64.
+
+        Args:
+            memory_format: taken for compatibility.
+
+        >>> rg.tensor([0, 1]).double().dtype
+        dtype('float64')
+        """
     @overload
-    def dsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]: ...
+    def dsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
+        """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
+
+        Derivative: the pieces' ``g``, each in its place.
+        Shape: pieces that are equal but in that dimension.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            indices_or_sections: how many pieces, or where to cut.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: there are fewer than three dimensions, or the length is not a multiple of the number of pieces.
+
+        >>> [x.shape for x in rg.dsplit(rg.zeros(1, 2, 4), 2)]
+        [(1, 2, 2), (1, 2, 2)]
+        """
     @overload
-    def dsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]: ...
+    def dsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
+        """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
+
+        Derivative: the pieces' ``g``, each in its place.
+        Shape: pieces that are equal but in that dimension.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            indices_or_sections: how many pieces, or where to cut.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: there are fewer than three dimensions, or the length is not a multiple of the number of pieces.
+
+        >>> [x.shape for x in rg.dsplit(rg.zeros(1, 2, 4), 2)]
+        [(1, 2, 2), (1, 2, 2)]
+        """
     @overload
-    def dsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]: ...
-    def element_size(self) -> builtins.int: ...
-    def eq(self, other: Operand) -> Tensor: ...
-    def eq_(self, other: Operand) -> Tensor: ...
-    def equal(self, other: Tensor) -> builtins.bool: ...
-    def erf(self) -> Tensor: ...
-    def erf_(self) -> Tensor: ...
-    def erfc(self) -> Tensor: ...
-    def erfc_(self) -> Tensor: ...
-    def erfinv(self) -> Tensor: ...
-    def erfinv_(self) -> Tensor: ...
-    def exp(self) -> Tensor: ...
-    def exp2(self) -> Tensor: ...
-    def exp2_(self) -> Tensor: ...
-    def exp_(self) -> Tensor: ...
-    def expand(self, *sizes: Size, **keywords: Size) -> Tensor: ...
-    def expand_as(self, other: Tensor) -> Tensor: ...
-    def expm1(self) -> Tensor: ...
-    def expm1_(self) -> Tensor: ...
-    def exponential_(self, lambd: builtins.float = ..., *, generator: Generator | None = ...) -> Tensor: ...
-    def fill(self, value: Number | Tensor) -> Tensor: ...
-    def fill_(self, value: Number | Tensor) -> Tensor: ...
-    def fill_diagonal_(self, fill_value: Number, wrap: builtins.bool = ...) -> Tensor: ...
-    def fix(self) -> Tensor: ...
-    def fix_(self) -> Tensor: ...
+    def dsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
+        """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
+
+        Derivative: the pieces' ``g``, each in its place.
+        Shape: pieces that are equal but in that dimension.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            indices_or_sections: how many pieces, or where to cut.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: there are fewer than three dimensions, or the length is not a multiple of the number of pieces.
+
+        >>> [x.shape for x in rg.dsplit(rg.zeros(1, 2, 4), 2)]
+        [(1, 2, 2), (1, 2, 2)]
+        """
+    def element_size(self) -> builtins.int:
+        """``nbytes / numel``: bytes per element.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        >>> rg.zeros(2).element_size()
+        4
+        """
+    def eq(self, other: Operand) -> Tensor:
+        """``input == other``, elementwise; NaN equals nothing.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: compared in PyTorch's result type; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.eq(rg.tensor([1, 2]), 2)
+        tensor([False,  True])
+        """
+    def eq_(self, other: Operand) -> Tensor:
+        """In-place form of ``eq``: the result replaces the values of the Tensor, which is returned."""
+    def equal(self, other: Tensor) -> builtins.bool:
+        """``input == other`` everywhere and of one shape, as a Python bool; false where there is a NaN.
+
+        Derivative: none.
+        Shape: any; different shapes are not equal.
+        Dtype: any.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.equal(rg.tensor([1, 2]), rg.tensor([1, 2]))
+        True
+        """
+    def erf(self) -> Tensor:
+        """``2 / sqrt(pi) * integral_0^input e^(-t^2) dt``, elementwise: the error function.
+
+        Derivative: ``g * 2 / sqrt(pi) * e^(-input^2)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        Source: Cody, Rational Chebyshev approximations for the error function, Mathematics of Computation 23 (1969).
+
+        >>> rg.erf(rg.tensor([0.0, 0.5, -10.0]))
+        tensor([ 0.    ,  0.5205, -1.    ])
+        """
+    def erf_(self) -> Tensor:
+        """In-place form of ``erf``: the result replaces the values of the Tensor, which is returned."""
+    def erfc(self) -> Tensor:
+        """``1 - erf(input)``, elementwise, accurate where it is tiny, too.
+
+        Derivative: ``-g * 2 / sqrt(pi) * e^(-input^2)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        Source: Cody, Rational Chebyshev approximations for the error function, Mathematics of Computation 23 (1969).
+
+        >>> rg.erfc(rg.tensor([0.0, 0.5]))
+        tensor([1.    , 0.4795])
+        """
+    def erfc_(self) -> Tensor:
+        """In-place form of ``erfc``: the result replaces the values of the Tensor, which is returned."""
+    def erfinv(self) -> Tensor:
+        """``erf^-1(input)``, elementwise: infinite at -1 and 1, NaN beyond.
+
+        Derivative: with y the result ``g * sqrt(pi) / 2 * e^(y^2)``; infinite at -1 and 1.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: SciPy is not installed.
+
+        >>> rg.erfinv(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.4769])
+        """
+    def erfinv_(self) -> Tensor:
+        """In-place form of ``erfinv``: the result replaces the values of the Tensor, which is returned."""
+    def exp(self) -> Tensor:
+        """``e^input``, elementwise.
+
+        Derivative: ``g * exp(input)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.exp(rg.tensor([0.0, 1.0]))
+        tensor([1.    , 2.7183])
+        """
+    def exp2(self) -> Tensor:
+        """``2^input``, elementwise.
+
+        Derivative: ``g * log(2) * 2^input``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.exp2(rg.tensor([0.0, 3.0]))
+        tensor([1., 8.])
+        """
+    def exp2_(self) -> Tensor:
+        """In-place form of ``exp2``: the result replaces the values of the Tensor, which is returned."""
+    def exp_(self) -> Tensor:
+        """In-place form of ``exp``: the result replaces the values of the Tensor, which is returned."""
+    def expand(self, *sizes: Size, **keywords: Size) -> Tensor:
+        """``out[i, j] = input[0, j]``: a view in which dimensions of length 1 are repeated to the given lengths.
+
+        Since elements share memory, the result can be filled with one value but not otherwise be written; views of it
+        whose own elements do not share memory can.
+
+        Derivative: ``g`` summed over the repeated dimensions.
+        Shape: (*) to ``sizes``; new dimensions may be put in front.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            sizes: the lengths, one by one or as a sequence; -1 keeps a length.
+
+        Raises:
+            RuntimeError: a dimension of another length than 1 would have to change, or there are too few lengths.
+
+        >>> rg.tensor([[1], [2]]).expand(-1, 3)
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+        """
+    def expand_as(self, other: Tensor) -> Tensor:
+        """``self.expand(other.shape)``.
+
+        Derivative: ``g`` summed over the repeated dimensions; none to ``other``.
+        Shape: any that broadcasts to that of ``other``.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            other: gives the shape.
+
+        Raises:
+            RuntimeError: the shapes do not fit.
+
+        >>> rg.ones(1, 2).expand_as(rg.zeros(3, 2)).shape
+        (3, 2)
+        """
+    def expm1(self) -> Tensor:
+        """``e^input - 1``, elementwise, accurate near 0, too.
+
+        Derivative: ``g * exp(input)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.expm1(rg.tensor([0.0, 1.0]))
+        tensor([0.    , 1.7183])
+        """
+    def expm1_(self) -> Tensor:
+        """In-place form of ``expm1``: the result replaces the values of the Tensor, which is returned."""
+    def exponential_(self, lambd: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
+        """Write numbers of density ``lambd * e^(-lambd * x)`` for x >= 0 over every element.
+
+        Derivative: zero for what was there before.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex, whose parts are both drawn from ``[from, to)``.
+
+        Args:
+            lambd: the rate, above 0.
+            generator: the source of the random numbers, by default the default generator.
+
+        Raises:
+            NotImplementedError: an input is complex.
+            RuntimeError: the rate is not positive.
+
+        >>> bool((rg.zeros(3).exponential_() >= 0).all())
+        True
+        """
+    def fill(self, value: Number | Tensor) -> Tensor:
+        """``out = value``: a Tensor like the input with one value everywhere.
+
+        Derivative: input: 0. value: the sum of ``g``.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: gives shape, dtype and device.
+            value: a number or a 0-d Tensor.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the value has dimensions, or is complex and the input is not.
+
+        >>> rg.fill(rg.zeros(2), 3)
+        tensor([3., 3.])
+        """
+    def fill_(self, value: Number | Tensor) -> Tensor:
+        """In-place form of ``fill``: the result replaces the values of the Tensor, which is returned."""
+    def fill_diagonal_(self, fill_value: Number, wrap: builtins.bool = False) -> Tensor:
+        """``self[i, i, ...] = fill_value``, in place; the Tensor is returned.
+
+        Derivative: ``g``, 0 on the diagonal.
+        Shape: two dimensions, or more of one length.
+        Dtype: all.
+
+        Args:
+            fill_value: the number.
+            wrap: let the diagonal of a tall matrix begin anew after each square block and a row between.
+
+        Raises:
+            RuntimeError: there are fewer than two dimensions, or more of several lengths.
+
+        >>> rg.zeros(2, 3).fill_diagonal_(5)
+        tensor([[5., 0., 0.],
+                [0., 5., 0.]])
+        """
+    def fix(self) -> Tensor:
+        """``sign(input) * floor(|input|)``, elementwise: rounded towards 0.
+
+        Derivative: zero.
+        Shape: any; the result has the input's shape.
+        Dtype: real; the result has the input's, integers stay as they are.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.trunc(rg.tensor([-1.5, 1.2]))
+        tensor([-1.,  1.])
+        """
+    def fix_(self) -> Tensor:
+        """In-place form of ``fix``: the result replaces the values of the Tensor, which is returned."""
     @property
     def flat(self) -> Flat: ...
     @flat.setter
     def flat(self, value: Any) -> None: ...
-    def flatten(self, start_dim: builtins.int = ..., end_dim: builtins.int = ...) -> Tensor: ...
-    def flip(self, *dims: Size, **keywords: Size) -> Tensor: ...
-    def fliplr(self) -> Tensor: ...
-    def flipud(self) -> Tensor: ...
-    def float(self, memory_format: builtins.object = ...) -> Tensor: ...
-    def float_power(self, exponent: Operand) -> Tensor: ...
-    def float_power_(self, exponent: Operand) -> Tensor: ...
-    def floor(self) -> Tensor: ...
-    def floor_(self) -> Tensor: ...
-    def floor_divide(self, other: Operand) -> Tensor: ...
-    def floor_divide_(self, other: Operand) -> Tensor: ...
-    def fmax(self, other: Operand) -> Tensor: ...
-    def fmin(self, other: Operand) -> Tensor: ...
-    def fmod(self, other: Operand) -> Tensor: ...
-    def fmod_(self, other: Operand) -> Tensor: ...
-    def frac(self) -> Tensor: ...
-    def frac_(self) -> Tensor: ...
-    def frexp(self) -> FrexpResult: ...
+    def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
+        """``input`` with neighbouring dimensions merged into one, in row-major order.
+
+        A view where the strides allow it, else a copy; ``input`` itself where there is one dimension to merge.
+
+        Derivative: ``g`` in the input's shape.
+        Shape: any; ``start_dim`` to ``end_dim`` become one dimension, 0-d becomes 1-d.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            start_dim: the first dimension to merge.
+            end_dim: the last one, included.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a dimension is out of range.
+            RuntimeError: ``start_dim`` comes after ``end_dim``.
+
+        >>> rg.flatten(rg.zeros(2, 3, 4), 1).shape
+        (2, 12)
+        """
+    def flip(self, *dims: Size, **keywords: Size) -> Tensor:
+        """``out[.., i, ..] = input[.., n - 1 - i, ..]``: a copy with the order reversed along the given dimensions.
+
+        Derivative: ``g`` flipped.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dims: the dimensions, one by one or as a sequence.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a dimension is out of range.
+            RuntimeError: a dimension appears twice.
+
+        >>> rg.flip(rg.tensor([[1, 2], [3, 4]]), (0,))
+        tensor([[3, 4],
+                [1, 2]])
+        """
+    def fliplr(self) -> Tensor:
+        """``flip(input, 1)``.
+
+        Derivative: ``g`` flipped.
+        Shape: (m, n, *), kept.
+        Dtype: any; the result has the input's dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: there are fewer than two dimensions.
+
+        >>> rg.fliplr(rg.tensor([[1, 2]]))
+        tensor([[2, 1]])
+        """
+    def flipud(self) -> Tensor:
+        """``flip(input, 0)``.
+
+        Derivative: ``g`` flipped.
+        Shape: (n, *), kept.
+        Dtype: any; the result has the input's dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the input is 0-d.
+
+        >>> rg.flipud(rg.tensor([1, 2]))
+        tensor([2, 1])
+        """
+    def float(self, memory_format: builtins.object = None) -> Tensor:
+        """``self.to(float32)``; itself where it has that dtype already.
+
+        Derivative: ``g`` in the input's dtype.
+        Shape: any, kept.
+        Dtype: any to float32.
+
+        Args:
+            memory_format: taken for compatibility.
+
+        >>> rg.tensor([0, 1]).float().dtype
+        dtype('float32')
+        """
+    def float_power(self, exponent: Operand) -> Tensor:
+        """``input^exponent``, elementwise, in double precision.
+
+        Derivative: as that of ``pow``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: float64; complex128 where an operand is complex.
+
+        Args:
+            input: the base.
+            exponent: the power it is raised to.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.float_power(rg.tensor([4, 9]), 0.5)
+        tensor([2., 3.], dtype=float64)
+        """
+    def float_power_(self, exponent: Operand) -> Tensor:
+        """In-place form of ``float_power``: the result replaces the values of the Tensor, which is returned."""
+    def floor(self) -> Tensor:
+        """``floor(input)``, elementwise: the largest whole number not above.
+
+        Derivative: zero.
+        Shape: any; the result has the input's shape.
+        Dtype: real; the result has the input's, integers stay as they are.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.floor(rg.tensor([-1.5, 1.2]))
+        tensor([-2.,  1.])
+        """
+    def floor_(self) -> Tensor:
+        """In-place form of ``floor``: the result replaces the values of the Tensor, which is returned."""
+    def floor_divide(self, other: Operand) -> Tensor:
+        """``floor(input / other)``, elementwise.
+
+        Derivative: zero.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: any; the result has PyTorch's result type of all.
+
+        Args:
+            input: the dividend.
+            other: the divisor.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: an integer is divided by 0.
+
+        >>> rg.floor_divide(rg.tensor([7, -7]), 2)
+        tensor([ 3, -4])
+        """
+    def floor_divide_(self, other: Operand) -> Tensor:
+        """In-place form of ``floor_divide``: the result replaces the values of the Tensor, which is returned."""
+    def fmax(self, other: Operand) -> Tensor:
+        """``max(input, other)``, elementwise; the other one where one is NaN.
+
+        Derivative: ``g`` to the larger; to the input at ties.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: real; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.fmax(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
+        tensor([3., 2.])
+        """
+    def fmin(self, other: Operand) -> Tensor:
+        """``min(input, other)``, elementwise; the other one where one is NaN.
+
+        Derivative: ``g`` to the smaller; to the input at ties.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: real; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.fmin(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
+        tensor([1., 2.])
+        """
+    def fmod(self, other: Operand) -> Tensor:
+        """``input - trunc(input / other) * other``, elementwise: the remainder of C, with the dividend's sign.
+
+        Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump that of the piece farther from 0.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: any; the result has PyTorch's result type of all.
+
+        Args:
+            input: the dividend.
+            other: the divisor.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: an integer is divided by 0.
+
+        >>> rg.fmod(rg.tensor([5.0, -5.0]), 3)
+        tensor([ 2., -2.])
+        """
+    def fmod_(self, other: Operand) -> Tensor:
+        """In-place form of ``fmod``: the result replaces the values of the Tensor, which is returned."""
+    def frac(self) -> Tensor:
+        """``input - trunc(input)``, elementwise: what is behind the point, with the sign of the input.
+
+        Derivative: ``g``, at whole numbers, too.
+        Shape: any; the result has the input's shape.
+        Dtype: floating only.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the Tensor is not floating.
+
+        >>> rg.frac(rg.tensor([-1.5, 1.25]))
+        tensor([-0.5 ,  0.25])
+        """
+    def frac_(self) -> Tensor:
+        """In-place form of ``frac``: the result replaces the values of the Tensor, which is returned."""
+    def frexp(self) -> FrexpResult:
+        """``input = mantissa * 2 ** exponent`` with ``0.5 <= |mantissa| < 1``, or both 0, elementwise.
+
+        Derivative: of the mantissa ``g / 2 ** exponent``; the exponent has none.
+        Shape: any; both results have the input's.
+        Dtype: real floating; the mantissa has the input's, the exponent is int32.
+
+        Returns: (mantissa, exponent).
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the numbers are not floating.
+
+        >>> rg.frexp(rg.tensor([1.0, -6.0, 0.0]))
+        FrexpResult(mantissa=tensor([ 0.5 , -0.75,  0.  ]), exponent=tensor([1, 3, 0], dtype=int32))
+        """
     @overload
-    def gather(self, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = ...) -> Tensor: ...
+    def gather(self, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor:
+        """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+
+        Derivative: ``g`` added at the positions.
+        Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
+        of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: integers from 0 on.
+            sparse_grad: taken for PyTorch's sake; gradients are dense.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the index does not fit or is out of range.
+
+        >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
+        tensor([[1, 1],
+                [4, 3]])
+        """
     @overload
-    def gather(self, *, axis: builtins.int, index: Tensor, sparse_grad: builtins.bool = ...) -> Tensor: ...
-    def gcd(self, other: Operand) -> Tensor: ...
-    def gcd_(self, other: Operand) -> Tensor: ...
-    def ge(self, other: Operand) -> Tensor: ...
-    def ge_(self, other: Operand) -> Tensor: ...
-    def geometric_(self, p: builtins.float, *, generator: Generator | None = ...) -> Tensor: ...
-    def geqrf(self) -> GeqrfResult: ...
-    def ger(self, vec2: Operand) -> Tensor: ...
-    def greater(self, other: Operand) -> Tensor: ...
-    def greater_(self, other: Operand) -> Tensor: ...
-    def greater_equal(self, other: Operand) -> Tensor: ...
-    def greater_equal_(self, other: Operand) -> Tensor: ...
-    def gt(self, other: Operand) -> Tensor: ...
-    def gt_(self, other: Operand) -> Tensor: ...
-    def half(self, memory_format: builtins.object = ...) -> Tensor: ...
-    def hardshrink(self, lambd: builtins.float = ...) -> Tensor: ...
-    def heaviside(self, values: Tensor) -> Tensor: ...
-    def heaviside_(self, values: Tensor) -> Tensor: ...
-    def histc(self, bins: builtins.int = ..., min: builtins.float = ..., max: builtins.float = ...) -> Tensor: ...
-    def histogram(self, bins: builtins.int | Tensor = ..., *, range: Sequence[builtins.float] | None = ..., weight: Tensor | None = ..., density: builtins.bool = ...) -> HistogramResult: ...
+    def gather(self, *, axis: builtins.int, index: Tensor, sparse_grad: builtins.bool = False) -> Tensor:
+        """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+
+        Derivative: ``g`` added at the positions.
+        Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
+        of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: integers from 0 on.
+            sparse_grad: taken for PyTorch's sake; gradients are dense.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the index does not fit or is out of range.
+
+        >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
+        tensor([[1, 1],
+                [4, 3]])
+        """
+    def gcd(self, other: Operand) -> Tensor:
+        """The greatest common divisor ``gcd(|input|, |other|)``, elementwise; ``gcd(0, n) = |n|``.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: integers; the inputs' common one.
+
+        Args:
+            input: the input Tensor.
+            other: integers.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the numbers are not integers.
+
+        >>> rg.gcd(rg.tensor([12, -18, 0]), rg.tensor([8, 27, 5]))
+        tensor([4, 9, 5])
+        """
+    def gcd_(self, other: Operand) -> Tensor:
+        """In-place form of ``gcd``: the result replaces the values of the Tensor, which is returned."""
+    def ge(self, other: Operand) -> Tensor:
+        """``input >= other``, elementwise; never with NaN.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: compared in PyTorch's result type; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.ge(rg.tensor([1, 2]), 2)
+        tensor([False,  True])
+        """
+    def ge_(self, other: Operand) -> Tensor:
+        """In-place form of ``ge``: the result replaces the values of the Tensor, which is returned."""
+    def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor:
+        """Write counts ``k = 1, 2, ...`` with probability ``(1 - p)^(k - 1) p`` over every element.
+
+        Derivative: zero for what was there before.
+        Shape: any; the result has the input's shape.
+        Dtype: all but bool and complex.
+
+        Args:
+            p: the probability of an end, in ``(0, 1)``.
+            generator: the source of the random numbers, by default the default generator.
+
+        Raises:
+            NotImplementedError: an input is complex.
+            RuntimeError: ``p`` is not between 0 and 1.
+
+        >>> bool((rg.zeros(3).geometric_(0.5) >= 1).all())
+        True
+        """
+    def geqrf(self) -> GeqrfResult:
+        """R of ``input = Q @ R`` with the reflections whose product is Q, as LAPACK's geqrf.
+
+        Derivative: none; ``linalg.qr`` has one.
+        Shape: ``(..., m, n)``; ``(..., m, n)`` and ``(..., min(m, n))``.
+        Dtype: float32, float64 and complex; the results have the input's.
+
+        Returns: (a, tau): R is ``a.triu()``, and Q ``linalg.householder_product(a, tau)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the input is not a matrix.
+
+        Source: LAPACK Users' Guide, geqrf.
+
+        >>> a, tau = rg.geqrf(rg.tensor([[3.0], [4.0]]))
+        >>> a[0], tau
+        (tensor([-5.]), tensor([1.6]))
+        """
+    def ger(self, vec2: Operand) -> Tensor:
+        """``y_ij = input_i vec2_j`` of two vectors.
+
+        Derivative: input: ``g @ vec2``; vec2: ``input @ g``.
+        Shape: (n) and (m) to (n, m).
+        Dtype: any; the result has PyTorch's result type of all.
+
+        Args:
+            input: the vector of the rows.
+            vec2: the vector of the columns.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: an input has not one dimension.
+
+        >>> rg.outer(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
+        tensor([[3., 4.],
+                [6., 8.]])
+        """
+    def greater(self, other: Operand) -> Tensor:
+        """``input > other``, elementwise; never with NaN.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: compared in PyTorch's result type; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.gt(rg.tensor([1, 2]), 1)
+        tensor([False,  True])
+        """
+    def greater_(self, other: Operand) -> Tensor:
+        """In-place form of ``greater``: the result replaces the values of the Tensor, which is returned."""
+    def greater_equal(self, other: Operand) -> Tensor:
+        """``input >= other``, elementwise; never with NaN.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: compared in PyTorch's result type; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.ge(rg.tensor([1, 2]), 2)
+        tensor([False,  True])
+        """
+    def greater_equal_(self, other: Operand) -> Tensor:
+        """In-place form of ``greater_equal``: the result replaces the values of the Tensor, which is returned."""
+    def gt(self, other: Operand) -> Tensor:
+        """``input > other``, elementwise; never with NaN.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: compared in PyTorch's result type; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.gt(rg.tensor([1, 2]), 1)
+        tensor([False,  True])
+        """
+    def gt_(self, other: Operand) -> Tensor:
+        """In-place form of ``gt``: the result replaces the values of the Tensor, which is returned."""
+    def half(self, memory_format: builtins.object = None) -> Tensor:
+        """``self.to(float16)``; itself where it has that dtype already.
+
+        Derivative: ``g`` in the input's dtype.
+        Shape: any, kept.
+        Dtype: any to float16.
+
+        Args:
+            memory_format: taken for compatibility.
+
+        >>> rg.tensor([0, 1]).half().dtype
+        dtype('float16')
+        """
+    def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
+        """``input`` where ``|input| > lambd``, else 0.
+
+        Derivative: ``g`` where ``|input| > lambd``, else, and at the bounds, 0.
+        Shape: any; the result has the input's shape.
+        Dtype: real floating; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            lambd: the bound; not negative.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the input is not real floating.
+
+        >>> rg.hardshrink(rg.tensor([-1.0, 0.3]))
+        tensor([-1.,  0.])
+        """
+    def heaviside(self, values: Tensor) -> Tensor:
+        """``0 if input < 0, values if input == 0, 1 if input > 0``, elementwise; 0 for NaN.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: real numbers, both of one dtype, which is the result's.
+
+        Args:
+            input: the input Tensor.
+            values: the step's value at zero.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: the dtypes differ.
+
+        >>> rg.heaviside(rg.tensor([-1.5, 0.0, 2.0]), rg.tensor(0.5))
+        tensor([0. , 0.5, 1. ])
+        """
+    def heaviside_(self, values: Tensor) -> Tensor:
+        """In-place form of ``heaviside``: the result replaces the values of the Tensor, which is returned."""
+    def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0) -> Tensor:
+        """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: how many elements lie in each of ``bins`` equal intervals.
+
+        Intervals are closed on the left, the last one on both sides. Elements outside are left out.
+
+        Derivative: none.
+        Shape: any; the result is (bins).
+        Dtype: floating; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            bins: the number of intervals.
+            min: where the first begins.
+            max: where the last ends; with ``min == max`` the range is that of the elements.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the input is not floating.
+            RuntimeError: ``bins`` is not positive, ``max`` is below ``min`` or the range is not finite.
+
+        >>> rg.histc(rg.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+        tensor([0., 2., 1., 0.])
+        """
+    def histogram(self, bins: builtins.int | Tensor = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False) -> HistogramResult:
+        """How many elements, or what weight, lie in each of the intervals ``[e_0, e_1), ..., [e_(k-1), e_k]``.
+
+        What lies outside of all counts nowhere.
+
+        Derivative: none.
+        Shape: any; ``(bins,)`` and ``(bins + 1,)``.
+        Dtype: real floating; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            bins: the number of equal intervals, or their ascending edges.
+            range: the first and the last edge of equal intervals; by default the least and the largest element, one apart
+                where they are equal.
+            weight: what each element counts, in the input's shape and dtype; by default 1.
+            density: whether to divide by the sum and by the widths, so that the integral is 1.
+
+        Returns: (hist, bin_edges).
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the input is not floating.
+            RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
+
+        >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
+        HistogramResult(hist=tensor([2., 1., 1.]), bin_edges=tensor([1., 2., 3., 4.]))
+        """
     @overload
-    def hsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]: ...
+    def hsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
+        """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or of those between the given positions.
+
+        Vectors are split along dimension 0.
+
+        Derivative: the pieces' ``g``, each in its place.
+        Shape: pieces that are equal but in that dimension.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            indices_or_sections: how many pieces, or where to cut.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the input is 0-d, or the length is not a multiple of the number of pieces.
+
+        >>> rg.hsplit(rg.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+        """
     @overload
-    def hsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]: ...
+    def hsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
+        """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or of those between the given positions.
+
+        Vectors are split along dimension 0.
+
+        Derivative: the pieces' ``g``, each in its place.
+        Shape: pieces that are equal but in that dimension.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            indices_or_sections: how many pieces, or where to cut.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the input is 0-d, or the length is not a multiple of the number of pieces.
+
+        >>> rg.hsplit(rg.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+        """
     @overload
-    def hsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]: ...
-    def hypot(self, other: Operand) -> Tensor: ...
-    def hypot_(self, other: Operand) -> Tensor: ...
-    def i0(self) -> Tensor: ...
-    def i0_(self) -> Tensor: ...
-    def igamma(self, other: Operand) -> Tensor: ...
-    def igamma_(self, other: Operand) -> Tensor: ...
-    def igammac(self, other: Operand) -> Tensor: ...
-    def igammac_(self, other: Operand) -> Tensor: ...
+    def hsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
+        """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or of those between the given positions.
+
+        Vectors are split along dimension 0.
+
+        Derivative: the pieces' ``g``, each in its place.
+        Shape: pieces that are equal but in that dimension.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            indices_or_sections: how many pieces, or where to cut.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the input is 0-d, or the length is not a multiple of the number of pieces.
+
+        >>> rg.hsplit(rg.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+        """
+    def hypot(self, other: Operand) -> Tensor:
+        """``sqrt(input^2 + other^2)``, elementwise, without overflow of the squares.
+
+        Derivative: with h the result, input: ``g * input / h``; other: ``g * other / h``; NaN at the origin.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+
+        Args:
+            input: one leg of a right triangle.
+            other: the other leg.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+            NotImplementedError: an input is complex.
+
+        >>> rg.hypot(rg.tensor([3.0]), rg.tensor([4.0]))
+        tensor([5.])
+        """
+    def hypot_(self, other: Operand) -> Tensor:
+        """In-place form of ``hypot``: the result replaces the values of the Tensor, which is returned."""
+    def i0(self) -> Tensor:
+        """``I_0(input)``, elementwise: the modified Bessel function of the first kind, order 0.
+
+        Derivative: ``g * I_1(input)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: SciPy is not installed.
+
+        Source: Abramowitz and Stegun 9.6; DLMF 10.29.
+
+        >>> rg.i0(rg.tensor([0.0, 1.0]))
+        tensor([1.    , 1.2661])
+        """
+    def i0_(self) -> Tensor:
+        """In-place form of ``i0``: the result replaces the values of the Tensor, which is returned."""
+    def igamma(self, other: Operand) -> Tensor:
+        """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower part, in ``[0, 1]``.
+
+        Derivative: input: none, a backward walk to it raises NotImplementedError; other:
+        ``g * other^(input - 1) e^-other / gamma(input)``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: float32 and float64; integers become the default dtype.
+
+        Args:
+            input: the shape a, not negative.
+            other: the upper bound x, not negative.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: SciPy is not installed.
+
+        Source: DLMF 8.2.
+
+        >>> rg.igamma(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 1.0]))
+        tensor([0.6321, 0.2642])
+        """
+    def igamma_(self, other: Operand) -> Tensor:
+        """In-place form of ``igamma``: the result replaces the values of the Tensor, which is returned."""
+    def igammac(self, other: Operand) -> Tensor:
+        """``1 - igamma(input, other)``, elementwise, without loss of digits: the upper part of the integral.
+
+        Derivative: input: none, a backward walk to it raises NotImplementedError; other:
+        ``-g * other^(input - 1) e^-other / gamma(input)``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: float32 and float64; integers become the default dtype.
+
+        Args:
+            input: the shape a, not negative.
+            other: the lower bound x, not negative.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: SciPy is not installed.
+
+        Source: DLMF 8.2.
+
+        >>> rg.igammac(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 1.0]))
+        tensor([0.3679, 0.7358])
+        """
+    def igammac_(self, other: Operand) -> Tensor:
+        """In-place form of ``igammac``: the result replaces the values of the Tensor, which is returned."""
     @property
     def imag(self) -> Tensor: ...
     @imag.setter
     def imag(self, value: Operand) -> None: ...
     @overload
-    def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Number = ...) -> Tensor: ...
+    def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+        """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
+
+        Derivative: input: ``g``. source: ``alpha * g`` at the positions.
+        Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+        Dtype: any, kept; source has the input's.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: a vector of integers from 0 on; what is added at a repeated position adds up.
+            source: the slices.
+            alpha: a factor for them.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+            IndexError: ``dim`` is out of range, or the index is not a vector.
+
+        >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
+        tensor([3., 0., 0.])
+        """
     @overload
-    def index_add(self, *, axis: builtins.int, index: Tensor, source: Tensor, alpha: Number = ...) -> Tensor: ...
-    def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Number = ...) -> Tensor: ...
+    def index_add(self, *, axis: builtins.int, index: Tensor, source: Tensor, alpha: Number = 1) -> Tensor:
+        """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
+
+        Derivative: input: ``g``. source: ``alpha * g`` at the positions.
+        Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+        Dtype: any, kept; source has the input's.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: a vector of integers from 0 on; what is added at a repeated position adds up.
+            source: the slices.
+            alpha: a factor for them.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+            IndexError: ``dim`` is out of range, or the index is not a vector.
+
+        >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
+        tensor([3., 0., 0.])
+        """
+    def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+        """In-place form of ``index_add``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor: ...
+    def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
+        """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
+
+        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
+        Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+        Dtype: any, kept; source has the input's.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: a vector of integers from 0 on.
+            source: the slices.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: source does not fit, or ``dim`` or a position is out of range.
+            RuntimeError: the dtypes differ.
+
+        >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
+        tensor([2., 0., 1.])
+        """
     @overload
-    def index_copy(self, *, axis: builtins.int, index: Tensor, source: Tensor) -> Tensor: ...
-    def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor: ...
+    def index_copy(self, *, axis: builtins.int, index: Tensor, source: Tensor) -> Tensor:
+        """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
+
+        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
+        Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+        Dtype: any, kept; source has the input's.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: a vector of integers from 0 on.
+            source: the slices.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: source does not fit, or ``dim`` or a position is out of range.
+            RuntimeError: the dtypes differ.
+
+        >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
+        tensor([2., 0., 1.])
+        """
+    def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
+        """In-place form of ``index_copy``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def index_fill(self, dim: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor: ...
+    def index_fill(self, dim: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor:
+        """``out[.., index[i], ..] = value``, in a copy of the input.
+
+        Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: a vector of integers; negative ones count from the end.
+            value: a number or a 0-d Tensor.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` or a position is out of range.
+            RuntimeError: the value has dimensions, or is complex and the input is not.
+
+        >>> rg.index_fill(rg.zeros(3), 0, rg.tensor([0, 2]), 5.0)
+        tensor([5., 0., 5.])
+        """
     @overload
-    def index_fill(self, *, axis: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor: ...
-    def index_fill_(self, dim: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor: ...
-    def index_put(self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = ...) -> Tensor: ...
-    def index_put_(self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = ...) -> Tensor: ...
+    def index_fill(self, *, axis: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor:
+        """``out[.., index[i], ..] = value``, in a copy of the input.
+
+        Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: a vector of integers; negative ones count from the end.
+            value: a number or a 0-d Tensor.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` or a position is out of range.
+            RuntimeError: the value has dimensions, or is complex and the input is not.
+
+        >>> rg.index_fill(rg.zeros(3), 0, rg.tensor([0, 2]), 5.0)
+        tensor([5., 0., 5.])
+        """
+    def index_fill_(self, dim: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor:
+        """In-place form of ``index_fill``: the result replaces the values of the Tensor, which is returned."""
+    def index_put(self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """``out[indices] = values``, or ``+=`` with ``accumulate``, in a copy of the input.
+
+        Derivative: input: ``g``, without ``accumulate`` 0 at the positions. values: ``g`` at the positions; without
+        ``accumulate``, where a position repeats, for the last value alone.
+        Shape: any, kept; the values broadcast to the indexed elements.
+        Dtype: any, kept; values have the input's.
+
+        Args:
+            input: the input Tensor.
+            indices: a tuple of Tensors of integers or bools, one per dimension; None stands for a whole dimension.
+            values: what is written.
+            accumulate: add instead of replacing; at a repeated position all values are added.
+
+        Raises:
+            IndexError: a position is out of range.
+            RuntimeError: the values do not broadcast, or the dtypes differ.
+            TypeError: ``indices`` is not a tuple of Tensors.
+
+        >>> rg.index_put(rg.zeros(3), (rg.tensor([0, 0]),), rg.tensor([1.0, 2.0]), accumulate=True)
+        tensor([3., 0., 0.])
+        """
+    def index_put_(self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """In-place form of ``index_put``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], *, include_self: builtins.bool = ...) -> Tensor: ...
+    def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], *, include_self: builtins.bool = True) -> Tensor:
+        """``input`` with the slices of ``source`` reduced into positions along ``dim``: as ``index_add``, other than sums.
+
+        Derivative: input, source: that of the reduction; for amax and amin divided equally among all that equal the
+        extreme value.
+        Shape: input any; index ``(n,)``; source the input's with n along ``dim``; the result has the input's.
+        Dtype: input and source one; index integers.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: which position each slice of the source goes to; one may occur several times.
+            source: the slices.
+            reduce: how values for one position are put together.
+            include_self: whether the input's values take part where something is written.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a position is out of range.
+            RuntimeError: the source does not fit, the dtypes differ, or the reduction is unknown.
+
+        >>> rg.index_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
+        tensor([6., 4.])
+        """
     @overload
-    def index_reduce(self, *, axis: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], include_self: builtins.bool = ...) -> Tensor: ...
+    def index_reduce(self, *, axis: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], include_self: builtins.bool = True) -> Tensor:
+        """``input`` with the slices of ``source`` reduced into positions along ``dim``: as ``index_add``, other than sums.
+
+        Derivative: input, source: that of the reduction; for amax and amin divided equally among all that equal the
+        extreme value.
+        Shape: input any; index ``(n,)``; source the input's with n along ``dim``; the result has the input's.
+        Dtype: input and source one; index integers.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: which position each slice of the source goes to; one may occur several times.
+            source: the slices.
+            reduce: how values for one position are put together.
+            include_self: whether the input's values take part where something is written.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a position is out of range.
+            RuntimeError: the source does not fit, the dtypes differ, or the reduction is unknown.
+
+        >>> rg.index_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
+        tensor([6., 4.])
+        """
     @overload
-    def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], *, include_self: builtins.bool = ...) -> Tensor: ...
+    def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], *, include_self: builtins.bool = True) -> Tensor:
+        """In-place form of ``index_reduce``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def index_reduce_(self, *, axis: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], include_self: builtins.bool = ...) -> Tensor: ...
+    def index_reduce_(self, *, axis: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], include_self: builtins.bool = True) -> Tensor:
+        """In-place form of ``index_reduce``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def index_select(self, dim: builtins.int, index: Tensor) -> Tensor: ...
+    def index_select(self, dim: builtins.int, index: Tensor) -> Tensor:
+        """``out[.., i, ..] = input[.., index[i], ..]``: slices along a dimension, copied.
+
+        Derivative: ``g`` added at the positions.
+        Shape: (*, n, *) to (*, len(index), *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: a vector of integers from 0 on.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a position is negative or too large, or the index is not a vector.
+            RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
+
+        >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
+        tensor([[2, 2],
+                [4, 4]])
+        """
     @overload
-    def index_select(self, *, axis: builtins.int, index: Tensor) -> Tensor: ...
-    def inner(self, other: Operand) -> Tensor: ...
-    def int(self, memory_format: builtins.object = ...) -> Tensor: ...
-    def inverse(self) -> Tensor: ...
-    def is_complex(self) -> builtins.bool: ...
-    def is_contiguous(self) -> builtins.bool: ...
-    def is_floating_point(self) -> builtins.bool: ...
+    def index_select(self, *, axis: builtins.int, index: Tensor) -> Tensor:
+        """``out[.., i, ..] = input[.., index[i], ..]``: slices along a dimension, copied.
+
+        Derivative: ``g`` added at the positions.
+        Shape: (*, n, *) to (*, len(index), *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: a vector of integers from 0 on.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a position is negative or too large, or the index is not a vector.
+            RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
+
+        >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
+        tensor([[2, 2],
+                [4, 4]])
+        """
+    def inner(self, other: Operand) -> Tensor:
+        """``y[..., ...'] = sum_k input[..., k] other[...', k]``: over the last dimension of both.
+
+        Derivative: input: the sum over ``...'`` of ``g other``; other: the sum over ``...`` of ``g input``.
+        Shape: (..., k) and (...', k) to (..., ...'); a 0-d input multiplies.
+        Dtype: any, the same of all arguments; the result has it.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> rg.inner(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), rg.tensor([1.0, 1.0]))
+        tensor([3., 7.])
+        """
+    def int(self, memory_format: builtins.object = None) -> Tensor:
+        """``self.to(int32)``; itself where it has that dtype already.
+
+        Derivative: none.
+        Shape: any, kept.
+        Dtype: any to int32.
+
+        Args:
+            memory_format: taken for compatibility.
+
+        >>> rg.tensor([0, 1]).int().dtype
+        dtype('int32')
+        """
+    def inverse(self) -> Tensor:
+        """``input^-1`` of each square matrix: ``linalg.inv``.
+
+        Derivative: ``-input^-T g input^-T``.
+        Shape: ``(..., n, n)``; the result has the input's shape.
+        Dtype: float32, float64 and complex; the result has the input's dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            LinAlgError: a matrix is singular.
+            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+
+        >>> rg.inverse(rg.tensor([[2.0]]))
+        tensor([[0.5]])
+        """
+    def is_complex(self) -> builtins.bool:
+        """``dtype in (complex64, complex128)``: whether the elements are complex numbers.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.is_complex(rg.tensor(1j)), rg.is_complex(rg.zeros(1))
+        (True, False)
+        """
+    def is_contiguous(self) -> builtins.bool:
+        """``stride[i] = stride[i + 1] * shape[i + 1]``: whether the elements lie without gaps, in row-major order.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        >>> rg.zeros(2, 3).is_contiguous(), rg.zeros(2, 3).T.is_contiguous()
+        (True, False)
+        """
+    def is_floating_point(self) -> builtins.bool:
+        """``dtype in (float16, float32, float64)``: whether the elements are real floating numbers.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.is_floating_point(rg.zeros(1)), rg.is_floating_point(rg.arange(1))
+        (True, False)
+        """
     @property
     def is_sparse(self) -> Any: ...
-    def isclose(self, other: Tensor, rtol: builtins.float = ..., atol: builtins.float = ..., equal_nan: builtins.bool = ...) -> Tensor: ...
-    def isfinite(self) -> Tensor: ...
-    def isinf(self) -> Tensor: ...
-    def isnan(self) -> Tensor: ...
-    def isneginf(self) -> Tensor: ...
-    def isposinf(self) -> Tensor: ...
-    def isreal(self) -> Tensor: ...
-    def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = ..., win_length: builtins.int | None = ..., window: Tensor | None = ..., center: builtins.bool = ..., normalized: builtins.bool = ..., onesided: builtins.bool | None = ..., length: builtins.int | None = ..., return_complex: builtins.bool = ...) -> Tensor: ...
-    def kron(self, other: Operand) -> Tensor: ...
-    def kthvalue(self, k: builtins.int, dim: Dim = ..., keepdim: builtins.bool = ..., *, axis: Dim = ..., keepdims: builtins.bool = ...) -> ValuesIndices: ...
-    def lcm(self, other: Operand) -> Tensor: ...
-    def lcm_(self, other: Operand) -> Tensor: ...
-    def ldexp(self, other: Operand) -> Tensor: ...
-    def ldexp_(self, other: Operand) -> Tensor: ...
-    def le(self, other: Operand) -> Tensor: ...
-    def le_(self, other: Operand) -> Tensor: ...
-    def lerp(self, end: Operand, weight: Operand) -> Tensor: ...
-    def lerp_(self, end: Operand, weight: Operand) -> Tensor: ...
-    def less(self, other: Operand) -> Tensor: ...
-    def less_(self, other: Operand) -> Tensor: ...
-    def less_equal(self, other: Operand) -> Tensor: ...
-    def less_equal_(self, other: Operand) -> Tensor: ...
-    def lgamma(self) -> Tensor: ...
-    def lgamma_(self) -> Tensor: ...
-    def log(self) -> Tensor: ...
-    def log10(self) -> Tensor: ...
-    def log10_(self) -> Tensor: ...
-    def log1p(self) -> Tensor: ...
-    def log1p_(self) -> Tensor: ...
-    def log2(self) -> Tensor: ...
-    def log2_(self) -> Tensor: ...
-    def log_(self) -> Tensor: ...
-    def log_normal_(self, mean: builtins.float = ..., std: builtins.float = ..., *, generator: Generator | None = ...) -> Tensor: ...
+    def isclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
+        """``|input - other| <= atol + rtol * |other|``, elementwise, or both are the same infinity.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: any, the same for both; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: what it is compared with.
+            rtol: the tolerance relative to ``other``, at least 0.
+            atol: the absolute tolerance, at least 0.
+            equal_nan: whether NaN is close to NaN.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the dtypes differ, or a tolerance is negative.
+
+        >>> rg.isclose(rg.tensor([1.0, 2.0]), rg.tensor([1.0 + 1e-7, 2.1]))
+        tensor([ True, False])
+        """
+    def isfinite(self) -> Tensor:
+        """``|input| < inf``: neither infinite nor NaN; of a complex number, both parts.
+
+        Derivative: none.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result is of bools.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.isfinite(rg.tensor([1.0, float("inf"), float("nan")]))
+        tensor([ True, False, False])
+        """
+    def isinf(self) -> Tensor:
+        """``|input| = inf``; of a complex number, either part.
+
+        Derivative: none.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result is of bools.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.isinf(rg.tensor([1.0, -float("inf")]))
+        tensor([False,  True])
+        """
+    def isnan(self) -> Tensor:
+        """``input`` is not a number; of a complex number, either part.
+
+        Derivative: none.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result is of bools.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.isnan(rg.tensor([1.0, float("nan")]))
+        tensor([False,  True])
+        """
+    def isneginf(self) -> Tensor:
+        """``input = -inf``, elementwise.
+
+        Derivative: none.
+        Shape: any; the result has the input's shape.
+        Dtype: any but complex; the result is of bools.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.isneginf(rg.tensor([-float("inf"), float("inf")]))
+        tensor([ True, False])
+        """
+    def isposinf(self) -> Tensor:
+        """``input = +inf``, elementwise.
+
+        Derivative: none.
+        Shape: any; the result has the input's shape.
+        Dtype: any but complex; the result is of bools.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.isposinf(rg.tensor([-float("inf"), float("inf")]))
+        tensor([False,  True])
+        """
+    def isreal(self) -> Tensor:
+        """``imag(input) == 0``, elementwise: everywhere, where numbers are not complex.
+
+        Derivative: none.
+        Shape: any; the result has the input's shape.
+        Dtype: all; bool.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.isreal(rg.tensor([1 + 0j, 1j]))
+        tensor([ True, False])
+        """
+    def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
+        """The signal whose frames' spectra come nearest to the given ones: the inverse of ``stft`` with the same arguments.
+
+        The frames are weighted by the window, added where they overlap, and divided by the sum of the squared windows.
+
+        Derivative: input, window: that of these operations.
+        Shape: ``(F, T)`` or ``(B, F, T)``; ``(B, length)``.
+        Dtype: complex; real, or complex with ``return_complex``.
+
+        Args:
+            input: the input Tensor.
+            n_fft: the length of a frame.
+            hop_length: the step between frames, by default ``n_fft // 4``.
+            win_length: the length of the window, in the middle of a frame; by default ``n_fft``.
+            window: the weights within a frame, by default ones.
+            center: whether ``stft`` padded; the padding is cut off.
+            normalized: whether ``stft`` divided by ``sqrt(n_fft)``.
+            onesided: whether frequencies were left out; by default where ``F`` is not ``n_fft``.
+            length: the length of the result, cut or filled up with zeros; by default what the frames cover.
+            return_complex: whether the signal is complex.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the lengths do not fit, the input is not complex, or windows leave a gap.
+
+        Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
+
+        >>> x = rg.arange(8.0)
+        >>> rg.istft(rg.stft(x, 4, 1, return_complex=True), 4, 1).round()
+        tensor([0., 1., 2., 3., 4., 5., 6., 7.])
+        """
+    def kron(self, other: Operand) -> Tensor:
+        """``y[i p + k, j q + l] = input[i, j] * other[k, l]``: the Kronecker product, in any number of dimensions.
+
+        Derivative: input: the sum of ``g * other`` over each block; other: the sum of ``input_block * g`` over the blocks.
+        Shape: (m, n, ...) and (p, q, ...) to (m p, n q, ...); the one with fewer dimensions gets leading ones.
+        Dtype: any; the result has PyTorch's result type of all.
+
+        Args:
+            input: whose elements are multiplied.
+            other: what stands in each block.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.kron(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))
+        tensor([ 1., 10.,  2., 20.])
+        """
+    def kthvalue(self, k: builtins.int, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
+        """``sort(input, dim)[k - 1]``: the ``k``-th smallest element along ``dim``, and its index.
+
+        NaN counts as the largest.
+
+        Derivative: ``g`` at the element that the index names: of equals the ``k``-th in their order.
+        Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
+        Dtype: any but complex; values keep the input's dtype, indices are int64.
+
+        Args:
+            input: the input Tensor.
+            k: which, counted from 1.
+            dim: the dimension, by default the last.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Returns:
+            The named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            IndexError: ``dim`` is out of range or empty.
+            RuntimeError: ``k`` is out of range.
+
+        >>> rg.kthvalue(rg.tensor([3.0, 1.0, 2.0]), 2)
+        ValuesIndices(values=tensor(2.), indices=tensor(2))
+        """
+    def lcm(self, other: Operand) -> Tensor:
+        """The least common multiple ``|input * other| / gcd(input, other)``, elementwise; 0 where either is.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: integers; the inputs' common one.
+
+        Args:
+            input: the input Tensor.
+            other: integers.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the numbers are not integers.
+
+        >>> rg.lcm(rg.tensor([4, -6, 0]), rg.tensor([6, 4, 5]))
+        tensor([12, 12,  0])
+        """
+    def lcm_(self, other: Operand) -> Tensor:
+        """In-place form of ``lcm``: the result replaces the values of the Tensor, which is returned."""
+    def ldexp(self, other: Operand) -> Tensor:
+        """``input * 2^other``, elementwise.
+
+        Derivative: input: ``g * 2^other``; other: ``g * log(2) * input * 2^other``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: floating; integers become the default dtype.
+
+        Args:
+            input: the factor.
+            other: the exponent, usually integers.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.ldexp(rg.tensor([1.0, 3.0]), rg.tensor([2, 3]))
+        tensor([ 4., 24.])
+        """
+    def ldexp_(self, other: Operand) -> Tensor:
+        """In-place form of ``ldexp``: the result replaces the values of the Tensor, which is returned."""
+    def le(self, other: Operand) -> Tensor:
+        """``input <= other``, elementwise; never with NaN.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: compared in PyTorch's result type; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.le(rg.tensor([1, 2]), 1)
+        tensor([ True, False])
+        """
+    def le_(self, other: Operand) -> Tensor:
+        """In-place form of ``le``: the result replaces the values of the Tensor, which is returned."""
+    def lerp(self, end: Operand, weight: Operand) -> Tensor:
+        """``input + weight * (end - input)``, elementwise: linear interpolation, exact at both ends.
+
+        Derivative: input: ``g * (1 - weight)``; end: ``g * weight``; weight: ``g * (end - input)``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: floating and complex, the same for all.
+
+        Args:
+            input: the value at weight 0.
+            end: the value at weight 1.
+            weight: how far from ``input`` to ``end``; any number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the dtypes differ, or the number ``weight`` is beyond their range.
+            NotImplementedError: the Tensors are not floating.
+
+        >>> rg.lerp(rg.tensor([0.0, 10.0]), rg.tensor([10.0, 20.0]), 0.25)
+        tensor([ 2.5, 12.5])
+        """
+    def lerp_(self, end: Operand, weight: Operand) -> Tensor:
+        """In-place form of ``lerp``: the result replaces the values of the Tensor, which is returned."""
+    def less(self, other: Operand) -> Tensor:
+        """``input < other``, elementwise; never with NaN.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: compared in PyTorch's result type; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.lt(rg.tensor([1, 2]), 2)
+        tensor([ True, False])
+        """
+    def less_(self, other: Operand) -> Tensor:
+        """In-place form of ``less``: the result replaces the values of the Tensor, which is returned."""
+    def less_equal(self, other: Operand) -> Tensor:
+        """``input <= other``, elementwise; never with NaN.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: compared in PyTorch's result type; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.le(rg.tensor([1, 2]), 1)
+        tensor([ True, False])
+        """
+    def less_equal_(self, other: Operand) -> Tensor:
+        """In-place form of ``less_equal``: the result replaces the values of the Tensor, which is returned."""
+    def lgamma(self) -> Tensor:
+        """``log(|gamma(input)|)``, elementwise: infinite at 0 and negative whole numbers.
+
+        Derivative: ``g * digamma(input)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: SciPy is not installed.
+
+        Source: Abramowitz and Stegun 6.1.
+
+        >>> rg.lgamma(rg.tensor([1.0, 5.0]))
+        tensor([0.    , 3.1781])
+        """
+    def lgamma_(self) -> Tensor:
+        """In-place form of ``lgamma``: the result replaces the values of the Tensor, which is returned."""
+    def log(self) -> Tensor:
+        """``log(input)``, elementwise: the natural logarithm, -inf at 0, NaN below.
+
+        Derivative: ``g / input``; infinite at 0.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.log(rg.tensor([1.0, 10.0]))
+        tensor([0.    , 2.3026])
+        """
+    def log10(self) -> Tensor:
+        """``log(input) / log(10)``, elementwise: -inf at 0, NaN below.
+
+        Derivative: ``g / (input * log(10))``; infinite at 0.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.log10(rg.tensor([1.0, 1000.0]))
+        tensor([0., 3.])
+        """
+    def log10_(self) -> Tensor:
+        """In-place form of ``log10``: the result replaces the values of the Tensor, which is returned."""
+    def log1p(self) -> Tensor:
+        """``log(1 + input)``, elementwise, accurate near 0, too; -inf at -1, NaN below.
+
+        Derivative: ``g / (1 + input)``; infinite at -1.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.log1p(rg.tensor([0.0, 1.0]))
+        tensor([0.    , 0.6931])
+        """
+    def log1p_(self) -> Tensor:
+        """In-place form of ``log1p``: the result replaces the values of the Tensor, which is returned."""
+    def log2(self) -> Tensor:
+        """``log(input) / log(2)``, elementwise: -inf at 0, NaN below.
+
+        Derivative: ``g / (input * log(2))``; infinite at 0.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.log2(rg.tensor([1.0, 8.0]))
+        tensor([0., 3.])
+        """
+    def log2_(self) -> Tensor:
+        """In-place form of ``log2``: the result replaces the values of the Tensor, which is returned."""
+    def log_(self) -> Tensor:
+        """In-place form of ``log``: the result replaces the values of the Tensor, which is returned."""
+    def log_normal_(self, mean: builtins.float = 1.0, std: builtins.float = 2.0, *, generator: Generator | None = None) -> Tensor:
+        """Write ``e^(mean + std * z)``, z being normal with mean 0 and variance 1, over every element.
+
+        Derivative: zero for what was there before.
+        Shape: any; the result has the input's shape.
+        Dtype: floating.
+
+        Args:
+            mean: the mean of the logarithm.
+            std: its standard deviation, above 0.
+            generator: the source of the random numbers, by default the default generator.
+
+        Raises:
+            NotImplementedError: an input is complex.
+            RuntimeError: ``std`` is not positive.
+
+        >>> bool((rg.zeros(3).log_normal_() > 0).all())
+        True
+        """
     @overload
-    def log_softmax(self, dim: builtins.int, dtype: DTypeLike | None = ...) -> Tensor: ...
+    def log_softmax(self, dim: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
+        """``input_i - log(sum_j exp(input_j))`` along ``dim``: the logarithm of ``softmax``, without overflow.
+
+        Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
+        Shape: any; the result has the input's shape.
+        Dtype: real floating, kept; anything with ``dtype``.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension of the sum.
+            dtype: converts the input first.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            NotImplementedError: the input is not real floating, and no ``dtype`` is given.
+
+        >>> rg.log_softmax(rg.tensor([0.0, 0.0]), 0)
+        tensor([-0.6931, -0.6931])
+        """
     @overload
-    def log_softmax(self, *, axis: builtins.int, dtype: DTypeLike | None = ...) -> Tensor: ...
-    def logaddexp(self, other: Operand) -> Tensor: ...
-    def logaddexp2(self, other: Operand) -> Tensor: ...
+    def log_softmax(self, *, axis: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
+        """``input_i - log(sum_j exp(input_j))`` along ``dim``: the logarithm of ``softmax``, without overflow.
+
+        Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
+        Shape: any; the result has the input's shape.
+        Dtype: real floating, kept; anything with ``dtype``.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension of the sum.
+            dtype: converts the input first.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            NotImplementedError: the input is not real floating, and no ``dtype`` is given.
+
+        >>> rg.log_softmax(rg.tensor([0.0, 0.0]), 0)
+        tensor([-0.6931, -0.6931])
+        """
+    def logaddexp(self, other: Operand) -> Tensor:
+        """``log(e^input + e^other)``, elementwise, without overflow.
+
+        Derivative: input: ``g * sigmoid(input - other)``; other: ``g * sigmoid(other - input)``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: floating and complex: PyTorch's result type of both; integers become the default dtype.
+
+        Args:
+            input: the first exponent.
+            other: the second exponent.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.logaddexp(rg.tensor([0.0, 1000.0]), rg.tensor([0.0, 1000.0]))
+        tensor([6.9315e-01, 1.0007e+03])
+        """
+    def logaddexp2(self, other: Operand) -> Tensor:
+        """``log2(2^input + 2^other)``, elementwise, without overflow.
+
+        Derivative: input: ``g / (1 + 2^(other - input))``; other: ``g / (1 + 2^(input - other))``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: floating; integers become the default dtype.
+
+        Args:
+            input: the first exponent.
+            other: the second exponent.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+            NotImplementedError: an input is complex.
+
+        >>> rg.logaddexp2(rg.tensor([3.0]), rg.tensor([3.0]))
+        tensor([4.])
+        """
     @overload
-    def logcumsumexp(self, dim: Dim) -> Tensor: ...
+    def logcumsumexp(self, dim: Dim) -> Tensor:
+        """``y_i = log(exp(x_0) + ... + exp(x_i))`` along ``dim``, without overflow; in double precision, rounded once.
+
+        Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN at infinities that are their own running result, as in PyTorch:
+        at ``inf`` and at a ``-inf`` that no number precedes.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Args:
+            input: the exponents.
+            dim: the dimension.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.logcumsumexp(rg.tensor([100.0, 100.0]), 0)
+        tensor([100.    , 100.6931])
+        """
     @overload
-    def logcumsumexp(self, *, axis: Dim) -> Tensor: ...
-    def logdet(self) -> Tensor: ...
-    def logical_and(self, other: Operand) -> Tensor: ...
-    def logical_and_(self, other: Operand) -> Tensor: ...
-    def logical_not(self) -> Tensor: ...
-    def logical_not_(self) -> Tensor: ...
-    def logical_or(self, other: Operand) -> Tensor: ...
-    def logical_or_(self, other: Operand) -> Tensor: ...
-    def logical_xor(self, other: Operand) -> Tensor: ...
-    def logical_xor_(self, other: Operand) -> Tensor: ...
-    def logit(self, eps: builtins.float | None = ...) -> Tensor: ...
-    def logit_(self, eps: builtins.float | None = ...) -> Tensor: ...
+    def logcumsumexp(self, *, axis: Dim) -> Tensor:
+        """``y_i = log(exp(x_0) + ... + exp(x_i))`` along ``dim``, without overflow; in double precision, rounded once.
+
+        Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN at infinities that are their own running result, as in PyTorch:
+        at ``inf`` and at a ``-inf`` that no number precedes.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Args:
+            input: the exponents.
+            dim: the dimension.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.logcumsumexp(rg.tensor([100.0, 100.0]), 0)
+        tensor([100.    , 100.6931])
+        """
+    def logdet(self) -> Tensor:
+        """``log(det(input))`` of each square matrix: NaN where a real determinant is negative, -inf where it is 0.
+
+        Derivative: ``g input^-T``.
+        Shape: ``(..., n, n)`` to ``(...)``.
+        Dtype: float32, float64 and complex; the result has the input's dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+            LinAlgError: in the derivative: a matrix is singular.
+
+        >>> rg.logdet(rg.tensor([[2.0, 0.0], [0.0, 0.5]]))
+        tensor(0.)
+        """
+    def logical_and(self, other: Operand) -> Tensor:
+        """``input and other``, elementwise: both are true.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: any, where all but 0 is true; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.logical_and(rg.tensor([True, True]), rg.tensor([True, False]))
+        tensor([ True, False])
+        """
+    def logical_and_(self, other: Operand) -> Tensor:
+        """In-place form of ``logical_and``: the result replaces the values of the Tensor, which is returned."""
+    def logical_not(self) -> Tensor:
+        """``not input``, elementwise.
+
+        Derivative: none.
+        Shape: any; the result has the input's shape.
+        Dtype: any, where all but 0 is true; the result is of bools.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.logical_not(rg.tensor([0.0, 2.0]))
+        tensor([ True, False])
+        """
+    def logical_not_(self) -> Tensor:
+        """In-place form of ``logical_not``: the result replaces the values of the Tensor, which is returned."""
+    def logical_or(self, other: Operand) -> Tensor:
+        """``input or other``, elementwise: at least one is true.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: any, where all but 0 is true; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.logical_or(rg.tensor([True, False]), rg.tensor([False, False]))
+        tensor([ True, False])
+        """
+    def logical_or_(self, other: Operand) -> Tensor:
+        """In-place form of ``logical_or``: the result replaces the values of the Tensor, which is returned."""
+    def logical_xor(self, other: Operand) -> Tensor:
+        """``input xor other``, elementwise: exactly one is true.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: any, where all but 0 is true; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.logical_xor(rg.tensor([True, True]), rg.tensor([True, False]))
+        tensor([False,  True])
+        """
+    def logical_xor_(self, other: Operand) -> Tensor:
+        """In-place form of ``logical_xor``: the result replaces the values of the Tensor, which is returned."""
+    def logit(self, eps: builtins.float | None = None) -> Tensor:
+        """``log(input / (1 - input))``, elementwise: the inverse of the logistic function.
+
+        Derivative: ``g / (input * (1 - input))``, infinite at 0 and 1; outside ``[0, 1]`` NaN, with ``eps`` 0 outside [eps,
+        1 - eps].
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers become the default dtype.
+
+        Args:
+            input: probabilities; the result is NaN outside ``[0, 1]``.
+            eps: the input is clamped to [eps, 1 - eps] first; by default it is not.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.logit(rg.tensor([0.5, 0.9]))
+        tensor([0.    , 2.1972])
+        """
+    def logit_(self, eps: builtins.float | None = None) -> Tensor:
+        """In-place form of ``logit``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def logsumexp(self, dim: Dims, keepdim: builtins.bool = ..., *, keepdims: builtins.bool = ...) -> Tensor: ...
+    def logsumexp(self, dim: Dims, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> Tensor:
+        """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are.
+
+        Derivative: ``g softmax(input)``; NaN where all elements are -inf.
+        Shape: the input's without ``dim``; with ``keepdim`` these have length 1.
+        Dtype: floating; integers and bools become the default dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: a dimension or several.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.logsumexp(rg.tensor([100.0, 100.0]), 0)
+        tensor(100.6931)
+        """
     @overload
-    def logsumexp(self, *, axis: Dims, keepdim: builtins.bool = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def long(self, memory_format: builtins.object = ...) -> Tensor: ...
-    def lt(self, other: Operand) -> Tensor: ...
-    def lt_(self, other: Operand) -> Tensor: ...
+    def logsumexp(self, *, axis: Dims, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> Tensor:
+        """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are.
+
+        Derivative: ``g softmax(input)``; NaN where all elements are -inf.
+        Shape: the input's without ``dim``; with ``keepdim`` these have length 1.
+        Dtype: floating; integers and bools become the default dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: a dimension or several.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.logsumexp(rg.tensor([100.0, 100.0]), 0)
+        tensor(100.6931)
+        """
+    def long(self, memory_format: builtins.object = None) -> Tensor:
+        """``self.to(int64)``; itself where it has that dtype already.
+
+        Derivative: none.
+        Shape: any, kept.
+        Dtype: any to int64.
+
+        Args:
+            memory_format: taken for compatibility.
+
+        >>> rg.tensor([0, 1]).long().dtype
+        dtype('int64')
+        """
+    def lt(self, other: Operand) -> Tensor:
+        """``input < other``, elementwise; never with NaN.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: compared in PyTorch's result type; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.lt(rg.tensor([1, 2]), 2)
+        tensor([ True, False])
+        """
+    def lt_(self, other: Operand) -> Tensor:
+        """In-place form of ``lt``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def lu(self, pivot: builtins.bool = ..., get_infos: Literal[False] = ...) -> builtins.tuple[Tensor, Tensor]: ...
+    def lu(self, pivot: builtins.bool = True, get_infos: Literal[False] = False) -> builtins.tuple[Tensor, Tensor]:
+        """``LU, pivots`` with ``input = P @ L @ U``: ``linalg.lu_factor``.
+
+        Derivative: as ``linalg.lu_factor``.
+        Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
+        Dtype: float32, float64 and complex; kept; pivots int32.
+
+        Args:
+            input: the matrices.
+            pivot: interchange rows.
+            get_infos: give also, per matrix, which pivot is the first to be 0, counted from 1, or 0 for none.
+
+        Returns:
+            The tuple ``(LU, pivots)``, or with ``get_infos`` ``(LU, pivots, infos)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: as ``linalg.lu_factor``.
+
+        >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
+        >>> packed
+        tensor([[2.]])
+        """
     @overload
-    def lu(self, pivot: builtins.bool = ..., *, get_infos: Literal[True]) -> builtins.tuple[Tensor, Tensor, Tensor]: ...
-    def lu_solve(self, LU_data: Operand, LU_pivots: Operand) -> Tensor: ...
+    def lu(self, pivot: builtins.bool = True, *, get_infos: Literal[True]) -> builtins.tuple[Tensor, Tensor, Tensor]:
+        """``LU, pivots`` with ``input = P @ L @ U``: ``linalg.lu_factor``.
+
+        Derivative: as ``linalg.lu_factor``.
+        Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
+        Dtype: float32, float64 and complex; kept; pivots int32.
+
+        Args:
+            input: the matrices.
+            pivot: interchange rows.
+            get_infos: give also, per matrix, which pivot is the first to be 0, counted from 1, or 0 for none.
+
+        Returns:
+            The tuple ``(LU, pivots)``, or with ``get_infos`` ``(LU, pivots, infos)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: as ``linalg.lu_factor``.
+
+        >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
+        >>> packed
+        tensor([[2.]])
+        """
+    def lu_solve(self, LU_data: Operand, LU_pivots: Operand) -> Tensor:
+        """``X`` with ``A @ X = input``, from ``LU_data, LU_pivots = lu(A)``: ``linalg.lu_solve``.
+
+        Derivative: as ``linalg.lu_solve``.
+        Shape: LU_data (..., n, n), LU_pivots (..., n), input (..., n, k), batches broadcast; X has the input's.
+        Dtype: float32, float64 and complex, the same of LU_data and input; kept; LU_pivots int32.
+
+        Args:
+            input: the right-hand sides.
+            LU_data: L and U, packed in one matrix.
+            LU_pivots: the row interchanges, counted from 1.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            LinAlgError: a matrix is singular.
+            RuntimeError: the shapes do not fit, the dtypes differ, or a pivot is out of range.
+
+        >>> rg.lu_solve(rg.ones(1, 1), *rg.lu(rg.tensor([[2.0]])))
+        tensor([[0.5]])
+        """
     @property
     def mH(self) -> Tensor: ...
     @property
     def mT(self) -> Tensor: ...
-    def masked_fill(self, mask: Tensor, value: Number | Tensor) -> Tensor: ...
-    def masked_fill_(self, mask: Tensor, value: Number | Tensor) -> Tensor: ...
-    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor: ...
-    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor: ...
-    def masked_select(self, mask: Tensor) -> Tensor: ...
-    def matmul(self, other: Operand) -> Tensor: ...
-    def matrix_exp(self) -> Tensor: ...
-    def matrix_power(self, n: builtins.int) -> Tensor: ...
+    def masked_fill(self, mask: Tensor, value: Number | Tensor) -> Tensor:
+        """``value if mask else input``, elementwise.
+
+        Derivative: input: ``g`` where the mask does not hold, else 0. value: the sum of ``g`` where it holds.
+        Shape: input and mask broadcast.
+        Dtype: any; the input's, kept.
+
+        Args:
+            input: the input Tensor.
+            mask: a Tensor of bools.
+            value: a number or a 0-d Tensor.
+
+        Raises:
+            RuntimeError: the mask is not of bools, the value has dimensions, is beyond the input's range, or is complex and
+                the input is not.
+            TypeError: the value is not a number.
+
+        >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)
+        tensor([-1.,  2.])
+        """
+    def masked_fill_(self, mask: Tensor, value: Number | Tensor) -> Tensor:
+        """In-place form of ``masked_fill``: the result replaces the values of the Tensor, which is returned."""
+    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
+        """``out[mask] = source.ravel()[:mask.sum()]``, in a copy of the input.
+
+        Derivative: input: ``g``, 0 where the mask holds. source: ``g`` where the mask holds, in order, and 0 for the rest.
+        Shape: input and mask broadcast to the result's; source has at least as many elements as the mask selects.
+        Dtype: any, kept; source has the input's.
+
+        Args:
+            input: the input Tensor.
+            mask: a Tensor of bools.
+            source: the elements.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the source has too few elements, the mask is not of bools, or the dtypes differ.
+
+        >>> rg.masked_scatter(rg.zeros(3), rg.tensor([True, False, True]), rg.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
+        """
+    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
+        """In-place form of ``masked_scatter``: the result replaces the values of the Tensor, which is returned."""
+    def masked_select(self, mask: Tensor) -> Tensor:
+        """``input[mask]``: the elements where the mask holds, in row-major order.
+
+        Derivative: ``g`` where the mask holds, 0 elsewhere.
+        Shape: input and mask broadcast; the result is a vector.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            mask: a Tensor of bools.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the mask is not of bools, or the shapes do not broadcast.
+
+        >>> rg.masked_select(rg.tensor([1, 2, 3]), rg.tensor([True, False, True]))
+        tensor([1, 3])
+        """
+    def matmul(self, other: Operand) -> Tensor:
+        """``y_ij = sum_k input_ik other_kj``: the product of matrices, vectors, and stacks of matrices.
+
+        Derivative: input: ``g @ other^T``; other: ``input^T @ g``.
+        Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left is a row, on the
+        right a column, whose dimension is gone from the result; two vectors give their inner product.
+        Dtype: any, the same of all arguments; the result has it.
+
+        Args:
+            input: the factor on the left.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the inner lengths differ, an input is 0-d, or the dtypes differ.
+
+        >>> rg.tensor([[1.0, 2.0], [3.0, 4.0]]) @ rg.tensor([1.0, 1.0])
+        tensor([3., 7.])
+        """
+    def matrix_exp(self) -> Tensor:
+        """``sum_k input^k / k!`` of each square matrix.
+
+        Derivative: the upper right block of ``exp([[input^T, g], [0, input^T]])``.
+        Shape: ``(..., n, n)``; the result has the input's shape.
+        Dtype: float32, float64 and complex; the result has the input's dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+
+        Source: N. Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited, 2005; the derivative:
+        C. Van Loan, Computing Integrals Involving the Matrix Exponential, 1978.
+
+        >>> rg.matrix_exp(rg.zeros(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
+        """
+    def matrix_power(self, n: builtins.int) -> Tensor:
+        """``input^n`` of each square matrix: ``linalg.matrix_power``.
+
+        Derivative: as ``linalg.matrix_power``.
+        Shape: ``(..., n, n)``; the result has the input's shape.
+        Dtype: float32, float64 and complex; the result has the input's dtype.
+
+        Args:
+            input: the matrices.
+            n: how often; 0 gives the unit matrix, 1 a copy.
+
+        Raises:
+            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+            LinAlgError: ``n`` is negative and a matrix singular.
+            TypeError: ``n`` is not an integer.
+
+        >>> rg.matrix_power(rg.tensor([[2.0]]), -1)
+        tensor([[0.5]])
+        """
     @overload
-    def max(self, dim: Dim, keepdim: builtins.bool = ..., *, keepdims: builtins.bool = ...) -> ValuesIndices: ...
+    def max(self, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
+        """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if there is any.
+
+        Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
+        that the index names; ``max(x, y)``: as ``maximum``.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: any but complex; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension; or a Tensor, which is ``other``.
+            keepdim: keep the reduced dimensions, with length 1.
+            other: what the input is compared with, elementwise; it broadcasts.
+
+        Returns:
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: there are no elements at all.
+            IndexError: ``dim`` has no elements, or is out of range.
+
+        >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
+        >>> rg.max(x)
+        tensor(5.)
+        >>> rg.max(x, 1)
+        ValuesIndices(values=tensor([5., 4.]), indices=tensor([1, 1]))
+        """
     @overload
-    def max(self, *, axis: Dim, keepdim: builtins.bool = ..., keepdims: builtins.bool = ...) -> ValuesIndices: ...
+    def max(self, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
+        """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if there is any.
+
+        Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
+        that the index names; ``max(x, y)``: as ``maximum``.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: any but complex; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension; or a Tensor, which is ``other``.
+            keepdim: keep the reduced dimensions, with length 1.
+            other: what the input is compared with, elementwise; it broadcasts.
+
+        Returns:
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: there are no elements at all.
+            IndexError: ``dim`` has no elements, or is out of range.
+
+        >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
+        >>> rg.max(x)
+        tensor(5.)
+        >>> rg.max(x, 1)
+        ValuesIndices(values=tensor([5., 4.]), indices=tensor([1, 1]))
+        """
     @overload
-    def max(self, dim: Tensor | None = ..., keepdim: builtins.bool = ..., *, other: Operand | None = ..., axis: Tensor | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def maximum(self, other: Operand) -> Tensor: ...
-    def mean(self, dim: Dims | None = ..., keepdim: builtins.bool = ..., *, dtype: DTypeLike | None = ..., axis: Dims | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
+    def max(self, dim: Tensor | None = None, keepdim: builtins.bool = False, *, other: Operand | None = None, axis: Tensor | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if there is any.
+
+        Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
+        that the index names; ``max(x, y)``: as ``maximum``.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: any but complex; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension; or a Tensor, which is ``other``.
+            keepdim: keep the reduced dimensions, with length 1.
+            other: what the input is compared with, elementwise; it broadcasts.
+
+        Returns:
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: there are no elements at all.
+            IndexError: ``dim`` has no elements, or is out of range.
+
+        >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
+        >>> rg.max(x)
+        tensor(5.)
+        >>> rg.max(x, 1)
+        ValuesIndices(values=tensor([5., 4.]), indices=tensor([1, 1]))
+        """
+    def maximum(self, other: Operand) -> Tensor:
+        """``max(input, other)``, elementwise; NaN where either is.
+
+        Derivative: ``g`` to the larger; halves to both at ties; to both where either is NaN.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: real; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.maximum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
+        tensor([3., 4.])
+        """
+    def mean(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``sum_i x_i / n`` over all dimensions, one, or several; NaN where there are no elements.
+
+        Derivative: ``g / n``, repeated along the reduced dimensions.
+        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Dtype: floating and complex.
+
+        Args:
+            input: the input Tensor.
+            dim: a dimension or several; all of them by default, and for ``()``.
+            keepdim: keep the reduced dimensions, with length 1.
+            dtype: converts the input first.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the input holds integers and no floating ``dtype`` is given; a dimension appears twice.
+
+        >>> rg.mean(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+        tensor([2., 3.])
+        """
     @overload
-    def median(self, dim: Dim, keepdim: builtins.bool = ..., *, keepdims: builtins.bool = ...) -> ValuesIndices: ...
+    def median(self, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
+        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+
+        Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
+        that the index names.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: real floating and integers; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Returns:
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            IndexError: ``dim`` is out of range or empty.
+
+        >>> rg.median(rg.tensor([4.0, 1.0, 3.0, 2.0]))
+        tensor(2.)
+        >>> rg.median(rg.tensor([3.0, 1.0, 2.0]), 0)
+        ValuesIndices(values=tensor(2.), indices=tensor(2))
+        """
     @overload
-    def median(self, *, axis: Dim, keepdim: builtins.bool = ..., keepdims: builtins.bool = ...) -> ValuesIndices: ...
+    def median(self, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
+        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+
+        Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
+        that the index names.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: real floating and integers; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Returns:
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            IndexError: ``dim`` is out of range or empty.
+
+        >>> rg.median(rg.tensor([4.0, 1.0, 3.0, 2.0]))
+        tensor(2.)
+        >>> rg.median(rg.tensor([3.0, 1.0, 2.0]), 0)
+        ValuesIndices(values=tensor(2.), indices=tensor(2))
+        """
     @overload
-    def median(self, dim: None = ..., keepdim: builtins.bool = ..., *, axis: None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
+    def median(self, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+
+        Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
+        that the index names.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: real floating and integers; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Returns:
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            IndexError: ``dim`` is out of range or empty.
+
+        >>> rg.median(rg.tensor([4.0, 1.0, 3.0, 2.0]))
+        tensor(2.)
+        >>> rg.median(rg.tensor([3.0, 1.0, 2.0]), 0)
+        ValuesIndices(values=tensor(2.), indices=tensor(2))
+        """
     @overload
-    def min(self, dim: Dim, keepdim: builtins.bool = ..., *, keepdims: builtins.bool = ...) -> ValuesIndices: ...
+    def min(self, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
+        """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if there is any.
+
+        Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
+        that the index names; ``min(x, y)``: as ``minimum``.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: any but complex; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension; or a Tensor, which is ``other``.
+            keepdim: keep the reduced dimensions, with length 1.
+            other: what the input is compared with, elementwise; it broadcasts.
+
+        Returns:
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: there are no elements at all.
+            IndexError: ``dim`` has no elements, or is out of range.
+
+        >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
+        tensor([1., 3.])
+        """
     @overload
-    def min(self, *, axis: Dim, keepdim: builtins.bool = ..., keepdims: builtins.bool = ...) -> ValuesIndices: ...
+    def min(self, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
+        """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if there is any.
+
+        Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
+        that the index names; ``min(x, y)``: as ``minimum``.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: any but complex; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension; or a Tensor, which is ``other``.
+            keepdim: keep the reduced dimensions, with length 1.
+            other: what the input is compared with, elementwise; it broadcasts.
+
+        Returns:
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: there are no elements at all.
+            IndexError: ``dim`` has no elements, or is out of range.
+
+        >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
+        tensor([1., 3.])
+        """
     @overload
-    def min(self, dim: Tensor | None = ..., keepdim: builtins.bool = ..., *, other: Operand | None = ..., axis: Tensor | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def minimum(self, other: Operand) -> Tensor: ...
-    def mm(self, mat2: Operand) -> Tensor: ...
-    def mode(self, dim: Dim = ..., keepdim: builtins.bool = ..., *, axis: Dim = ..., keepdims: builtins.bool = ...) -> ValuesIndices: ...
-    def moveaxis(self, source: Dims, destination: Dims) -> Tensor: ...
-    def movedim(self, source: Dims, destination: Dims) -> Tensor: ...
-    def msort(self) -> Tensor: ...
-    def mul(self, other: Operand) -> Tensor: ...
-    def mul_(self, other: Operand) -> Tensor: ...
-    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = ..., *, generator: Generator | None = ...) -> Tensor: ...
-    def multiply(self, other: Operand) -> Tensor: ...
-    def multiply_(self, other: Operand) -> Tensor: ...
-    def mv(self, vec: Operand) -> Tensor: ...
-    def mvlgamma(self, p: builtins.int) -> Tensor: ...
-    def mvlgamma_(self, p: builtins.int) -> Tensor: ...
-    def nan_to_num(self, nan: builtins.float | None = ..., posinf: builtins.float | None = ..., neginf: builtins.float | None = ...) -> Tensor: ...
-    def nan_to_num_(self, nan: builtins.float | None = ..., posinf: builtins.float | None = ..., neginf: builtins.float | None = ...) -> Tensor: ...
-    def nanmean(self, dim: Dims | None = ..., keepdim: builtins.bool = ..., *, dtype: DTypeLike | None = ..., axis: Dims | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
+    def min(self, dim: Tensor | None = None, keepdim: builtins.bool = False, *, other: Operand | None = None, axis: Tensor | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if there is any.
+
+        Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
+        that the index names; ``min(x, y)``: as ``minimum``.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: any but complex; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension; or a Tensor, which is ``other``.
+            keepdim: keep the reduced dimensions, with length 1.
+            other: what the input is compared with, elementwise; it broadcasts.
+
+        Returns:
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: there are no elements at all.
+            IndexError: ``dim`` has no elements, or is out of range.
+
+        >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
+        tensor([1., 3.])
+        """
+    def minimum(self, other: Operand) -> Tensor:
+        """``min(input, other)``, elementwise; NaN where either is.
+
+        Derivative: ``g`` to the smaller; halves to both at ties; to both where either is NaN.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: real; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.minimum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
+        tensor([1., 2.])
+        """
+    def mm(self, mat2: Operand) -> Tensor:
+        """``y_ij = sum_k input_ik mat2_kj``: the product of two matrices.
+
+        Derivative: input: ``g @ mat2^T``; mat2: ``input^T @ g``.
+        Shape: (n, k) and (k, m) to (n, m).
+        Dtype: any, the same of all arguments; the result has it.
+
+        Args:
+            input: the matrix on the left.
+            mat2: the matrix on the right.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> rg.mm(rg.ones(2, 3), rg.ones(3, 1))
+        tensor([[3.],
+                [3.]])
+        """
+    def mode(self, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
+        """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` and its last index; of several the least.
+
+        Derivative: ``g`` at the element that the index names.
+        Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
+        Dtype: any but complex; values keep the input's dtype, indices are int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default the last.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Returns:
+            The named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            IndexError: ``dim`` is out of range or empty.
+
+        >>> rg.mode(rg.tensor([3.0, 1.0, 3.0, 2.0]))
+        ValuesIndices(values=tensor(3.), indices=tensor(2))
+        """
+    def moveaxis(self, source: Dims, destination: Dims) -> Tensor:
+        """``input`` with some dimensions moved to other places, as a view; the others keep their order.
+
+        Derivative: ``g`` with the dimensions moved back.
+        Shape: any; the lengths are permuted.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            source: the dimensions to move.
+            destination: per dimension its place in the result.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a dimension is out of range.
+            RuntimeError: they differ in number, or name a dimension twice.
+
+        >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
+        (3, 4, 2)
+        """
+    def movedim(self, source: Dims, destination: Dims) -> Tensor:
+        """``input`` with some dimensions moved to other places, as a view; the others keep their order.
+
+        Derivative: ``g`` with the dimensions moved back.
+        Shape: any; the lengths are permuted.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            source: the dimensions to move.
+            destination: per dimension its place in the result.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a dimension is out of range.
+            RuntimeError: they differ in number, or name a dimension twice.
+
+        >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
+        (3, 4, 2)
+        """
+    def msort(self) -> Tensor:
+        """``sort(input, 0)``: the elements in ascending order along the first dimension.
+
+        Derivative: ``g`` at the place each element came from; equal elements keep their order.
+        Shape: any; the result has the input's shape.
+        Dtype: any but complex; the result has the input's dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.msort(rg.tensor([2.0, 3.0, 1.0]))
+        tensor([1., 2., 3.])
+        """
+    def mul(self, other: Operand) -> Tensor:
+        """``input * other``, elementwise.
+
+        Derivative: input: ``g * other``; other: ``g * input``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: any; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.mul(rg.tensor([1.0, 2.0]), 10)
+        tensor([10., 20.])
+        """
+    def mul_(self, other: Operand) -> Tensor:
+        """In-place form of ``mul``: the result replaces the values of the Tensor, which is returned."""
+    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None) -> Tensor:
+        """``P(out = i) = input[i] / sum(input)``: positions drawn in proportion to the weights, for each row.
+
+        Derivative: none.
+        Shape: (n) to (num_samples); (m, n) to (m, num_samples).
+        Dtype: floating; the result is int64.
+
+        Args:
+            input: weights, at least 0; they need not sum to 1.
+            num_samples: how many positions per row.
+            replacement: whether one may be drawn again.
+            generator: the source of the random numbers, by default the default generator.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: weights are negative, not finite or all zero, or fewer than ``num_samples`` can be drawn.
+
+        Source: without replacement Efraimidis and Spirakis, Weighted random sampling with a reservoir, 2006.
+
+        >>> rg.multinomial(rg.tensor([0.0, 1.0, 0.0]), 3, replacement=True)
+        tensor([1, 1, 1])
+        """
+    def multiply(self, other: Operand) -> Tensor:
+        """``input * other``, elementwise.
+
+        Derivative: input: ``g * other``; other: ``g * input``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: any; the result has PyTorch's result type of all.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.mul(rg.tensor([1.0, 2.0]), 10)
+        tensor([10., 20.])
+        """
+    def multiply_(self, other: Operand) -> Tensor:
+        """In-place form of ``multiply``: the result replaces the values of the Tensor, which is returned."""
+    def mv(self, vec: Operand) -> Tensor:
+        """``y_i = sum_k input_ik vec_k``: the product of a matrix and a vector.
+
+        Derivative: input: ``outer(g, vec)``; vec: ``input^T @ g``.
+        Shape: (n, k) and (k) to (n).
+        Dtype: any, the same of all arguments; the result has it.
+
+        Args:
+            input: the matrix.
+            vec: the vector.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> rg.mv(rg.ones(2, 3), rg.ones(3))
+        tensor([3., 3.])
+        """
+    def mvlgamma(self, p: builtins.int) -> Tensor:
+        """``p (p - 1) / 4 * log(pi) + sum_(j=0)^(p-1) lgamma(input - j / 2)``, elementwise: log of the multivariate gamma.
+
+        Derivative: ``g * sum_(j=0)^(p-1) digamma(input - j / 2)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers become the default dtype.
+
+        Args:
+            input: numbers above ``(p - 1) / 2``.
+            p: the dimension, at least 1.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: p is below 1, or SciPy is not installed.
+
+        Source: DLMF 35.3.
+
+        >>> rg.mvlgamma(rg.tensor([4.0, 5.0]), 2)
+        tensor([3.5651, 6.2042])
+        """
+    def mvlgamma_(self, p: builtins.int) -> Tensor:
+        """In-place form of ``mvlgamma``: the result replaces the values of the Tensor, which is returned."""
+    def nan_to_num(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None) -> Tensor:
+        """``input`` with finite numbers for NaN and the infinities.
+
+        Derivative: ``g``, 0 where a value was replaced.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            nan: for NaN, by default 0.
+            posinf: for +inf, by default the largest number of the dtype.
+            neginf: for -inf, by default the smallest number of the dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.nan_to_num(rg.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
+        tensor([0., 9., 1.])
+        """
+    def nan_to_num_(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None) -> Tensor:
+        """In-place form of ``nan_to_num``: the result replaces the values of the Tensor, which is returned."""
+    def nanmean(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN where there are none.
+
+        Derivative: ``g / n``, repeated along the reduced dimensions; 0 for NaN.
+        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Dtype: floating.
+
+        Args:
+            input: the input Tensor.
+            dim: a dimension or several; all of them by default, and for ``()``.
+            keepdim: keep the reduced dimensions, with length 1.
+            dtype: converts the input first.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the input is complex or holds integers.
+
+        >>> rg.nanmean(rg.tensor([1.0, float("nan"), 2.0]))
+        tensor(1.5)
+        """
     @overload
-    def nanmedian(self, dim: Dim, keepdim: builtins.bool = ..., *, keepdims: builtins.bool = ...) -> ValuesIndices: ...
+    def nanmedian(self, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
+        """``median`` of the elements that are not NaN; NaN where there are none.
+
+        Derivative: as ``median``.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: real floating and integers; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Returns:
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            IndexError: ``dim`` is out of range or empty.
+
+        >>> rg.nanmedian(rg.tensor([3.0, float("nan"), 1.0]))
+        tensor(1.)
+        """
     @overload
-    def nanmedian(self, *, axis: Dim, keepdim: builtins.bool = ..., keepdims: builtins.bool = ...) -> ValuesIndices: ...
+    def nanmedian(self, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
+        """``median`` of the elements that are not NaN; NaN where there are none.
+
+        Derivative: as ``median``.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: real floating and integers; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Returns:
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            IndexError: ``dim`` is out of range or empty.
+
+        >>> rg.nanmedian(rg.tensor([3.0, float("nan"), 1.0]))
+        tensor(1.)
+        """
     @overload
-    def nanmedian(self, dim: None = ..., keepdim: builtins.bool = ..., *, axis: None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def nanquantile(self, q: builtins.float | Tensor, dim: Dim | None = ..., keepdim: builtins.bool = ..., *, interpolation: Interpolation = ..., axis: Dim | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def nansum(self, dim: Dims | None = ..., keepdim: builtins.bool = ..., *, dtype: DTypeLike | None = ..., axis: Dims | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
+    def nanmedian(self, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``median`` of the elements that are not NaN; NaN where there are none.
+
+        Derivative: as ``median``.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: real floating and integers; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+
+        Returns:
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            IndexError: ``dim`` is out of range or empty.
+
+        >>> rg.nanmedian(rg.tensor([3.0, float("nan"), 1.0]))
+        tensor(1.)
+        """
+    def nanquantile(self, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``quantile`` of the elements that are not NaN; NaN where there are none.
+
+        Derivative: as ``quantile``.
+        Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
+        Dtype: float32 and float64, also of q; kept.
+
+        Args:
+            input: the input Tensor.
+            q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
+            dim: the dimension, by default the flattened input.
+            keepdim: keep the reduced dimensions, with length 1.
+            interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
+                ``"midpoint"`` or ``"nearest"``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
+
+        >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)
+        tensor(2.)
+        """
+    def nansum(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``sum_i x_i`` over the elements that are not NaN.
+
+        Derivative: ``g``, repeated along the reduced dimensions; 0 for NaN.
+        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Dtype: floating; integers and bools give int64.
+
+        Args:
+            input: the input Tensor.
+            dim: a dimension or several; all of them by default, and for ``()``.
+            keepdim: keep the reduced dimensions, with length 1.
+            dtype: converts the input first.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the input is complex; a dimension appears twice.
+
+        >>> rg.nansum(rg.tensor([1.0, float("nan"), 2.0]))
+        tensor(3.)
+        """
     @overload
-    def narrow(self, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor: ...
+    def narrow(self, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
+        """``input[.., start : start + length, ..]``: a view of some slices along a dimension.
+
+        Derivative: ``g`` in its place, 0 elsewhere.
+        Shape: (*, n, *) to (*, length, *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            dim: the dimension.
+            start: the first slice; negative ones count from the end.
+            length: how many slices.
+
+        Raises:
+            RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
+                one integer.
+            IndexError: ``dim`` or ``start`` is out of range.
+            TypeError: an argument is not an integer.
+
+        >>> rg.narrow(rg.arange(5), 0, 1, 3)
+        tensor([1, 2, 3])
+        """
     @overload
-    def narrow(self, *, axis: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor: ...
+    def narrow(self, *, axis: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
+        """``input[.., start : start + length, ..]``: a view of some slices along a dimension.
+
+        Derivative: ``g`` in its place, 0 elsewhere.
+        Shape: (*, n, *) to (*, length, *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            dim: the dimension.
+            start: the first slice; negative ones count from the end.
+            length: how many slices.
+
+        Raises:
+            RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
+                one integer.
+            IndexError: ``dim`` or ``start`` is out of range.
+            TypeError: an argument is not an integer.
+
+        >>> rg.narrow(rg.arange(5), 0, 1, 3)
+        tensor([1, 2, 3])
+        """
     @overload
-    def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor: ...
+    def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
+        """``narrow(input, dim, start, length)`` in memory of its own.
+
+        Derivative: ``narrow``'s.
+        Shape: as ``narrow``'s.
+        Dtype: as ``narrow``'s.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
+        tensor([1, 2])
+        """
     @overload
-    def narrow_copy(self, *, axis: builtins.int, start: builtins.int, length: builtins.int) -> Tensor: ...
-    def ndimension(self) -> builtins.int: ...
-    def ne(self, other: Operand) -> Tensor: ...
-    def ne_(self, other: Operand) -> Tensor: ...
-    def neg(self) -> Tensor: ...
-    def neg_(self) -> Tensor: ...
-    def negative(self) -> Tensor: ...
-    def negative_(self) -> Tensor: ...
-    def nelement(self) -> builtins.int: ...
-    def new_empty(self, *size: Size, dtype: DTypeLike | None = ..., device: DeviceLike | None = ..., requires_grad: builtins.bool = ..., **keywords: Size) -> Tensor: ...
-    def new_full(self, size: Size, fill_value: Operand, *, dtype: DTypeLike | None = ..., device: DeviceLike | None = ..., requires_grad: builtins.bool = ...) -> Tensor: ...
-    def new_ones(self, *size: Size, dtype: DTypeLike | None = ..., device: DeviceLike | None = ..., requires_grad: builtins.bool = ..., **keywords: Size) -> Tensor: ...
-    def new_tensor(self, data: Any, *, dtype: DTypeLike | None = ..., device: DeviceLike | None = ..., requires_grad: builtins.bool = ...) -> Tensor: ...
-    def new_zeros(self, *size: Size, dtype: DTypeLike | None = ..., device: DeviceLike | None = ..., requires_grad: builtins.bool = ..., **keywords: Size) -> Tensor: ...
-    def nextafter(self, other: Operand) -> Tensor: ...
-    def nextafter_(self, other: Operand) -> Tensor: ...
+    def narrow_copy(self, *, axis: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
+        """``narrow(input, dim, start, length)`` in memory of its own.
+
+        Derivative: ``narrow``'s.
+        Shape: as ``narrow``'s.
+        Dtype: as ``narrow``'s.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
+        tensor([1, 2])
+        """
+    def ndimension(self) -> builtins.int:
+        """``len(self.shape)``: the number of dimensions.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        >>> rg.zeros(2, 3).dim()
+        2
+        """
+    def ne(self, other: Operand) -> Tensor:
+        """``input != other``, elementwise; NaN differs from everything.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: compared in PyTorch's result type; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.ne(rg.tensor([1, 2]), 2)
+        tensor([ True, False])
+        """
+    def ne_(self, other: Operand) -> Tensor:
+        """In-place form of ``ne``: the result replaces the values of the Tensor, which is returned."""
+    def neg(self) -> Tensor:
+        """``-input``, elementwise.
+
+        Derivative: ``-g``.
+        Shape: any; the result has the input's shape.
+        Dtype: the input's; bools are refused.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the Tensor is of bools.
+
+        >>> rg.neg(rg.tensor([1.0, -2.0]))
+        tensor([-1.,  2.])
+        """
+    def neg_(self) -> Tensor:
+        """In-place form of ``neg``: the result replaces the values of the Tensor, which is returned."""
+    def negative(self) -> Tensor:
+        """``-input``, elementwise.
+
+        Derivative: ``-g``.
+        Shape: any; the result has the input's shape.
+        Dtype: the input's; bools are refused.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the Tensor is of bools.
+
+        >>> rg.neg(rg.tensor([1.0, -2.0]))
+        tensor([-1.,  2.])
+        """
+    def negative_(self) -> Tensor:
+        """In-place form of ``negative``: the result replaces the values of the Tensor, which is returned."""
+    def nelement(self) -> builtins.int:
+        """``shape[0] * ... * shape[n - 1]``: the number of elements.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.zeros(2, 3).numel()
+        6
+        """
+    def new_empty(self, *size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, **keywords: Size) -> Tensor:
+        """``out[i]`` is whatever the memory held, in the dtype and device of this Tensor.
+
+        Derivative: none.
+        Shape: ``size``.
+        Dtype: any, by default this Tensor's.
+
+        Args:
+            size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
+            dtype: the dtype, by default this Tensor's.
+            device: the device, by default this Tensor's.
+            requires_grad: whether gradients with respect to the result are wanted.
+
+        Raises:
+            RuntimeError: a length is negative.
+
+        >>> rg.zeros(1).new_empty(2, 3).shape
+        (2, 3)
+        """
+    def new_full(self, size: Size, fill_value: Operand, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
+        """``fill_value`` everywhere, in the dtype and device of this Tensor.
+
+        Derivative: none.
+        Shape: ``size``.
+        Dtype: any, by default this Tensor's.
+
+        Args:
+            size: the lengths of the dimensions.
+            fill_value: a number, or a Tensor or array that holds one.
+            dtype: the dtype, by default this Tensor's.
+            device: the device, by default this Tensor's.
+            requires_grad: whether gradients with respect to the result are wanted.
+
+        Raises:
+            RuntimeError: a length is negative.
+
+        >>> rg.zeros(1).new_full((2,), 3)
+        tensor([3., 3.])
+        """
+    def new_ones(self, *size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, **keywords: Size) -> Tensor:
+        """``1`` everywhere, in the dtype and device of this Tensor.
+
+        Derivative: none.
+        Shape: ``size``.
+        Dtype: any, by default this Tensor's.
+
+        Args:
+            size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
+            dtype: the dtype, by default this Tensor's.
+            device: the device, by default this Tensor's.
+            requires_grad: whether gradients with respect to the result are wanted.
+
+        Raises:
+            RuntimeError: a length is negative.
+
+        >>> rg.zeros(1).new_ones(2)
+        tensor([1., 1.])
+        """
+    def new_tensor(self, data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
+        """``data`` as a new leaf on memory of its own, with this Tensor's dtype and device.
+
+        Derivative: none.
+        Shape: that of the data.
+        Dtype: this Tensor's.
+
+        Args:
+            data: a number, nested sequences of numbers, an array or a Tensor.
+            dtype: the dtype, by default this Tensor's.
+            device: the device, by default this Tensor's.
+            requires_grad: whether gradients with respect to the result are wanted.
+
+        Raises:
+            TypeError: the data are not numbers.
+            ValueError: the nested sequences are ragged.
+
+        >>> rg.zeros(1).new_tensor([1, 2])
+        tensor([1., 2.])
+        """
+    def new_zeros(self, *size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, **keywords: Size) -> Tensor:
+        """``0`` everywhere, in the dtype and device of this Tensor.
+
+        Derivative: none.
+        Shape: ``size``.
+        Dtype: any, by default this Tensor's.
+
+        Args:
+            size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
+            dtype: the dtype, by default this Tensor's.
+            device: the device, by default this Tensor's.
+            requires_grad: whether gradients with respect to the result are wanted.
+
+        Raises:
+            RuntimeError: a length is negative.
+
+        >>> rg.ones(1, dtype=rg.int64).new_zeros(2)
+        tensor([0, 0])
+        """
+    def nextafter(self, other: Operand) -> Tensor:
+        """The floating number next to ``input`` in the direction of ``other``, elementwise; ``other`` where they are equal.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: real floating; the inputs' common one.
+
+        Args:
+            input: the input Tensor.
+            other: where to go.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the numbers are not floating.
+
+        >>> rg.nextafter(rg.tensor([1.0]), rg.tensor([2.0])) - 1 == rg.tensor(2.0**-23)
+        tensor([ True])
+        """
+    def nextafter_(self, other: Operand) -> Tensor:
+        """In-place form of ``nextafter``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def nonzero(self, *, as_tuple: Literal[False] = ...) -> Tensor: ...
+    def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor:
+        """``i`` with ``x_i != 0``: the indices of the elements that are not zero, in row-major order.
+
+        Derivative: none.
+        Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
+        Dtype: any; gives int64.
+
+        Args:
+            input: the input Tensor.
+            as_tuple: a Tensor per dimension, with which the input may be indexed.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.nonzero(rg.tensor([[0, 2], [3, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+        """
     @overload
-    def nonzero(self, *, as_tuple: Literal[True]) -> builtins.tuple[Tensor, ...]: ...
-    def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = ...) -> Tensor: ...
-    def norm(self, p: builtins.float | Literal['fro', 'nuc'] | None = ..., dim: Dims | None = ..., keepdim: builtins.bool = ..., dtype: DTypeLike | None = ..., *, axis: Dims | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def normal_(self, mean: builtins.float = ..., std: builtins.float = ..., *, generator: Generator | None = ...) -> Tensor: ...
-    def not_equal(self, other: Operand) -> Tensor: ...
-    def not_equal_(self, other: Operand) -> Tensor: ...
-    def numel(self) -> builtins.int: ...
+    def nonzero(self, *, as_tuple: Literal[True]) -> builtins.tuple[Tensor, ...]:
+        """``i`` with ``x_i != 0``: the indices of the elements that are not zero, in row-major order.
+
+        Derivative: none.
+        Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
+        Dtype: any; gives int64.
+
+        Args:
+            input: the input Tensor.
+            as_tuple: a Tensor per dimension, with which the input may be indexed.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.nonzero(rg.tensor([[0, 2], [3, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+        """
+    def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor:
+        """The first ``size`` rows of ``nonzero(input)``, filled up with ``fill_value``.
+
+        Derivative: none.
+        Shape: any; ``(size, ndim)``.
+        Dtype: all; int64.
+
+        Args:
+            input: the input Tensor.
+            size: the number of rows.
+            fill_value: what stands in rows beyond the last element that is not zero.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: ``size`` is negative.
+
+        >>> rg.nonzero_static(rg.tensor([1, 0, 2]), size=3)
+        tensor([[ 0],
+                [ 2],
+                [-1]])
+        """
+    def norm(self, p: builtins.float | Literal['fro', 'nuc'] | None = 'fro', dim: Dims | None = None, keepdim: builtins.bool = False, dtype: DTypeLike | None = None, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``(sum_i |x_i|^p)^(1/p)`` of all elements, or over one or several dimensions.
+
+        Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, but for ``p = 2``, where ``x`` is 0.
+        Infinite p: ``g sign(x)`` at the extreme, ties share it evenly. ``p = 0``: zeros.
+        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Dtype: floating and complex; the result is real.
+
+        Args:
+            input: the elements of the vector.
+            p: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``;
+                ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
+            dim: a dimension or several, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+            dtype: converts the input first, to one that is not narrower.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the input holds integers, ``p`` is unknown, or the norm of no elements does not exist.
+
+        >>> rg.norm(rg.tensor([3.0, 4.0])), rg.norm(rg.tensor([3.0, -4.0]), 1)
+        (tensor(5.), tensor(7.))
+        """
+    def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
+        """``self[i] ~ N(mean, std^2)``: write normal numbers over every element.
+
+        Derivative: zero for what was there before.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex.
+
+        Args:
+            mean: the mean.
+            std: the standard deviation, at least 0.
+            generator: the source of the random numbers, by default the default generator.
+
+        Raises:
+            RuntimeError: ``std`` is negative.
+
+        >>> rg.zeros(3).normal_(0.0, 0.02).shape
+        (3,)
+        """
+    def not_equal(self, other: Operand) -> Tensor:
+        """``input != other``, elementwise; NaN differs from everything.
+
+        Derivative: none.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: compared in PyTorch's result type; the result is of bools.
+
+        Args:
+            input: the input Tensor.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.ne(rg.tensor([1, 2]), 2)
+        tensor([ True, False])
+        """
+    def not_equal_(self, other: Operand) -> Tensor:
+        """In-place form of ``not_equal``: the result replaces the values of the Tensor, which is returned."""
+    def numel(self) -> builtins.int:
+        """``shape[0] * ... * shape[n - 1]``: the number of elements.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.zeros(2, 3).numel()
+        6
+        """
     @overload
-    def orgqr(self, input2: Tensor) -> Tensor: ...
+    def orgqr(self, input2: Tensor) -> Tensor:
+        """``linalg.householder_product(input, input2)``, by LAPACK's name.
+
+        Derivative: ``linalg.householder_product``'s.
+        Shape: ``(..., m, n)`` and ``(..., k)``; ``(..., m, n)``.
+        Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+
+        Args:
+            input: the input Tensor.
+            input2: the factors tau.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.orgqr(*rg.geqrf(rg.tensor([[3.0], [4.0]])))
+        tensor([[-0.6],
+                [-0.8]])
+        """
     @overload
-    def orgqr(self, *, tau: Tensor) -> Tensor: ...
+    def orgqr(self, *, tau: Tensor) -> Tensor:
+        """``linalg.householder_product(input, input2)``, by LAPACK's name.
+
+        Derivative: ``linalg.householder_product``'s.
+        Shape: ``(..., m, n)`` and ``(..., k)``; ``(..., m, n)``.
+        Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+
+        Args:
+            input: the input Tensor.
+            input2: the factors tau.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.orgqr(*rg.geqrf(rg.tensor([[3.0], [4.0]])))
+        tensor([[-0.6],
+                [-0.8]])
+        """
     @overload
-    def ormqr(self, tau: Tensor, other: Tensor, left: builtins.bool = ..., transpose: builtins.bool = ...) -> Tensor: ...
+    def ormqr(self, tau: Tensor, other: Tensor, left: builtins.bool = True, transpose: builtins.bool = False) -> Tensor:
+        """``Q @ other``, Q being the whole square product ``H_1 H_2 ... H_k`` of ``linalg.householder_product``.
+
+        Derivative: that of the product.
+        Shape: input ``(..., m, k)``, tau ``(..., k)``, other ``(..., m, n)``, or ``(..., n, m)`` without ``left``; the
+            result has other's.
+        Dtype: float32, float64 and complex, all one; the result has it.
+
+        Args:
+            input: the input Tensor.
+            tau: the factors.
+            other: the matrix to be multiplied.
+            left: whether Q stands on the left.
+            transpose: whether to take the adjoint of Q.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> a, tau = rg.geqrf(rg.tensor([[3.0], [4.0]]))
+        >>> rg.ormqr(a, tau, rg.tensor([[3.0], [4.0]]), transpose=True)[0]
+        tensor([-5.])
+        """
     @overload
-    def ormqr(self, *, input2: Tensor, other: Tensor, left: builtins.bool = ..., transpose: builtins.bool = ...) -> Tensor: ...
+    def ormqr(self, *, input2: Tensor, other: Tensor, left: builtins.bool = True, transpose: builtins.bool = False) -> Tensor:
+        """``Q @ other``, Q being the whole square product ``H_1 H_2 ... H_k`` of ``linalg.householder_product``.
+
+        Derivative: that of the product.
+        Shape: input ``(..., m, k)``, tau ``(..., k)``, other ``(..., m, n)``, or ``(..., n, m)`` without ``left``; the
+            result has other's.
+        Dtype: float32, float64 and complex, all one; the result has it.
+
+        Args:
+            input: the input Tensor.
+            tau: the factors.
+            other: the matrix to be multiplied.
+            left: whether Q stands on the left.
+            transpose: whether to take the adjoint of Q.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> a, tau = rg.geqrf(rg.tensor([[3.0], [4.0]]))
+        >>> rg.ormqr(a, tau, rg.tensor([[3.0], [4.0]]), transpose=True)[0]
+        tensor([-5.])
+        """
     @overload
-    def ormqr(self, tau: Tensor, *, input3: Tensor, left: builtins.bool = ..., transpose: builtins.bool = ...) -> Tensor: ...
-    def outer(self, vec2: Operand) -> Tensor: ...
-    def permute(self, *dims: Size, **keywords: Size) -> Tensor: ...
-    def pinverse(self, rcond: builtins.float = ...) -> Tensor: ...
-    def polygamma(self, n: builtins.int) -> Tensor: ...
-    def polygamma_(self, n: builtins.int) -> Tensor: ...
-    def positive(self) -> Tensor: ...
-    def pow(self, exponent: Operand) -> Tensor: ...
-    def pow_(self, exponent: Operand) -> Tensor: ...
-    def prelu(self, weight: Tensor) -> Tensor: ...
-    def prod(self, dim: Dim | None = ..., keepdim: builtins.bool = ..., *, dtype: DTypeLike | None = ..., axis: Dim | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = ...) -> Tensor: ...
-    def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = ...) -> Tensor: ...
-    def qr(self, some: builtins.bool = ...) -> QRResult: ...
-    def quantile(self, q: builtins.float | Tensor, dim: Dim | None = ..., keepdim: builtins.bool = ..., *, interpolation: Interpolation = ..., axis: Dim | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def rad2deg(self) -> Tensor: ...
-    def rad2deg_(self) -> Tensor: ...
-    def random_(self, *bounds: builtins.int | None, generator: Generator | None = ..., **keywords: builtins.int | None) -> Tensor: ...
-    def ravel(self, *, order: Literal['C', 'F'] = ...) -> Tensor: ...
+    def ormqr(self, tau: Tensor, *, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False) -> Tensor:
+        """``Q @ other``, Q being the whole square product ``H_1 H_2 ... H_k`` of ``linalg.householder_product``.
+
+        Derivative: that of the product.
+        Shape: input ``(..., m, k)``, tau ``(..., k)``, other ``(..., m, n)``, or ``(..., n, m)`` without ``left``; the
+            result has other's.
+        Dtype: float32, float64 and complex, all one; the result has it.
+
+        Args:
+            input: the input Tensor.
+            tau: the factors.
+            other: the matrix to be multiplied.
+            left: whether Q stands on the left.
+            transpose: whether to take the adjoint of Q.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> a, tau = rg.geqrf(rg.tensor([[3.0], [4.0]]))
+        >>> rg.ormqr(a, tau, rg.tensor([[3.0], [4.0]]), transpose=True)[0]
+        tensor([-5.])
+        """
+    def outer(self, vec2: Operand) -> Tensor:
+        """``y_ij = input_i vec2_j`` of two vectors.
+
+        Derivative: input: ``g @ vec2``; vec2: ``input @ g``.
+        Shape: (n) and (m) to (n, m).
+        Dtype: any; the result has PyTorch's result type of all.
+
+        Args:
+            input: the vector of the rows.
+            vec2: the vector of the columns.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: an input has not one dimension.
+
+        >>> rg.outer(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
+        tensor([[3., 4.],
+                [6., 8.]])
+        """
+    def permute(self, *dims: Size, **keywords: Size) -> Tensor:
+        """``out.shape[i] = input.shape[dims[i]]``: the dimensions in a new order, as a view.
+
+        Derivative: ``g`` with its dimensions in the inverse order.
+        Shape: any; the lengths are permuted.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dims: per dimension of the result that of the input, one by one or as a sequence.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a dimension is out of range.
+            RuntimeError: ``dims`` does not name every dimension once.
+
+        >>> rg.zeros(2, 3, 4).permute(2, 0, 1).shape
+        (4, 2, 3)
+        """
+    def pinverse(self, rcond: builtins.float = 1e-15) -> Tensor:
+        """``V @ diag(1 / S) @ U^H``: ``linalg.pinv``.
+
+        Derivative: as ``linalg.pinv``.
+        Shape: (..., m, n) to (..., n, m).
+        Dtype: float32, float64 and complex; the result has the input's dtype.
+
+        Args:
+            input: the matrices.
+            rcond: singular values up to this times the largest count as zero.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            LinAlgError: the algorithm did not converge.
+            RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
+
+        >>> rg.pinverse(rg.tensor([[2.0]]))
+        tensor([[0.5]])
+        """
+    def polygamma(self, n: builtins.int) -> Tensor:
+        """``digamma^(n)(self)``, elementwise, as ``polygamma(n, self)``.
+
+        Derivative: ``g * polygamma(n + 1, self)``.
+        Shape: any; the result has the Tensor's.
+        Dtype: floating; integers become the default dtype.
+
+        Args:
+            n: the order, at least 0; 0 is the digamma function itself.
+
+        Raises:
+            NotImplementedError: an input is complex.
+            RuntimeError: n is negative, or SciPy is not installed.
+
+        Source: Abramowitz and Stegun 6.4; by the Hurwitz zeta function, DLMF 5.15.1.
+
+        >>> rg.tensor([1.0, 2.0]).polygamma(1)
+        tensor([1.6449, 0.6449])
+        """
+    def polygamma_(self, n: builtins.int) -> Tensor:
+        """In-place form of ``polygamma``: the result replaces the values of the Tensor, which is returned."""
+    def positive(self) -> Tensor:
+        """``+input``: the Tensor itself. NumPy's ``np.positive`` of a Tensor is a copy.
+
+        Derivative: ``g``.
+        Shape: any; the result has the input's shape.
+        Dtype: the input's; bools are refused.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the Tensor is of bools.
+
+        >>> rg.positive(rg.tensor([1.0, -2.0]))
+        tensor([ 1., -2.])
+        """
+    def pow(self, exponent: Operand) -> Tensor:
+        """``input^exponent``, elementwise.
+
+        Derivative: input: ``g * exponent * input^(exponent - 1)``, 0 where the exponent is 0; exponent: ``g *
+        input^exponent * log(input)``, 0 where the input is 0 and the exponent at least 0, NaN where the input is negative.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: any; the result has PyTorch's result type of all.
+
+        Args:
+            input: the base.
+            exponent: the power it is raised to.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: integers are raised to a negative Python integer, or the exponent is beyond the dtype's range.
+
+        >>> rg.pow(rg.tensor([1.0, 2.0, 3.0]), 2)
+        tensor([1., 4., 9.])
+        >>> rg.pow(2, rg.tensor([1.0, 3.0]))
+        tensor([2., 8.])
+        """
+    def pow_(self, exponent: Operand) -> Tensor:
+        """In-place form of ``pow``: the result replaces the values of the Tensor, which is returned."""
+    def prelu(self, weight: Tensor) -> Tensor:
+        """``input`` where it is positive, else ``weight * input``, with one learned weight or one per channel.
+
+        Derivative: input: ``g`` above 0, ``g weight`` below and at 0; weight: the sum of ``g input`` below 0.
+        Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's.
+        Dtype: floating, the same of both.
+
+        Args:
+            input: the input Tensor.
+            weight: ``(C,)``, one per channel, which are dimension 1; or a single element.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the number of weights is not that of the channels, or the dtypes differ.
+
+        Source: He, Zhang, Ren, Sun, "Delving deep into rectifiers", 2015.
+
+        >>> rg.prelu(rg.tensor([[-1.0, -1.0]]), rg.tensor([0.1, 0.2]))
+        tensor([[-0.1, -0.2]])
+        """
+    def prod(self, dim: Dim | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``prod_i x_i``, of all elements or along one dimension.
+
+        Derivative: ``g`` times the product of the other elements, without a division: right where elements are 0, to
+        every order.
+        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Dtype: any; integers and bools give int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default all.
+            keepdim: keep the reduced dimensions, with length 1.
+            dtype: converts the input first.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> x = rg.tensor([2.0, 0.0, 4.0], requires_grad=True)
+        >>> rg.prod(x).backward()
+        >>> x.grad
+        tensor([0., 8., 0.])
+        """
+    def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
+
+        Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions; without
+        ``accumulate``, where a position repeats, for the last value alone.
+        Shape: any, kept; source has as many elements as the index.
+        Dtype: any, kept; source has the input's.
+
+        Args:
+            input: the input Tensor.
+            index: integers; negative ones count from the end.
+            source: what is written.
+            accumulate: add instead of replacing.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a position is out of range, or index and source differ in number.
+            RuntimeError: the dtypes differ.
+
+        >>> rg.put(rg.zeros(2, 2), rg.tensor([0, -1]), rg.tensor([1.0, 2.0]))
+        tensor([[1., 0.],
+                [0., 2.]])
+        """
+    def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """In-place form of ``put``: the result replaces the values of the Tensor, which is returned."""
+    def qr(self, some: builtins.bool = True) -> QRResult:
+        """``Q, R`` with ``input = Q @ R``: ``linalg.qr``.
+
+        Derivative: as ``linalg.qr``.
+        Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), ``k = min(m, n)``, or m without ``some``.
+        Dtype: float32, float64 and complex; the result has the input's dtype.
+
+        Args:
+            input: the matrices.
+            some: False is ``mode="complete"``.
+
+        Returns:
+            The named tuple ``(Q, R)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: as ``linalg.qr``.
+            LinAlgError: as ``linalg.qr``.
+
+        Source: the derivative: S. Walter, L. Lehmann, Algorithmic differentiation of linear algebra functions, 2010.
+
+        >>> rg.qr(rg.ones(3, 2)).Q.shape
+        (3, 2)
+        """
+    def quantile(self, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
+
+        Derivative: input: ``g`` in the parts of the interpolation at the elements it is between; q: ``g (n - 1)`` times
+        their difference, 0 where the rank is an integer or rounded.
+        Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
+        Dtype: float32 and float64, also of q; kept.
+
+        Args:
+            input: the input Tensor.
+            q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
+            dim: the dimension, by default the flattened input.
+            keepdim: keep the reduced dimensions, with length 1.
+            interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
+                ``"midpoint"`` or ``"nearest"``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
+
+        >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
+        tensor(2.5)
+        """
+    def rad2deg(self) -> Tensor:
+        """``input * 180 / pi``, elementwise: radians as degrees.
+
+        Derivative: ``g * 180 / pi``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.rad2deg(rg.tensor([0.0, 3.1415927]))
+        tensor([  0., 180.])
+        """
+    def rad2deg_(self) -> Tensor:
+        """In-place form of ``rad2deg``: the result replaces the values of the Tensor, which is returned."""
+    def random_(self, *bounds: builtins.int | None, generator: Generator | None = None, **keywords: builtins.int | None) -> Tensor:
+        """Write integers uniform on ``from, ..., to - 1`` over every element: ``random_()``, ``random_(to)`` or
+        ``random_(from, to)``.
+
+        Derivative: zero for what was there before.
+        Shape: any; the result has the input's shape.
+        Dtype: any.
+
+        Args:
+            bounds: ``to``, or ``from`` and ``to``; also by these names. ``from`` is the smallest integer, by default 0, and
+                ``to`` one more than the largest; for None that is the largest which the dtype represents with all smaller
+                ones.
+            generator: the source of the random numbers, by default the default generator.
+
+        Raises:
+            RuntimeError: ``from`` is not less than ``to``, or the dtype does not hold the integers between them.
+
+        >>> rg.zeros(2).random_(1)
+        tensor([0., 0.])
+        """
+    def ravel(self, *, order: Literal['C', 'F'] = 'C') -> Tensor:
+        """``input.flatten()``: all elements in one dimension, in row-major order.
+
+        A view where the input is contiguous, else a copy.
+
+        Derivative: ``g`` in the input's shape.
+        Shape: any to (n,), n the number of elements.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            order: NumPy's argument, ``"F"`` for column-major order.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            ValueError: another order.
+
+        >>> rg.ravel(rg.zeros(2, 3)).shape
+        (6,)
+        >>> rg.tensor([[1, 2], [3, 4]]).ravel(order="F")
+        tensor([1, 3, 2, 4])
+        """
     @property
     def real(self) -> Tensor: ...
     @real.setter
     def real(self, value: Operand) -> None: ...
-    def reciprocal(self) -> Tensor: ...
-    def reciprocal_(self) -> Tensor: ...
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle: ...
-    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle: ...
-    def relu(self) -> Tensor: ...
-    def relu_(self) -> Tensor: ...
-    def remainder(self, other: Operand) -> Tensor: ...
-    def remainder_(self, other: Operand) -> Tensor: ...
+    def reciprocal(self) -> Tensor:
+        """``1 / input``, elementwise; infinite at 0.
+
+        Derivative: ``-g / input^2``; infinite at 0.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.reciprocal(rg.tensor([4.0, -1.0]))
+        tensor([ 0.25, -1.  ])
+        """
+    def reciprocal_(self) -> Tensor:
+        """In-place form of ``reciprocal``: the result replaces the values of the Tensor, which is returned."""
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call ``hook(grad)`` whenever a backward pass has computed this Tensor's gradient; its result replaces that.
+
+        The gradient is the one with respect to the value that the Tensor has now: an in-place write afterwards gives the
+        Tensor another value, and the hook stays with the old one.
+
+        Args:
+            hook: called with the gradient; returns its replacement, or None.
+
+        >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: grad * 10)
+        >>> (x * 3).sum().backward()
+        >>> x.grad
+        tensor([30., 30.])
+
+        Raises:
+            RuntimeError: the Tensor needs no gradient.
+        """
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call ``hook(tensor)`` on a leaf after a backward pass has added to its ``.grad``.
+
+        Args:
+            hook: called with the leaf.
+
+        >>> x = rg.ones(2, requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda tensor: print(tensor.grad))
+        >>> (x * 3).sum().backward()
+        tensor([3., 3.])
+
+        Raises:
+            RuntimeError: the Tensor is not a leaf or needs no gradient; by backward, where the hook returns something.
+        """
+    def relu(self) -> Tensor:
+        """``max(input, 0)``, elementwise.
+
+        Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and integers, kept; bools and complex numbers are refused.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the input holds bools or complex numbers.
+
+        >>> rg.relu(rg.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+        """
+    def relu_(self) -> Tensor:
+        """In-place form of ``relu``: the result replaces the values of the Tensor, which is returned."""
+    def remainder(self, other: Operand) -> Tensor:
+        """``input - floor(input / other) * other``, elementwise: Python's ``%``, with the divisor's sign.
+
+        Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump that of the piece above.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: any; the result has PyTorch's result type of all.
+
+        Args:
+            input: the dividend.
+            other: the divisor.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: an integer is divided by 0.
+
+        >>> rg.remainder(rg.tensor([5.0, -5.0]), 3)
+        tensor([2., 1.])
+        """
+    def remainder_(self, other: Operand) -> Tensor:
+        """In-place form of ``remainder``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def renorm(self, p: builtins.float, dim: Dim, maxnorm: builtins.float) -> Tensor: ...
+    def renorm(self, p: builtins.float, dim: Dim, maxnorm: builtins.float) -> Tensor:
+        """``x_i min(1, maxnorm / norm(x_i))`` for every slice ``x_i`` along ``dim``.
+
+        Derivative: ``g`` where the norm is at most ``maxnorm``; elsewhere that of ``maxnorm x / norm(x)``.
+        Shape: at least 2 dimensions; the result has the input's.
+        Dtype: floating and complex.
+
+        Args:
+            input: the slices.
+            p: which norm, positive.
+            dim: the dimension whose slices are scaled.
+            maxnorm: the largest norm, at least 0.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
+
+        >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+        tensor([[0.6, 0.8],
+                [0.3, 0.4]])
+        """
     @overload
-    def renorm(self, p: builtins.float, *, axis: Dim, maxnorm: builtins.float) -> Tensor: ...
+    def renorm(self, p: builtins.float, *, axis: Dim, maxnorm: builtins.float) -> Tensor:
+        """``x_i min(1, maxnorm / norm(x_i))`` for every slice ``x_i`` along ``dim``.
+
+        Derivative: ``g`` where the norm is at most ``maxnorm``; elsewhere that of ``maxnorm x / norm(x)``.
+        Shape: at least 2 dimensions; the result has the input's.
+        Dtype: floating and complex.
+
+        Args:
+            input: the slices.
+            p: which norm, positive.
+            dim: the dimension whose slices are scaled.
+            maxnorm: the largest norm, at least 0.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
+
+        >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+        tensor([[0.6, 0.8],
+                [0.3, 0.4]])
+        """
     @overload
-    def renorm_(self, p: builtins.float, dim: Dim, maxnorm: builtins.float) -> Tensor: ...
+    def renorm_(self, p: builtins.float, dim: Dim, maxnorm: builtins.float) -> Tensor:
+        """In-place form of ``renorm``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def renorm_(self, p: builtins.float, *, axis: Dim, maxnorm: builtins.float) -> Tensor: ...
-    def repeat(self, *repeats: Size, **keywords: Size) -> Tensor: ...
-    def repeat_interleave(self, repeats: Dims | Tensor | None = ..., dim: builtins.int | None = ..., *, output_size: builtins.int | None = ..., axis: builtins.int | None = ...) -> Tensor: ...
-    def reshape(self, *shape: Size, **keywords: Size) -> Tensor: ...
-    def reshape_as(self, other: Tensor) -> Tensor: ...
-    def retain_grad(self) -> None: ...
-    def roll(self, shifts: Dims, dims: Dims | None = ..., *, axis: Dims | None = ...) -> Tensor: ...
-    def rot90(self, k: builtins.int = ..., dims: Sequence[builtins.int] = ...) -> Tensor: ...
-    def round(self, *, decimals: builtins.int = ...) -> Tensor: ...
-    def round_(self, *, decimals: builtins.int = ...) -> Tensor: ...
-    def rsqrt(self) -> Tensor: ...
-    def rsqrt_(self) -> Tensor: ...
+    def renorm_(self, p: builtins.float, *, axis: Dim, maxnorm: builtins.float) -> Tensor:
+        """In-place form of ``renorm``: the result replaces the values of the Tensor, which is returned."""
+    def repeat(self, *repeats: Size, **keywords: Size) -> Tensor:
+        """``out[i, j, ..] = self[i % m, j % n, ..]``: copies side by side.
+
+        Derivative: ``g`` summed over the copies.
+        Shape: (m, n, ..) to (repeats[0] m, repeats[1] n, ..); more numbers than dimensions add some in front.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            repeats: per dimension how many copies, one by one or as a sequence.
+
+        Raises:
+            RuntimeError: there are fewer numbers than dimensions, or one is negative.
+
+        >>> rg.tensor([1, 2]).repeat(2, 2)
+        tensor([[1, 2, 1, 2],
+                [1, 2, 1, 2]])
+        """
+    def repeat_interleave(self, repeats: Dims | Tensor | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None, axis: builtins.int | None = None) -> Tensor:
+        """Each element repeated in its place: ``repeats`` times, or each as often as a vector says.
+
+        With the vector alone, ``repeat_interleave(repeats)``, the result are the positions 0, 1, .. repeated.
+
+        Derivative: ``g`` summed over the copies of each element.
+        Shape: (*, n, *) to (*, sum_i repeats_i, *); without ``dim`` the input is flattened first.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            repeats: a number, or one per element along ``dim``.
+            dim: the dimension; None flattens the input.
+            output_size: the sum of the repeats, which is checked.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: a number of repeats is negative, or there are not as many as elements along ``dim``.
+
+        >>> rg.repeat_interleave(rg.tensor([1, 2]), 2), rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([1, 2]))
+        (tensor([1, 1, 2, 2]), tensor([1, 2, 2]))
+        """
+    def reshape(self, *shape: Size, **keywords: Size) -> Tensor:
+        """``out.ravel() == input.ravel()``: the same elements in row-major order under another shape.
+
+        A view where the strides allow it, else a copy. Called as ``reshape(x, (2, 3))`` or ``x.reshape(2, 3)``.
+
+        Derivative: ``g`` in the input's shape.
+        Shape: any to ``shape``, of as many elements.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            shape: the lengths, one by one or as a sequence; one may be -1, to be inferred.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the number of elements differs, or several lengths are negative.
+
+        >>> rg.arange(6).reshape(2, -1)
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+        """
+    def reshape_as(self, other: Tensor) -> Tensor:
+        """``self.reshape(other.shape)``.
+
+        Derivative: ``g`` in the shape of ``self``; none to ``other``.
+        Shape: any to that of ``other``, of as many elements.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            other: gives the shape.
+
+        Raises:
+            RuntimeError: the number of elements differs.
+
+        >>> rg.arange(4).reshape_as(rg.zeros(2, 2)).shape
+        (2, 2)
+        """
+    def retain_grad(self) -> None:
+        """Let backward passes store the gradient of this non-leaf in ``.grad``, too.
+
+        >>> x = rg.ones(2, requires_grad=True)
+        >>> y = x * 3
+        >>> y.retain_grad()
+        >>> y.sum().backward()
+        >>> y.grad
+        tensor([1., 1.])
+
+        Raises:
+            RuntimeError: the Tensor needs no gradient.
+        """
+    def roll(self, shifts: Dims, dims: Dims | None = None, *, axis: Dims | None = None) -> Tensor:
+        """``out[.., (i + shifts) % n, ..] = input[.., i, ..]``: what leaves at one end comes in again at the other.
+
+        Derivative: ``g`` rolled back.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            shifts: how many places, per dimension of ``dims``.
+            dims: the dimensions; None rolls the flattened elements.
+
+        Raises:
+            IndexError: a dimension is out of range.
+            RuntimeError: shifts and dimensions differ in number.
+            TypeError: a shift is not an integer.
+
+        >>> rg.roll(rg.tensor([1, 2, 3]), 1)
+        tensor([3, 1, 2])
+        """
+    def rot90(self, k: builtins.int = 1, dims: Sequence[builtins.int] = ...) -> Tensor:
+        """A copy turned by ``k`` times 90 degrees in the plane of two dimensions, from the first towards the second.
+
+        Derivative: ``g`` turned back.
+        Shape: at least two dimensions; for odd ``k`` the two lengths are exchanged.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least two dimensions.
+            k: how many times; negative ones turn the other way.
+            dims: the two dimensions.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a dimension is out of range.
+            RuntimeError: not two different dimensions are given.
+
+        >>> rg.rot90(rg.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 4],
+                [1, 3]])
+        """
+    def round(self, *, decimals: builtins.int = 0) -> Tensor:
+        """``rint(input * 10^decimals) / 10^decimals``, elementwise: of two equally near numbers the even one.
+
+        Derivative: zero.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers stay as they are.
+
+        Args:
+            input: what is rounded.
+            decimals: digits kept behind the point; negative ones round to tens, hundreds and so on.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: integers with decimals.
+
+        >>> rg.round(rg.tensor([0.5, 1.5, 2.6]))
+        tensor([0., 2., 3.])
+        >>> rg.round(rg.tensor([1.236]), decimals=2)
+        tensor([1.24])
+        """
+    def round_(self, *, decimals: builtins.int = 0) -> Tensor:
+        """In-place form of ``round``: the result replaces the values of the Tensor, which is returned."""
+    def rsqrt(self) -> Tensor:
+        """``1 / sqrt(input)``, elementwise; infinite at 0, NaN below.
+
+        Derivative: ``-g / (2 * input^(3/2))``; infinite at 0, NaN below.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.rsqrt(rg.tensor([4.0, 1.0]))
+        tensor([0.5, 1. ])
+        """
+    def rsqrt_(self) -> Tensor:
+        """In-place form of ``rsqrt``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def scatter(self, dim: builtins.int, index: Tensor, src: Tensor | Number | None = ..., *, value: Number | None = ..., reduce: builtins.str | None = ...) -> Tensor: ...
+    def scatter(self, dim: builtins.int, index: Tensor, src: Tensor | Number | None = None, *, value: Number | None = None, reduce: builtins.str | None = None) -> Tensor:
+        """``out[i, index[i, j, k], k] = src[i, j, k]`` for dimension 1 of three, in a copy of the input.
+
+        Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, where one repeats for the last
+        value alone; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the product
+        of the other factors.
+        Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
+        input in none but ``dim``. The result has the input's.
+        Dtype: any, kept; src has the input's.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: integers from 0 on.
+            src: a Tensor, or a number.
+            value: a number, instead of ``src``.
+            reduce: ``"add"`` or ``"multiply"`` instead of replacing.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+
+        >>> rg.scatter(rg.zeros(2, 3), 1, rg.tensor([[0], [2]]), 1.0)
+        tensor([[1., 0., 0.],
+                [0., 0., 1.]])
+        """
     @overload
-    def scatter(self, *, axis: builtins.int, index: Tensor, src: Tensor | Number | None = ..., value: Number | None = ..., reduce: builtins.str | None = ...) -> Tensor: ...
-    def scatter_(self, dim: builtins.int, index: Tensor, src: Tensor | Number | None = ..., *, value: Number | None = ..., reduce: builtins.str | None = ...) -> Tensor: ...
+    def scatter(self, *, axis: builtins.int, index: Tensor, src: Tensor | Number | None = None, value: Number | None = None, reduce: builtins.str | None = None) -> Tensor:
+        """``out[i, index[i, j, k], k] = src[i, j, k]`` for dimension 1 of three, in a copy of the input.
+
+        Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, where one repeats for the last
+        value alone; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the product
+        of the other factors.
+        Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
+        input in none but ``dim``. The result has the input's.
+        Dtype: any, kept; src has the input's.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: integers from 0 on.
+            src: a Tensor, or a number.
+            value: a number, instead of ``src``.
+            reduce: ``"add"`` or ``"multiply"`` instead of replacing.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+
+        >>> rg.scatter(rg.zeros(2, 3), 1, rg.tensor([[0], [2]]), 1.0)
+        tensor([[1., 0., 0.],
+                [0., 0., 1.]])
+        """
+    def scatter_(self, dim: builtins.int, index: Tensor, src: Tensor | Number | None = None, *, value: Number | None = None, reduce: builtins.str | None = None) -> Tensor:
+        """In-place form of ``scatter``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def scatter_add(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor: ...
+    def scatter_add(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
+        """``out[i, index[i, j, k], k] += src[i, j, k]`` for dimension 1 of three, from a copy of the input.
+
+        Derivative: input: ``g``. src: ``g`` at the positions.
+        Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
+        input in none but ``dim``. The result has the input's.
+        Dtype: any, kept; src has the input's.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: integers from 0 on; what is added at a repeated position adds up.
+            src: what is added.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+
+        >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
+        tensor([2., 0., 1.])
+        """
     @overload
-    def scatter_add(self, *, axis: builtins.int, index: Tensor, src: Tensor) -> Tensor: ...
-    def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor: ...
+    def scatter_add(self, *, axis: builtins.int, index: Tensor, src: Tensor) -> Tensor:
+        """``out[i, index[i, j, k], k] += src[i, j, k]`` for dimension 1 of three, from a copy of the input.
+
+        Derivative: input: ``g``. src: ``g`` at the positions.
+        Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
+        input in none but ``dim``. The result has the input's.
+        Dtype: any, kept; src has the input's.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: integers from 0 on; what is added at a repeated position adds up.
+            src: what is added.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+
+        >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
+        tensor([2., 0., 1.])
+        """
+    def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
+        """In-place form of ``scatter_add``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: builtins.str, *, include_self: builtins.bool = ...) -> Tensor: ...
+    def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: builtins.str, *, include_self: builtins.bool = True) -> Tensor:
+        """``scatter``, but all values for one position are reduced to one.
+
+        Derivative: that of the reduction, for the input and src; ``"amax"`` and ``"amin"`` divide ``g`` equally among all
+        that equal the extreme value. input: 0 where something was written unless ``include_self``.
+        Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
+        input in none but ``dim``. The result has the input's.
+        Dtype: any, kept; src has the input's.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: integers from 0 on.
+            src: the values.
+            reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+            include_self: whether the input's element takes part where something is written.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
+
+        >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
+        tensor([6., 4.])
+        """
     @overload
-    def scatter_reduce(self, *, axis: builtins.int, index: Tensor, src: Tensor, reduce: builtins.str, include_self: builtins.bool = ...) -> Tensor: ...
+    def scatter_reduce(self, *, axis: builtins.int, index: Tensor, src: Tensor, reduce: builtins.str, include_self: builtins.bool = True) -> Tensor:
+        """``scatter``, but all values for one position are reduced to one.
+
+        Derivative: that of the reduction, for the input and src; ``"amax"`` and ``"amin"`` divide ``g`` equally among all
+        that equal the extreme value. input: 0 where something was written unless ``include_self``.
+        Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
+        input in none but ``dim``. The result has the input's.
+        Dtype: any, kept; src has the input's.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+            index: integers from 0 on.
+            src: the values.
+            reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+            include_self: whether the input's element takes part where something is written.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
+
+        >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
+        tensor([6., 4.])
+        """
     @overload
-    def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: builtins.str, *, include_self: builtins.bool = ...) -> Tensor: ...
+    def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: builtins.str, *, include_self: builtins.bool = True) -> Tensor:
+        """In-place form of ``scatter_reduce``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def scatter_reduce_(self, *, axis: builtins.int, index: Tensor, src: Tensor, reduce: builtins.str, include_self: builtins.bool = ...) -> Tensor: ...
+    def scatter_reduce_(self, *, axis: builtins.int, index: Tensor, src: Tensor, reduce: builtins.str, include_self: builtins.bool = True) -> Tensor:
+        """In-place form of ``scatter_reduce``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def select(self, dim: builtins.int, index: builtins.int | Tensor) -> Tensor: ...
+    def select(self, dim: builtins.int, index: builtins.int | Tensor) -> Tensor:
+        """``input[.., index, ..]``: a view of one slice along a dimension.
+
+        Derivative: ``g`` in its place, 0 elsewhere.
+        Shape: (*, n, *) to (*, *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            dim: the dimension.
+            index: the slice; negative ones count from the end.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` or ``index`` is out of range, or the input is 0-d.
+
+        >>> rg.select(rg.arange(6).reshape(2, 3), 1, 0)
+        tensor([0, 3])
+        """
     @overload
-    def select(self, *, axis: builtins.int, index: builtins.int | Tensor) -> Tensor: ...
+    def select(self, *, axis: builtins.int, index: builtins.int | Tensor) -> Tensor:
+        """``input[.., index, ..]``: a view of one slice along a dimension.
+
+        Derivative: ``g`` in its place, 0 elsewhere.
+        Shape: (*, n, *) to (*, *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            dim: the dimension.
+            index: the slice; negative ones count from the end.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` or ``index`` is out of range, or the input is 0-d.
+
+        >>> rg.select(rg.arange(6).reshape(2, 3), 1, 0)
+        tensor([0, 3])
+        """
     @overload
-    def select_scatter(self, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor: ...
+    def select_scatter(self, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
+        """``out[.., index, ..] = src``, in a copy of the input.
+
+        Derivative: input: ``g``, 0 in the slice. src: the slice of ``g``.
+        Shape: the input's, kept; src has it without ``dim``.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            src: the slice.
+            dim: the dimension.
+            index: which slice; negative ones count from the end.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: src has not the slice's shape.
+            IndexError: ``dim`` or ``index`` is out of range.
+
+        >>> rg.select_scatter(rg.zeros(2, 2), rg.ones(2), 0, 1)
+        tensor([[0., 0.],
+                [1., 1.]])
+        """
     @overload
-    def select_scatter(self, src: Tensor, *, axis: builtins.int, index: builtins.int) -> Tensor: ...
-    def selu_(self) -> Tensor: ...
-    def sgn(self) -> Tensor: ...
-    def sgn_(self) -> Tensor: ...
-    def short(self, memory_format: builtins.object = ...) -> Tensor: ...
-    def sigmoid(self) -> Tensor: ...
-    def sigmoid_(self) -> Tensor: ...
-    def sign(self) -> Tensor: ...
-    def sign_(self) -> Tensor: ...
-    def signbit(self) -> Tensor: ...
-    def sin(self) -> Tensor: ...
-    def sin_(self) -> Tensor: ...
-    def sinc(self) -> Tensor: ...
-    def sinc_(self) -> Tensor: ...
-    def sinh(self) -> Tensor: ...
-    def sinh_(self) -> Tensor: ...
+    def select_scatter(self, src: Tensor, *, axis: builtins.int, index: builtins.int) -> Tensor:
+        """``out[.., index, ..] = src``, in a copy of the input.
+
+        Derivative: input: ``g``, 0 in the slice. src: the slice of ``g``.
+        Shape: the input's, kept; src has it without ``dim``.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            src: the slice.
+            dim: the dimension.
+            index: which slice; negative ones count from the end.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: src has not the slice's shape.
+            IndexError: ``dim`` or ``index`` is out of range.
+
+        >>> rg.select_scatter(rg.zeros(2, 2), rg.ones(2), 0, 1)
+        tensor([[0., 0.],
+                [1., 1.]])
+        """
+    def selu_(self) -> Tensor:
+        """In-place form of ``selu``: the result replaces the values of the Tensor, which is returned."""
+    def sgn(self) -> Tensor:
+        """``input / |input|``, elementwise, and 0 at 0: of real numbers their ``sign``.
+
+        Derivative: zero for real numbers; for complex z with ``s = sgn(z)`` ``i Im(conj(s) dz) s / |z|``, 0 at 0.
+        Shape: any; the result has the input's shape.
+        Dtype: the input's.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.sgn(rg.tensor([3 + 4j]))
+        tensor([0.6+0.8j], dtype=complex64)
+        """
+    def sgn_(self) -> Tensor:
+        """In-place form of ``sgn``: the result replaces the values of the Tensor, which is returned."""
+    def short(self, memory_format: builtins.object = None) -> Tensor:
+        """``self.to(int16)``; itself where it has that dtype already.
+
+        Derivative: none.
+        Shape: any, kept.
+        Dtype: any to int16.
+
+        Args:
+            memory_format: taken for compatibility.
+
+        >>> rg.tensor([0, 1]).short().dtype
+        dtype('int16')
+        """
+    def sigmoid(self) -> Tensor:
+        """``1 / (1 + e^-input)``, elementwise: the logistic function.
+
+        Derivative: with s the result ``g * s * (1 - s)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.sigmoid(rg.tensor([0.0, 2.0]))
+        tensor([0.5   , 0.8808])
+        """
+    def sigmoid_(self) -> Tensor:
+        """In-place form of ``sigmoid``: the result replaces the values of the Tensor, which is returned."""
+    def sign(self) -> Tensor:
+        """``-1``, ``0`` or ``1`` where the input is negative, 0 or positive.
+
+        Derivative: zero.
+        Shape: any; the result has the input's shape.
+        Dtype: the input's; complex numbers are refused.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: the Tensor is complex (see ``sgn``).
+
+        >>> rg.sign(rg.tensor([-1.5, 0.0, 2.0]))
+        tensor([-1.,  0.,  1.])
+        """
+    def sign_(self) -> Tensor:
+        """In-place form of ``sign``: the result replaces the values of the Tensor, which is returned."""
+    def signbit(self) -> Tensor:
+        """``input < 0``, or ``-0.0`` or a NaN whose sign bit is set.
+
+        Derivative: none.
+        Shape: any; the result has the input's shape.
+        Dtype: any but complex; the result is of bools.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.signbit(rg.tensor([-0.0, 0.0, -1.0]))
+        tensor([ True, False,  True])
+        """
+    def sin(self) -> Tensor:
+        """``sin(input)``, elementwise, of angles in radians.
+
+        Derivative: ``g * cos(input)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.sin(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.4794])
+        """
+    def sin_(self) -> Tensor:
+        """In-place form of ``sin``: the result replaces the values of the Tensor, which is returned."""
+    def sinc(self) -> Tensor:
+        """``sin(pi input) / (pi input)``, elementwise, and 1 at 0: the normalised sinc.
+
+        Derivative: with x the input ``g * (cos(pi x) - sinc(x)) / x``, 0 at 0.
+        Shape: any; the result has the input's shape.
+        Dtype: floating; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.sinc(rg.tensor([0.0, 0.5, 1.5]))
+        tensor([ 1.    ,  0.6366, -0.2122])
+        """
+    def sinc_(self) -> Tensor:
+        """In-place form of ``sinc``: the result replaces the values of the Tensor, which is returned."""
+    def sinh(self) -> Tensor:
+        """``(e^input - e^-input) / 2``, elementwise: the hyperbolic sine.
+
+        Derivative: ``g * cosh(input)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.sinh(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.5211])
+        """
+    def sinh_(self) -> Tensor:
+        """In-place form of ``sinh``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def size(self, dim: None = ..., *, axis: None = ...) -> builtins.tuple[builtins.int, ...]: ...
+    def size(self, dim: None = None, *, axis: None = None) -> builtins.tuple[builtins.int, ...]:
+        """``self.shape``, or ``self.shape[dim]``.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        Args:
+            dim: the dimension; None for the whole shape.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.zeros(2, 3).size(), rg.zeros(2, 3).size(-1)
+        ((2, 3), 3)
+        """
     @overload
-    def size(self, dim: builtins.int) -> builtins.int: ...
+    def size(self, dim: builtins.int) -> builtins.int:
+        """``self.shape``, or ``self.shape[dim]``.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        Args:
+            dim: the dimension; None for the whole shape.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.zeros(2, 3).size(), rg.zeros(2, 3).size(-1)
+        ((2, 3), 3)
+        """
     @overload
-    def size(self, *, axis: builtins.int) -> builtins.int: ...
-    def slice_scatter(self, src: Tensor, dim: builtins.int = ..., start: builtins.int | None = ..., end: builtins.int | None = ..., step: builtins.int = ..., *, axis: builtins.int = ...) -> Tensor: ...
-    def slogdet(self) -> SlogdetResult: ...
+    def size(self, *, axis: builtins.int) -> builtins.int:
+        """``self.shape``, or ``self.shape[dim]``.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        Args:
+            dim: the dimension; None for the whole shape.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.zeros(2, 3).size(), rg.zeros(2, 3).size(-1)
+        ((2, 3), 3)
+        """
+    def slice_scatter(self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, axis: builtins.int = 0) -> Tensor:
+        """``out[.., start:end:step, ..] = src``, in a copy of the input.
+
+        Derivative: input: ``g``, 0 in the slices. src: the slices of ``g``.
+        Shape: the input's, kept; src has that of the slices.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            src: the slices.
+            dim: the dimension.
+            start: the first slice; None for 0.
+            end: the slice to stop before; None for all.
+            step: how far from one to the next.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: src has not the slices' shape, or step is not positive.
+
+        >>> rg.slice_scatter(rg.zeros(4), rg.ones(2), start=1, end=3)
+        tensor([0., 1., 1., 0.])
+        """
+    def slogdet(self) -> SlogdetResult:
+        """``(det(input) / |det(input)|, log|det(input)|)`` of each square matrix: ``linalg.slogdet``.
+
+        Derivative: as ``linalg.slogdet``.
+        Shape: (..., n, n) to (...) twice.
+        Dtype: float32, float64 and complex, whose logabsdet is real.
+
+        Returns:
+            The named tuple ``(sign, logabsdet)``.
+
+        Raises:
+            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+            LinAlgError: in the derivative: a matrix is singular.
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.slogdet(rg.tensor([[1.0]])).logabsdet
+        tensor(0.)
+        """
     @overload
-    def softmax(self, dim: builtins.int, dtype: DTypeLike | None = ...) -> Tensor: ...
+    def softmax(self, dim: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
+        """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+
+        Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
+        Shape: any; the result has the input's shape.
+        Dtype: real floating, kept; anything with ``dtype``.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension along which the result sums to 1.
+            dtype: converts the input first.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            NotImplementedError: the input is not real floating, and no ``dtype`` is given.
+
+        >>> rg.softmax(rg.tensor([1000.0, 1000.0]), 0)
+        tensor([0.5, 0.5])
+        """
     @overload
-    def softmax(self, *, axis: builtins.int, dtype: DTypeLike | None = ...) -> Tensor: ...
-    def sort(self, dim: Dim = ..., descending: builtins.bool = ..., stable: builtins.bool = ..., *, axis: Dim = ...) -> ValuesIndices: ...
-    def split(self, split_size_or_sections: Dims, dim: builtins.int = ..., *, axis: builtins.int = ...) -> builtins.tuple[Tensor, ...]: ...
-    def split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = ..., *, axis: builtins.int = ...) -> builtins.tuple[Tensor, ...]: ...
-    def sqrt(self) -> Tensor: ...
-    def sqrt_(self) -> Tensor: ...
-    def square(self) -> Tensor: ...
-    def square_(self) -> Tensor: ...
-    def squeeze(self, dim: Dims | None = ..., *, axis: Dims | None = ...) -> Tensor: ...
-    def squeeze_(self, dim: Dims | None = ..., *, axis: Dims | None = ...) -> Tensor: ...
-    def std(self, dim: Dims | builtins.bool | None = ..., unbiased: builtins.bool | None = ..., keepdim: builtins.bool = ..., *, correction: builtins.float | None = ..., axis: Dims | builtins.bool | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def stft(self, n_fft: builtins.int, hop_length: builtins.int | None = ..., win_length: builtins.int | None = ..., window: Tensor | None = ..., center: builtins.bool = ..., pad_mode: Literal['constant', 'reflect', 'replicate', 'circular'] = ..., normalized: builtins.bool = ..., onesided: builtins.bool | None = ..., return_complex: builtins.bool | None = ..., align_to_window: builtins.bool | None = ...) -> Tensor: ...
+    def softmax(self, *, axis: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
+        """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+
+        Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
+        Shape: any; the result has the input's shape.
+        Dtype: real floating, kept; anything with ``dtype``.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension along which the result sums to 1.
+            dtype: converts the input first.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            NotImplementedError: the input is not real floating, and no ``dtype`` is given.
+
+        >>> rg.softmax(rg.tensor([1000.0, 1000.0]), 0)
+        tensor([0.5, 0.5])
+        """
+    def sort(self, dim: Dim = -1, descending: builtins.bool = False, stable: builtins.bool = True, *, axis: Dim = -1) -> ValuesIndices:
+        """``y_0 <= y_1 <= ...``: the elements in order along ``dim``, with their indices. NaN counts as the largest.
+
+        Derivative: ``g`` at the place each element came from; equal elements keep their order.
+        Shape: any; the result has the input's shape.
+        Dtype: any but complex; values keep the input's dtype, indices are int64.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension, by default the last.
+            descending: sort the largest first.
+            stable: accepted; every sort here is stable.
+
+        Returns:
+            The named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            NotImplementedError: an input is complex.
+
+        >>> rg.sort(rg.tensor([2.0, 3.0, 1.0]))
+        ValuesIndices(values=tensor([1., 2., 3.]), indices=tensor([2, 0, 1]))
+        """
+    def split(self, split_size_or_sections: Dims, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """``input[.., i * size : (i + 1) * size, ..]``: views of pieces along a dimension, the last one maybe smaller.
+
+        Derivative: the pieces' ``g`` joined.
+        Shape: (*, n, *) to pieces (*, size, *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            tensor: a Tensor of at least one dimension.
+            split_size_or_sections: the length of each piece, or a list of lengths that add up to n.
+            dim: the dimension.
+
+        Raises:
+            TypeError: ``tensor`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: a length is negative, or they do not add up.
+
+        >>> rg.split(rg.arange(5), 2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+        """
+    def split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """``[x[:n_1], x[n_1:n_1 + n_2], ...]``: views of pieces of the given lengths along a dimension.
+
+        Derivative: the pieces' ``g`` joined.
+        Shape: (*, n, *) to pieces (*, split_sizes[i], *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            split_sizes: the lengths, which add up to n.
+            dim: the dimension.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            RuntimeError: a length is negative, or they do not add up.
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.split_with_sizes(rg.arange(3), [1, 2])
+        (tensor([0]), tensor([1, 2]))
+        """
+    def sqrt(self) -> Tensor:
+        """``input^(1/2)``, elementwise; NaN below 0.
+
+        Derivative: ``g / (2 * sqrt(input))``; infinite at 0, NaN below.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.sqrt(rg.tensor([4.0, 2.0]))
+        tensor([2.    , 1.4142])
+        """
+    def sqrt_(self) -> Tensor:
+        """In-place form of ``sqrt``: the result replaces the values of the Tensor, which is returned."""
+    def square(self) -> Tensor:
+        """``input^2``, elementwise.
+
+        Derivative: ``2 * g * input``.
+        Shape: any; the result has the input's shape.
+        Dtype: the input's; bools become int64.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.square(rg.tensor([1.0, -3.0]))
+        tensor([1., 9.])
+        """
+    def square_(self) -> Tensor:
+        """In-place form of ``square``: the result replaces the values of the Tensor, which is returned."""
+    def squeeze(self, dim: Dims | None = None, *, axis: Dims | None = None) -> Tensor:
+        """``input`` without its dimensions of length 1, as a view.
+
+        Derivative: ``g`` in the input's shape.
+        Shape: any; all dimensions of length 1, or those of ``dim`` that have it, are gone.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimensions to leave out where they have length 1; None for all.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: a dimension is given twice.
+
+        >>> rg.squeeze(rg.zeros(2, 1, 3, 1)).shape, rg.squeeze(rg.zeros(2, 1, 3, 1), 1).shape
+        ((2, 3), (2, 3, 1))
+        """
+    def squeeze_(self, dim: Dims | None = None, *, axis: Dims | None = None) -> Tensor:
+        """In-place form of ``squeeze``: this Tensor itself takes the new shape, on the same memory."""
+    def std(self, dim: Dims | builtins.bool | None = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, axis: Dims | builtins.bool | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``sqrt(sum_i |x_i - mean|^2 / (n - correction))`` over all dimensions, one, or several.
+
+        Derivative: ``g (x - mean) / (std (n - correction))``; 0 where the deviation is 0.
+        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Dtype: floating and complex; the result is real.
+
+        Args:
+            input: the input Tensor.
+            dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+            unbiased: PyTorch's older name: False for ``correction=0``.
+            keepdim: keep the reduced dimensions, with length 1.
+            correction: what is taken from the count, 1 by default (the unbiased estimate), by the name ``axis``, too;
+                ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the input holds integers.
+            TypeError: both ``unbiased`` and ``correction`` are given.
+
+        >>> rg.std(rg.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+        """
+    def stft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: Literal['constant', 'reflect', 'replicate', 'circular'] = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
+        """``X[f, t] = sum_k window[k] input[t hop + k] exp(-2 pi i f k / n_fft)``: the spectra of overlapping frames.
+
+        Derivative: input, window: those of the products and the Fourier transform, summed where frames overlap.
+        Shape: ``(L,)`` or ``(B, L)``; ``(B, F, T)`` with ``F = n_fft // 2 + 1``, or ``n_fft`` unless one-sided, and
+            ``T = 1 + L // hop`` frames, or ``1 + (L - n_fft) // hop`` without ``center``; with a last dimension of length 2
+            unless ``return_complex``.
+        Dtype: float32, float64 and complex; complex, or real parts and imaginary parts.
+
+        Args:
+            input: the input Tensor.
+            n_fft: the length of a frame.
+            hop_length: the step between frames, by default ``n_fft // 4``.
+            win_length: the length of the window, in the middle of a frame; by default ``n_fft``.
+            window: the weights within a frame, by default ones.
+            center: pad so that frame t has its middle at ``t hop``.
+            pad_mode: how to pad, as in ``nn.functional.pad``.
+            normalized: divide by ``sqrt(n_fft)``.
+            onesided: leave out the frequencies that follow from the others; by default where input and window are real.
+            return_complex: whether the result is complex; to be given where input and window are real.
+            align_to_window: without ``center``: let frames begin where the window does, so that its length alone counts.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the lengths do not fit, or ``return_complex`` is missing.
+
+        Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
+
+        >>> rg.stft(rg.ones(6), 4, 2, return_complex=True).real
+        tensor([[4., 4., 4., 4.],
+                [0., 0., 0., 0.],
+                [0., 0., 0., 0.]])
+        """
     @overload
-    def stride(self, dim: None = ..., *, axis: None = ...) -> builtins.tuple[builtins.int, ...]: ...
+    def stride(self, dim: None = None, *, axis: None = None) -> builtins.tuple[builtins.int, ...]:
+        """``address(x[i + 1]) - address(x[i])`` in elements: how far neighbours lie apart, per dimension or along one.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        Args:
+            dim: the dimension; None for all.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.zeros(2, 3).stride(), rg.zeros(1, 3).expand(2, 3).stride()
+        ((3, 1), (0, 1))
+        """
     @overload
-    def stride(self, dim: builtins.int) -> builtins.int: ...
+    def stride(self, dim: builtins.int) -> builtins.int:
+        """``address(x[i + 1]) - address(x[i])`` in elements: how far neighbours lie apart, per dimension or along one.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        Args:
+            dim: the dimension; None for all.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.zeros(2, 3).stride(), rg.zeros(1, 3).expand(2, 3).stride()
+        ((3, 1), (0, 1))
+        """
     @overload
-    def stride(self, *, axis: builtins.int) -> builtins.int: ...
-    def sub(self, other: Operand, *, alpha: Number = ...) -> Tensor: ...
-    def sub_(self, other: Operand, *, alpha: Number = ...) -> Tensor: ...
-    def subtract(self, other: Operand, *, alpha: Number = ...) -> Tensor: ...
-    def subtract_(self, other: Operand, *, alpha: Number = ...) -> Tensor: ...
-    def sum(self, dim: Dims | None = ..., keepdim: builtins.bool = ..., *, dtype: DTypeLike | None = ..., axis: Dims | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def sum_to_size(self, *size: Size, **keywords: Size) -> Tensor: ...
-    def svd(self, some: builtins.bool = ..., compute_uv: builtins.bool = ...) -> OldSVDResult: ...
-    def swapaxes(self, *dims: Any, **keywords: Size) -> Tensor: ...
-    def swapaxes_(self, *dims: Any, **keywords: Size) -> Tensor: ...
-    def swapdims(self, *dims: Any, **keywords: Size) -> Tensor: ...
-    def swapdims_(self, *dims: Any, **keywords: Size) -> Tensor: ...
-    def t(self) -> Tensor: ...
-    def t_(self) -> Tensor: ...
-    def take(self, index: Tensor) -> Tensor: ...
-    def take_along_dim(self, indices: Tensor, dim: builtins.int | None = ..., *, axis: builtins.int | None = ...) -> Tensor: ...
-    def tan(self) -> Tensor: ...
-    def tan_(self) -> Tensor: ...
-    def tanh(self) -> Tensor: ...
-    def tanh_(self) -> Tensor: ...
+    def stride(self, *, axis: builtins.int) -> builtins.int:
+        """``address(x[i + 1]) - address(x[i])`` in elements: how far neighbours lie apart, per dimension or along one.
+
+        Derivative: none.
+        Shape: any.
+        Dtype: any.
+
+        Args:
+            dim: the dimension; None for all.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.zeros(2, 3).stride(), rg.zeros(1, 3).expand(2, 3).stride()
+        ((3, 1), (0, 1))
+        """
+    def sub(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+        """``input - alpha * other``, elementwise.
+
+        Derivative: input: ``g``; other: ``-alpha * g``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: PyTorch's result type of both; bools are refused.
+
+        Args:
+            input: what is subtracted from.
+            other: what is subtracted.
+            alpha: a factor for ``other``; no floating number where both are integers.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast, or a term is of bools.
+
+        >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
+        tensor([-9., -8.])
+        """
+    def sub_(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+        """In-place form of ``sub``: the result replaces the values of the Tensor, which is returned."""
+    def subtract(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+        """``input - alpha * other``, elementwise.
+
+        Derivative: input: ``g``; other: ``-alpha * g``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: PyTorch's result type of both; bools are refused.
+
+        Args:
+            input: what is subtracted from.
+            other: what is subtracted.
+            alpha: a factor for ``other``; no floating number where both are integers.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast, or a term is of bools.
+
+        >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
+        tensor([-9., -8.])
+        """
+    def subtract_(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+        """In-place form of ``sub``: the result replaces the values of the Tensor, which is returned."""
+    def sum(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``sum_i x_i`` over all dimensions, one, or several.
+
+        float32 is summed pairwise along contiguous memory and in blocks elsewhere: the error stays near one rounding, also
+        for millions of elements. float16 is summed in float32.
+
+        Derivative: ``g``, repeated along the reduced dimensions.
+        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Dtype: any; integers and bools give int64.
+
+        Args:
+            input: the input Tensor.
+            dim: a dimension or several; all of them by default, and for ``()``.
+            keepdim: keep the reduced dimensions, with length 1.
+            dtype: converts the input first; sums of integers wrap around in it.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: a dimension appears twice.
+
+        >>> x = rg.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> rg.sum(x), rg.sum(x, 0), x.sum(axis=1, keepdims=True)
+        (tensor(10.), tensor([4., 6.]), tensor([[3.],
+                [7.]]))
+        """
+    def sum_to_size(self, *size: Size, **keywords: Size) -> Tensor:
+        """The sum over the dimensions along which ``size`` broadcasts to the shape of this Tensor.
+
+        Derivative: ``g`` expanded to the input's shape.
+        Shape: any to ``size``.
+        Dtype: any; where something is summed, integers become int64.
+
+        Args:
+            size: the lengths, one by one or as a sequence.
+
+        Raises:
+            RuntimeError: ``size`` does not broadcast to the shape.
+
+        >>> rg.ones(2, 3).sum_to_size(1, 3)
+        tensor([[2., 2., 2.]])
+        """
+    def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True) -> OldSVDResult:
+        """``U, S, V`` with ``input = U @ diag(S) @ V^H``: ``linalg.svd`` with V instead of its transpose.
+
+        Derivative: as ``linalg.svd``.
+        Shape: (..., m, n) to U (..., m, k), S (..., k), V (..., n, k), ``k = min(m, n)``; square U and V without ``some``.
+        Dtype: float32, float64 and complex, whose singular values are real.
+
+        Args:
+            input: the matrices.
+            some: False completes U and V to square matrices.
+            compute_uv: False gives zeros for U and V.
+
+        Returns:
+            The named tuple ``(U, S, V)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            LinAlgError: the algorithm did not converge.
+            RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
+
+        >>> rg.svd(rg.ones(3, 2)).V.shape
+        (2, 2)
+        """
+    def swapaxes(self, *dims: Any, **keywords: Size) -> Tensor:
+        """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
+
+        NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor
+        has dimensions (unless these are two), gives them a new order.
+
+        Derivative: ``g`` with the same dimensions exchanged.
+        Shape: any; the lengths of the two dimensions are exchanged.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dims: ``dim0, dim1``, also by these names.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a dimension is out of range.
+            RuntimeError: a new order does not name every dimension once.
+
+        >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
+        ((4, 3, 2), (3, 4, 2))
+        """
+    def swapaxes_(self, *dims: Any, **keywords: Size) -> Tensor:
+        """In-place form of ``swapaxes``: this Tensor itself takes the new shape, on the same memory."""
+    def swapdims(self, *dims: Any, **keywords: Size) -> Tensor:
+        """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
+
+        NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor
+        has dimensions (unless these are two), gives them a new order.
+
+        Derivative: ``g`` with the same dimensions exchanged.
+        Shape: any; the lengths of the two dimensions are exchanged.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dims: ``dim0, dim1``, also by these names.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a dimension is out of range.
+            RuntimeError: a new order does not name every dimension once.
+
+        >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
+        ((4, 3, 2), (3, 4, 2))
+        """
+    def swapdims_(self, *dims: Any, **keywords: Size) -> Tensor:
+        """In-place form of ``swapdims``: this Tensor itself takes the new shape, on the same memory."""
+    def t(self) -> Tensor:
+        """``out[j, i] = input[i, j]``: the transpose of a matrix, as a view.
+
+        Derivative: the transpose of ``g``.
+        Shape: (m, n) to (n, m); (n,) and () stay.
+        Dtype: any; the result has the input's dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: there are more than two dimensions.
+
+        >>> rg.zeros(2, 3).t().shape
+        (3, 2)
+        """
+    def t_(self) -> Tensor:
+        """In-place form of ``t``: this Tensor itself takes the new shape, on the same memory."""
+    def take(self, index: Tensor) -> Tensor:
+        """``out = input.ravel()[index]``.
+
+        Derivative: ``g`` added at the positions.
+        Shape: any; the result has the index's.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            index: integers; negative ones count from the end.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a position is out of range.
+            RuntimeError: the index is not of integers.
+
+        >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))
+        tensor([1, 4])
+        """
+    def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None, *, axis: builtins.int | None = None) -> Tensor:
+        """``gather`` where input and indices broadcast against each other; without ``dim`` of the flattened input.
+
+        Derivative: ``g`` added at the positions.
+        Shape: as many dimensions in both, which broadcast but in ``dim``; the result is as long there as the indices.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            indices: int64; negative ones count from the end.
+            dim: the dimension; None flattens both.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast, or the indices are not int64.
+            IndexError: ``dim`` or an index is out of range.
+
+        >>> x = rg.tensor([[3, 1], [2, 4]])
+        >>> rg.take_along_dim(x, rg.argsort(x, 1), 1)
+        tensor([[1, 3],
+                [2, 4]])
+        """
+    def tan(self) -> Tensor:
+        """``tan(input)``, elementwise, of angles in radians.
+
+        Derivative: with t the result ``g * (1 + t^2)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.tan(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.5463])
+        """
+    def tan_(self) -> Tensor:
+        """In-place form of ``tan``: the result replaces the values of the Tensor, which is returned."""
+    def tanh(self) -> Tensor:
+        """``(e^input - e^-input) / (e^input + e^-input)``, elementwise: the hyperbolic tangent.
+
+        Derivative: with t the result ``g * (1 - t^2)``.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex; integers become the default dtype.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+
+        >>> rg.tanh(rg.tensor([0.0, 0.5]))
+        tensor([0.    , 0.4621])
+        """
+    def tanh_(self) -> Tensor:
+        """In-place form of ``tanh``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def tensor_split(self, indices_or_sections: Dims | Tensor, dim: builtins.int = ..., *, axis: builtins.int = ...) -> builtins.tuple[Tensor, ...]: ...
+    def tensor_split(self, indices_or_sections: Dims | Tensor, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
+
+        Derivative: the pieces' ``g``, each in its place.
+        Shape: (*, n, *) to pieces (*, n // count or one more, *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            indices_or_sections: how many pieces, or where to cut.
+            dim: the dimension.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
+
+        >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
+        ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
+        """
     @overload
-    def tensor_split(self, *, indices: Dims | Tensor, dim: builtins.int = ..., axis: builtins.int = ...) -> builtins.tuple[Tensor, ...]: ...
+    def tensor_split(self, *, indices: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
+
+        Derivative: the pieces' ``g``, each in its place.
+        Shape: (*, n, *) to pieces (*, n // count or one more, *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            indices_or_sections: how many pieces, or where to cut.
+            dim: the dimension.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
+
+        >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
+        ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
+        """
     @overload
-    def tensor_split(self, *, sections: Dims | Tensor, dim: builtins.int = ..., axis: builtins.int = ...) -> builtins.tuple[Tensor, ...]: ...
-    def threshold_(self, threshold: builtins.float, value: builtins.float) -> Tensor: ...
-    def tile(self, *dims: Size, **keywords: Size) -> Tensor: ...
-    def to(self, *args: Tensor | DTypeLike | DeviceLike | builtins.bool | None, dtype: DTypeLike | None = ..., device: DeviceLike | None = ..., non_blocking: builtins.bool = ..., copy: builtins.bool = ..., memory_format: builtins.object = ...) -> Tensor: ...
-    def to_sparse(self, sparse_dim: builtins.int | None = ...) -> Any: ...
-    def to_sparse_csr(self) -> Any: ...
-    def topk(self, k: builtins.int, dim: Dim = ..., largest: builtins.bool = ..., sorted: builtins.bool = ..., *, axis: Dim = ...) -> ValuesIndices: ...
-    def trace(self) -> Tensor: ...
-    def transpose(self, *dims: Any, **keywords: Size) -> Tensor: ...
-    def transpose_(self, *dims: Any, **keywords: Size) -> Tensor: ...
-    def triangular_solve(self, A: Operand, upper: builtins.bool = ..., transpose: builtins.bool = ..., unitriangular: builtins.bool = ...) -> TriangularSolution: ...
-    def tril(self, diagonal: builtins.int = ...) -> Tensor: ...
-    def tril_(self, diagonal: builtins.int = ...) -> Tensor: ...
-    def triu(self, diagonal: builtins.int = ...) -> Tensor: ...
-    def triu_(self, diagonal: builtins.int = ...) -> Tensor: ...
-    def true_divide(self, other: Operand) -> Tensor: ...
-    def true_divide_(self, other: Operand) -> Tensor: ...
-    def trunc(self) -> Tensor: ...
-    def trunc_(self) -> Tensor: ...
+    def tensor_split(self, *, sections: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
+
+        Derivative: the pieces' ``g``, each in its place.
+        Shape: (*, n, *) to pieces (*, n // count or one more, *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            indices_or_sections: how many pieces, or where to cut.
+            dim: the dimension.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
+
+        >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
+        ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
+        """
+    def threshold_(self, threshold: builtins.float, value: builtins.float) -> Tensor:
+        """In-place form of ``threshold``: the result replaces the values of the Tensor, which is returned."""
+    def tile(self, *dims: Size, **keywords: Size) -> Tensor:
+        """``input.repeat(dims)``, where 1 stands in front of fewer numbers than dimensions.
+
+        Derivative: ``g`` summed over the copies.
+        Shape: as ``repeat``.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dims: per dimension how many copies, one by one or as a sequence.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: a number is negative.
+
+        >>> rg.tile(rg.tensor([[1], [2]]), (3,))
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+        """
+    def to(self, *args: Tensor | DTypeLike | DeviceLike | builtins.bool | None, dtype: DTypeLike | None = None, device: DeviceLike | None = None, non_blocking: builtins.bool = False, copy: builtins.bool = False, memory_format: builtins.object = None) -> Tensor:
+        """``self`` in another dtype, on another device, or both; itself where it is that already.
+
+        Called as ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, each with ``non_blocking`` and
+        ``copy`` after it.
+
+        Derivative: ``g`` in the input's dtype and on its device; none for integers and bools.
+        Shape: any; the result has the input's shape.
+        Dtype: any to ``dtype``.
+
+        Args:
+            dtype: the dtype wanted.
+            device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
+            non_blocking: taken for compatibility; transfers finish before the call returns.
+            copy: make a copy also where nothing changes.
+            memory_format: taken for compatibility; arrays keep NumPy's layout.
+
+        Raises:
+            RuntimeError: no such device.
+            TypeError: an argument is none of dtype, device and Tensor.
+
+        >>> x = rg.tensor([1.0, 2.0])
+        >>> x.to(rg.float64)
+        tensor([1., 2.], dtype=float64)
+        >>> x.to("cpu") is x
+        True
+        """
+    def to_sparse(self, sparse_dim: builtins.int | None = None) -> Any:
+        """``self[i, j, ..]`` where it is not 0: a SparseTensor of the elements and their coordinates.
+
+        Derivative: ``g`` at the coordinates.
+        Shape: any with a dimension; kept.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            sparse_dim: the number of dimensions that coordinates have, by default all of them.
+
+        Raises:
+            RuntimeError: the Tensor has no dimension, or ``sparse_dim`` is not a number of its dimensions.
+
+        >>> rg.tensor([[0.0, 2.0]]).to_sparse().indices()
+        tensor([[0],
+                [1]])
+        """
+    def to_sparse_csr(self) -> Any:
+        """``sparse_csr_tensor`` of what is not zero in a matrix.
+
+        Derivative: ``g`` at the places.
+        Shape: (n, m), kept.
+        Dtype: any; the result has the input's dtype.
+
+        Raises:
+            RuntimeError: the Tensor is not a matrix.
+
+        >>> rg.tensor([[0.0, 2.0]]).to_sparse_csr().col_indices()
+        tensor([1])
+        """
+    def topk(self, k: builtins.int, dim: Dim = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, axis: Dim = -1) -> ValuesIndices:
+        """``sort(input, dim, largest)[:k]``: the ``k`` largest elements along ``dim``, with their indices.
+
+        NaN counts as the largest. For small ``k`` the input is partitioned, in linear time, not sorted.
+
+        Derivative: ``g`` at the place each element came from.
+        Shape: any; the results have length ``k`` along ``dim``.
+        Dtype: any but complex; values keep the input's dtype, indices are int64.
+
+        Args:
+            input: the input Tensor.
+            k: how many, from 0 to the length.
+            dim: the dimension, by default the last.
+            largest: the largest elements; otherwise the smallest.
+            sorted: accepted; the elements always come in order.
+
+        Returns:
+            The named tuple ``(values, indices)``.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            NotImplementedError: an input is complex.
+            RuntimeError: ``k`` is negative or larger than the dimension.
+
+        >>> rg.topk(rg.tensor([2.0, 3.0, 1.0]), 2)
+        ValuesIndices(values=tensor([3., 2.]), indices=tensor([1, 0]))
+        """
+    def trace(self) -> Tensor:
+        """``sum_i input[i, i]`` of a matrix.
+
+        Derivative: ``g`` times the unit matrix.
+        Shape: (m, n) to ().
+        Dtype: any; integers and bools give int64.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the input has not two dimensions.
+
+        >>> rg.trace(rg.tensor([[1.0, 9.0], [9.0, 2.0]]))
+        tensor(3.)
+        """
+    def transpose(self, *dims: Any, **keywords: Size) -> Tensor:
+        """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
+
+        NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor
+        has dimensions (unless these are two), gives them a new order.
+
+        Derivative: ``g`` with the same dimensions exchanged.
+        Shape: any; the lengths of the two dimensions are exchanged.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dims: ``dim0, dim1``, also by these names.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: a dimension is out of range.
+            RuntimeError: a new order does not name every dimension once.
+
+        >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
+        ((4, 3, 2), (3, 4, 2))
+        """
+    def transpose_(self, *dims: Any, **keywords: Size) -> Tensor:
+        """In-place form of ``transpose``: this Tensor itself takes the new shape, on the same memory."""
+    def triangular_solve(self, A: Operand, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False) -> TriangularSolution:
+        """``X`` with ``A @ X = input``, for each triangular matrix ``A``: ``linalg.solve_triangular``.
+
+        Derivative: as ``linalg.solve_triangular``.
+        Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's.
+        Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+
+        Args:
+            input: the right-hand sides.
+            A: the matrices.
+            upper: whether A is upper or lower triangular.
+            transpose: solve ``A^T @ X = input``.
+            unitriangular: the diagonal is not read, but taken as ones.
+
+        Returns:
+            The named tuple ``(solution, cloned_coefficient)``, the second a copy of A.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+            LinAlgError: a matrix is singular.
+
+        >>> rg.triangular_solve(rg.tensor([[4.0]]), rg.tensor([[2.0]])).solution
+        tensor([[2.]])
+        """
+    def tril(self, diagonal: builtins.int = 0) -> Tensor:
+        """``out[.., i, j] = input[.., i, j] if j - i <= diagonal else 0``: the lower triangle of matrices.
+
+        Derivative: the lower triangle of ``g``.
+        Shape: (*, m, n), kept.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least two dimensions.
+            diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: there are fewer than two dimensions.
+
+        >>> rg.tril(rg.ones(2, 2))
+        tensor([[1., 0.],
+                [1., 1.]])
+        """
+    def tril_(self, diagonal: builtins.int = 0) -> Tensor:
+        """In-place form of ``tril``: the result replaces the values of the Tensor, which is returned."""
+    def triu(self, diagonal: builtins.int = 0) -> Tensor:
+        """``out[.., i, j] = input[.., i, j] if j - i >= diagonal else 0``: the upper triangle of matrices.
+
+        Derivative: the upper triangle of ``g``.
+        Shape: (*, m, n), kept.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least two dimensions.
+            diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: there are fewer than two dimensions.
+
+        >>> rg.triu(rg.ones(2, 2))
+        tensor([[1., 1.],
+                [0., 1.]])
+        """
+    def triu_(self, diagonal: builtins.int = 0) -> Tensor:
+        """In-place form of ``triu``: the result replaces the values of the Tensor, which is returned."""
+    def true_divide(self, other: Operand) -> Tensor:
+        """``input / other``, elementwise: ``div`` without rounding.
+
+        Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+
+        Args:
+            input: the dividend.
+            other: the divisor.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.true_divide(rg.tensor([1, 2]), 2)
+        tensor([0.5, 1. ])
+        """
+    def true_divide_(self, other: Operand) -> Tensor:
+        """In-place form of ``true_divide``: the result replaces the values of the Tensor, which is returned."""
+    def trunc(self) -> Tensor:
+        """``sign(input) * floor(|input|)``, elementwise: rounded towards 0.
+
+        Derivative: zero.
+        Shape: any; the result has the input's shape.
+        Dtype: real; the result has the input's, integers stay as they are.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+
+        >>> rg.trunc(rg.tensor([-1.5, 1.2]))
+        tensor([-1.,  1.])
+        """
+    def trunc_(self) -> Tensor:
+        """In-place form of ``trunc``: the result replaces the values of the Tensor, which is returned."""
     @overload
-    def type(self, dtype: None = ..., non_blocking: builtins.bool = ...) -> builtins.str: ...
+    def type(self, dtype: None = None, non_blocking: builtins.bool = False) -> builtins.str:
+        """``self.to(dtype)``; without a dtype, the name of the Tensor's type.
+
+        Derivative: ``g`` in the input's dtype; none for integers and bools.
+        Shape: any; the result has the input's shape.
+        Dtype: any to ``dtype``.
+
+        Args:
+            dtype: the dtype wanted; None asks for the name.
+            non_blocking: taken for compatibility; transfers finish before the call returns.
+
+        Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
+
+        Raises:
+            TypeError: ``dtype`` is not a dtype of numbers.
+
+        >>> rg.tensor([1.5]).type(rg.int64)
+        tensor([1])
+        >>> rg.tensor([1.5]).type()
+        'torch.FloatTensor'
+        >>> rg.tensor([1.5]).type("torch.LongTensor")
+        tensor([1])
+        """
     @overload
-    def type(self, dtype: DTypeLike, non_blocking: builtins.bool = ...) -> Tensor: ...
-    def type_as(self, other: Tensor) -> Tensor: ...
-    def unbind(self, dim: builtins.int = ..., *, axis: builtins.int = ...) -> builtins.tuple[Tensor, ...]: ...
+    def type(self, dtype: DTypeLike, non_blocking: builtins.bool = False) -> Tensor:
+        """``self.to(dtype)``; without a dtype, the name of the Tensor's type.
+
+        Derivative: ``g`` in the input's dtype; none for integers and bools.
+        Shape: any; the result has the input's shape.
+        Dtype: any to ``dtype``.
+
+        Args:
+            dtype: the dtype wanted; None asks for the name.
+            non_blocking: taken for compatibility; transfers finish before the call returns.
+
+        Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
+
+        Raises:
+            TypeError: ``dtype`` is not a dtype of numbers.
+
+        >>> rg.tensor([1.5]).type(rg.int64)
+        tensor([1])
+        >>> rg.tensor([1.5]).type()
+        'torch.FloatTensor'
+        >>> rg.tensor([1.5]).type("torch.LongTensor")
+        tensor([1])
+        """
+    def type_as(self, other: Tensor) -> Tensor:
+        """``self.to(other.device, other.dtype)``.
+
+        Derivative: ``g`` in the input's dtype; none to ``other``.
+        Shape: any; the result has the input's shape.
+        Dtype: any to that of ``other``.
+
+        Args:
+            other: a Tensor of the dtype and device wanted.
+
+        Raises:
+            TypeError: ``other`` is not a Tensor.
+
+        >>> rg.tensor([1, 2]).type_as(rg.tensor(0.5))
+        tensor([1., 2.])
+        """
+    def unbind(self, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """``input[.., i, ..]`` for every i: the slices along a dimension, as views.
+
+        Derivative: the slices' ``g`` stacked.
+        Shape: (*, n, *) to n slices (*, *).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: a Tensor of at least one dimension.
+            dim: the dimension.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range, or the input is 0-d.
+
+        >>> rg.unbind(rg.arange(2))
+        (tensor(0), tensor(1))
+        """
     @overload
-    def unflatten(self, dim: builtins.int, sizes: Size) -> Tensor: ...
+    def unflatten(self, dim: builtins.int, sizes: Size) -> Tensor:
+        """``input`` with one dimension split into several, as a view.
+
+        Derivative: ``g`` in the input's shape.
+        Shape: (*, n, *) to (*, *sizes, *), where the sizes multiply to n.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension to split.
+            sizes: the lengths it is split into; one may be -1, to be inferred.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the sizes do not multiply to the length of ``dim``.
+
+        >>> rg.unflatten(rg.zeros(2, 12), 1, (3, -1)).shape
+        (2, 3, 4)
+        """
     @overload
-    def unflatten(self, *, axis: builtins.int, sizes: Size) -> Tensor: ...
-    def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor: ...
-    def uniform_(self, from_: builtins.float = ..., to: builtins.float = ..., *, generator: Generator | None = ..., **keywords: Number) -> Tensor: ...
+    def unflatten(self, *, axis: builtins.int, sizes: Size) -> Tensor:
+        """``input`` with one dimension split into several, as a view.
+
+        Derivative: ``g`` in the input's shape.
+        Shape: (*, n, *) to (*, *sizes, *), where the sizes multiply to n.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension to split.
+            sizes: the lengths it is split into; one may be -1, to be inferred.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the sizes do not multiply to the length of ``dim``.
+
+        >>> rg.unflatten(rg.zeros(2, 12), 1, (3, -1)).shape
+        (2, 3, 4)
+        """
+    def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
+        """``out[.., i, .., j] = self[.., i * step + j, ..]``: a view of all windows along a dimension.
+
+        Derivative: ``g`` in its place, summed where windows overlap.
+        Shape: (*, n, *) to (*, (n - size) // step + 1, *, size); () to (size,).
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            dimension: the dimension; in the result it counts the windows.
+            size: the length of a window.
+            step: how far each window starts after the one before.
+
+        Raises:
+            RuntimeError: ``size`` exceeds the length, or ``step`` is not positive.
+            IndexError: the dimension is out of range.
+
+        >>> rg.arange(5).unfold(0, 3, 2)
+        tensor([[0, 1, 2],
+                [2, 3, 4]])
+        """
+    def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Generator | None = None, **keywords: Number) -> Tensor:
+        """Write numbers uniform on ``[from, to)`` over every element.
+
+        Derivative: zero for what was there before.
+        Shape: any; the result has the input's shape.
+        Dtype: floating and complex, whose parts are both drawn from ``[from, to)``.
+
+        Args:
+            from_: the lower bound; PyTorch's name of it, ``from``, is taken, too.
+            to: the upper bound.
+            generator: the source of the random numbers, by default the default generator.
+
+        Raises:
+            RuntimeError: ``from`` is greater than ``to``, or the dtype does not hold ``to - from``.
+
+        >>> rg.zeros(3).uniform_(-1, 1).shape
+        (3,)
+        """
     @overload
-    def unique(self, sorted: builtins.bool = ..., *, return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: Dim | None = ..., axis: Dim | None = ...) -> Tensor: ...
+    def unique(self, sorted: builtins.bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: Dim | None = None, axis: Dim | None = None) -> Tensor:
+        """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
+
+        Derivative: none.
+        Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
+        Dtype: any; kept, the indices and counts are int64.
+
+        Args:
+            input: the input Tensor.
+            sorted: accepted; the elements always come in order.
+            return_inverse: give also, per element (slice), its index among the distinct ones.
+            return_counts: give also how often each occurs.
+            dim: the dimension of the slices; by default the flattened input's elements.
+
+        Returns:
+            The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.unique(rg.tensor([3, 1, 3]), return_counts=True)
+        (tensor([1, 3]), tensor([1, 2]))
+        """
     @overload
-    def unique(self, sorted: builtins.bool = ..., return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: Dim | None = ..., *, axis: Dim | None = ...) -> Tensor | builtins.tuple[Tensor, ...]: ...
+    def unique(self, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: Dim | None = None, *, axis: Dim | None = None) -> Tensor | builtins.tuple[Tensor, ...]:
+        """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
+
+        Derivative: none.
+        Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
+        Dtype: any; kept, the indices and counts are int64.
+
+        Args:
+            input: the input Tensor.
+            sorted: accepted; the elements always come in order.
+            return_inverse: give also, per element (slice), its index among the distinct ones.
+            return_counts: give also how often each occurs.
+            dim: the dimension of the slices; by default the flattened input's elements.
+
+        Returns:
+            The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.unique(rg.tensor([3, 1, 3]), return_counts=True)
+        (tensor([1, 3]), tensor([1, 2]))
+        """
     @overload
-    def unique_consecutive(self, *, return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: Dim | None = ..., axis: Dim | None = ...) -> Tensor: ...
+    def unique_consecutive(self, *, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: Dim | None = None, axis: Dim | None = None) -> Tensor:
+        """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
+
+        Derivative: none.
+        Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
+        Dtype: any; kept, the indices and counts are int64.
+
+        Args:
+            input: the input Tensor.
+            return_inverse: give also, per element (slice), its index in the result.
+            return_counts: give also how many neighbours each stands for.
+            dim: the dimension of the slices; by default the flattened input's elements.
+
+        Returns:
+            The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.unique_consecutive(rg.tensor([1, 1, 2, 1]))
+        tensor([1, 2, 1])
+        """
     @overload
-    def unique_consecutive(self, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: Dim | None = ..., *, axis: Dim | None = ...) -> Tensor | builtins.tuple[Tensor, ...]: ...
-    def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = ..., *, axis: builtins.int = ...) -> builtins.tuple[Tensor, ...]: ...
-    def unsafe_split(self, split_size: builtins.int, dim: builtins.int = ..., *, axis: builtins.int = ...) -> builtins.tuple[Tensor, ...]: ...
-    def unsafe_split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = ..., *, axis: builtins.int = ...) -> builtins.tuple[Tensor, ...]: ...
+    def unique_consecutive(self, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: Dim | None = None, *, axis: Dim | None = None) -> Tensor | builtins.tuple[Tensor, ...]:
+        """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
+
+        Derivative: none.
+        Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
+        Dtype: any; kept, the indices and counts are int64.
+
+        Args:
+            input: the input Tensor.
+            return_inverse: give also, per element (slice), its index in the result.
+            return_counts: give also how many neighbours each stands for.
+            dim: the dimension of the slices; by default the flattened input's elements.
+
+        Returns:
+            The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.unique_consecutive(rg.tensor([1, 1, 2, 1]))
+        tensor([1, 2, 1])
+        """
+    def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """``chunk(input, chunks, dim)``; the pieces are views, and writes to them are as safe as to any.
+
+        Derivative: ``chunk``'s.
+        Shape: as ``chunk``'s.
+        Dtype: as ``chunk``'s.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.unsafe_chunk(rg.arange(3), 2)
+        (tensor([0, 1]), tensor([2]))
+        """
+    def unsafe_split(self, split_size: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """``split(input, split_size, dim)``; the pieces are views, and writes to them are as safe as to any.
+
+        Derivative: ``split``'s.
+        Shape: as ``split``'s.
+        Dtype: as ``split``'s.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.unsafe_split(rg.arange(3), 2)
+        (tensor([0, 1]), tensor([2]))
+        """
+    def unsafe_split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """``split_with_sizes(input, split_sizes, dim)``; the pieces are views, and writes to them are as safe as to any.
+
+        Derivative: ``split``'s.
+        Shape: as ``split``'s.
+        Dtype: as ``split``'s.
+
+        Args:
+            input: the input Tensor.
+            dim: the dimension.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.unsafe_split_with_sizes(rg.arange(3), [1, 2])
+        (tensor([0]), tensor([1, 2]))
+        """
     @overload
-    def unsqueeze(self, dim: builtins.int) -> Tensor: ...
+    def unsqueeze(self, dim: builtins.int) -> Tensor:
+        """``input`` with a dimension of length 1 inserted, as a view.
+
+        Derivative: ``g`` in the input's shape.
+        Shape: any; the result has one dimension more.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the place of the new dimension in the result.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.unsqueeze(rg.zeros(2, 3), 1).shape
+        (2, 1, 3)
+        """
     @overload
-    def unsqueeze(self, *, axis: builtins.int) -> Tensor: ...
+    def unsqueeze(self, *, axis: builtins.int) -> Tensor:
+        """``input`` with a dimension of length 1 inserted, as a view.
+
+        Derivative: ``g`` in the input's shape.
+        Shape: any; the result has one dimension more.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            dim: the place of the new dimension in the result.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
+
+        >>> rg.unsqueeze(rg.zeros(2, 3), 1).shape
+        (2, 1, 3)
+        """
     @overload
-    def unsqueeze_(self, dim: builtins.int) -> Tensor: ...
+    def unsqueeze_(self, dim: builtins.int) -> Tensor:
+        """In-place form of ``unsqueeze``: this Tensor itself takes the new shape, on the same memory."""
     @overload
-    def unsqueeze_(self, *, axis: builtins.int) -> Tensor: ...
-    def var(self, dim: Dims | builtins.bool | None = ..., unbiased: builtins.bool | None = ..., keepdim: builtins.bool = ..., *, correction: builtins.float | None = ..., axis: Dims | builtins.bool | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def vdot(self, other: Operand) -> Tensor: ...
-    def view(self, *shape: Size | DTypeLike, **keywords: Any) -> Tensor: ...
-    def view_as(self, other: Tensor) -> Tensor: ...
+    def unsqueeze_(self, *, axis: builtins.int) -> Tensor:
+        """In-place form of ``unsqueeze``: this Tensor itself takes the new shape, on the same memory."""
+    def var(self, dim: Dims | builtins.bool | None = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, axis: Dims | builtins.bool | None = None, keepdims: builtins.bool = False) -> Tensor:
+        """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
+
+        Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more the variance is infinite,
+        and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions as the formula says.
+        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Dtype: floating and complex; the result is real.
+
+        Args:
+            input: the input Tensor.
+            dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+            unbiased: PyTorch's older name: False for ``correction=0``.
+            keepdim: keep the reduced dimensions, with length 1.
+            correction: what is taken from the count, 1 by default (the unbiased estimate), by the name ``axis``, too;
+                ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the input holds integers.
+            TypeError: both ``unbiased`` and ``correction`` are given.
+
+        >>> rg.var(rg.tensor([1.0, 2.0, 3.0])), rg.var(rg.tensor([1.0, 3.0]), correction=0)
+        (tensor(1.), tensor(1.))
+        """
+    def vdot(self, other: Operand) -> Tensor:
+        """``sum_k conj(input_k) other_k`` of two vectors.
+
+        Derivative: input: ``conj(g) other``; other: ``g input``, as PyTorch's gradients are.
+        Shape: (n) and (n) to ().
+        Dtype: any, the same of all arguments; the result has it.
+
+        Args:
+            input: the vector that is conjugated.
+            other: the other vector.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes or dtypes do not match.
+
+        >>> rg.vdot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
+        tensor(11.)
+        """
+    def view(self, *shape: Size | DTypeLike, **keywords: Any) -> Tensor:
+        """``out.ravel() == self.ravel()``: the same memory under another shape; or its bytes read as another dtype.
+
+        As ``reshape``, but never a copy. ``x.view(dtype)`` changes the last dimension with the elements' size.
+
+        Derivative: ``g`` in the input's shape; none for another dtype.
+        Shape: any to ``shape``, of as many elements.
+        Dtype: any, kept; or the one given.
+
+        Args:
+            shape: the lengths, one by one or as a sequence, one may be -1; or a dtype.
+
+        Raises:
+            RuntimeError: the number of elements differs, or the strides do not allow a view.
+
+        >>> rg.arange(6).view(3, 2).shape
+        (3, 2)
+        """
+    def view_as(self, other: Tensor) -> Tensor:
+        """``self.view(other.shape)``.
+
+        Derivative: ``g`` in the shape of ``self``; none to ``other``.
+        Shape: any to that of ``other``, of as many elements.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            other: gives the shape.
+
+        Raises:
+            RuntimeError: the number of elements differs, or the strides do not allow a view.
+
+        >>> rg.arange(4).view_as(rg.zeros(2, 2)).shape
+        (2, 2)
+        """
     @overload
-    def vsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]: ...
+    def vsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
+        """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
+
+        Derivative: the pieces' ``g``, each in its place.
+        Shape: pieces that are equal but in that dimension.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            indices_or_sections: how many pieces, or where to cut.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: there are fewer than two dimensions, or the length is not a multiple of the number of pieces.
+
+        >>> [x.shape for x in rg.vsplit(rg.zeros(4, 3), 2)]
+        [(2, 3), (2, 3)]
+        """
     @overload
-    def vsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]: ...
+    def vsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
+        """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
+
+        Derivative: the pieces' ``g``, each in its place.
+        Shape: pieces that are equal but in that dimension.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            indices_or_sections: how many pieces, or where to cut.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: there are fewer than two dimensions, or the length is not a multiple of the number of pieces.
+
+        >>> [x.shape for x in rg.vsplit(rg.zeros(4, 3), 2)]
+        [(2, 3), (2, 3)]
+        """
     @overload
-    def vsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]: ...
-    def where(self, condition: Tensor, other: Operand) -> Tensor: ...
-    def xlogy(self, other: Operand) -> Tensor: ...
-    def xlogy_(self, other: Operand) -> Tensor: ...
-    def zero_(self) -> Tensor: ...
+    def vsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
+        """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
+
+        Derivative: the pieces' ``g``, each in its place.
+        Shape: pieces that are equal but in that dimension.
+        Dtype: any; the result has the input's dtype.
+
+        Args:
+            input: the input Tensor.
+            indices_or_sections: how many pieces, or where to cut.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: there are fewer than two dimensions, or the length is not a multiple of the number of pieces.
+
+        >>> [x.shape for x in rg.vsplit(rg.zeros(4, 3), 2)]
+        [(2, 3), (2, 3)]
+        """
+    def where(self, condition: Tensor, other: Operand) -> Tensor:
+        """``self if condition else other``, elementwise: ``where`` with this Tensor first of the two.
+
+        Derivative: self: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: any; the result has PyTorch's result type of self and other.
+
+        Args:
+            condition: bools.
+            other: the second operand, a Tensor or a number.
+
+        Raises:
+            RuntimeError: the condition is not of bools, or the shapes do not broadcast.
+
+        >>> x = rg.tensor([-1.0, 2.0])
+        >>> x.where(x > 0, 0.0)
+        tensor([0., 2.])
+        """
+    def xlogy(self, other: Operand) -> Tensor:
+        """``input * log(other)``, elementwise; 0 where the input is 0 and other not NaN.
+
+        Derivative: input: ``g * log(other)``, 0 where the input is 0 and other <= 0; other: ``g * input / other``.
+        Shape: any; the arguments broadcast, and the result has their common shape.
+        Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+
+        Args:
+            input: the factor.
+            other: what the logarithm is taken of.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            NotImplementedError: an input is complex.
+            RuntimeError: the shapes do not broadcast.
+
+        >>> rg.xlogy(rg.tensor([0.0, 2.0]), rg.tensor([0.0, 1.0]))
+        tensor([0., 0.])
+        """
+    def xlogy_(self, other: Operand) -> Tensor:
+        """In-place form of ``xlogy``: the result replaces the values of the Tensor, which is returned."""
+    def zero_(self) -> Tensor:
+        """``self = 0``: zero written over every element.
+
+        Derivative: 0.
+        Shape: any; the result has the input's shape.
+        Dtype: any; the result has the input's dtype.
+
+        >>> rg.ones(2).zero_()
+        tensor([0., 0.])
+        """

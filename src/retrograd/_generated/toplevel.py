@@ -10,13 +10,13 @@ from ..ops.indexing.gather import index_select
 from ..ops.indexing.gather import masked_select
 from ..ops.indexing.gather import take
 from ..ops.indexing.gather import take_along_dim
-from ..ops.indexing.index_reductions import index_reduce
 from ..ops.indexing.index_write import index_add
 from ..ops.indexing.index_write import index_copy
 from ..ops.indexing.index_write import index_fill
 from ..ops.indexing.index_write import index_put
 from ..ops.indexing.index_write import masked_scatter
 from ..ops.indexing.index_write import put
+from ..ops.indexing.scatter import index_reduce
 from ..ops.indexing.scatter import scatter
 from ..ops.indexing.scatter import scatter_add
 from ..ops.indexing.scatter import scatter_reduce
@@ -159,16 +159,16 @@ from ..ops.math.comparison import ne
 from ..ops.math.comparison import ne as not_equal
 from ..ops.math.comparison import signbit
 from ..ops.math.complex_numbers import angle
+from ..ops.math.complex_numbers import complex_ as complex
 from ..ops.math.complex_numbers import conj
 from ..ops.math.complex_numbers import conj as conjugate
 from ..ops.math.complex_numbers import conj_physical
 from ..ops.math.complex_numbers import imag
+from ..ops.math.complex_numbers import isreal
+from ..ops.math.complex_numbers import polar
 from ..ops.math.complex_numbers import real
 from ..ops.math.complex_numbers import view_as_complex
 from ..ops.math.complex_numbers import view_as_real
-from ..ops.math.complex_parts import complex_ as complex
-from ..ops.math.complex_parts import isreal
-from ..ops.math.complex_parts import polar
 from ..ops.math.exponential import exp
 from ..ops.math.exponential import exp2
 from ..ops.math.exponential import expm1
@@ -268,8 +268,6 @@ from ..ops.nn.softmax import logsumexp
 from ..ops.nn.softmax import softmax
 from ..ops.nn.spatial.convolution import conv_tbc
 from ..ops.nn.spatial.padding import constant_pad_nd
-from ..ops.reduce.binning import histogram
-from ..ops.reduce.binning import histogramdd
 from ..ops.reduce.differences import cumulative_trapezoid
 from ..ops.reduce.differences import diff
 from ..ops.reduce.differences import gradient
@@ -284,6 +282,8 @@ from ..ops.reduce.extremes import max_ as max
 from ..ops.reduce.extremes import min_ as min
 from ..ops.reduce.histograms import bincount
 from ..ops.reduce.histograms import histc
+from ..ops.reduce.histograms import histogram
+from ..ops.reduce.histograms import histogramdd
 from ..ops.reduce.norms import dist
 from ..ops.reduce.norms import renorm
 from ..ops.reduce.order_statistics import kthvalue

@@ -106,7 +106,7 @@ class _Anomaly(Observer):
                 f".array or a shared NumPy array; the operator ran here:\n{node.site.in_traceback()}"
             )
 
-    def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
         if not self.check_nan:
             return
         received = as_array(getattr(g, "array", g))
@@ -146,7 +146,7 @@ def _rule(node: Node, number: int, g: Any, incoming: Any) -> str:
 
 
 def _checksums(saved: tuple[Any, ...] | None) -> tuple[int, ...]:
-    def one(value: Any) -> int:
+    def one(value: object) -> int:
         value = all_examples(value)
         array = backend_of(value).to_numpy(value)
         return zlib.crc32(array.tobytes())

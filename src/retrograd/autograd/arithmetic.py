@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 Predicate = Callable[[Array], Array]
 
 
@@ -26,7 +26,7 @@ class Finding(NamedTuple):
     overflow: bool = False
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A number with the digits that its dtype has."""
     value = np.asarray(value)[()]
     if value.dtype.kind == "f" and not np.isfinite(value):

@@ -95,7 +95,7 @@ class Function:
         )
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: object) -> Any:
         """``forward`` for many examples at once.
 
         Args:
@@ -225,12 +225,12 @@ def _arity(cls: type[Function]) -> int:
     return int(found)
 
 
-def _places(values: Sequence[Any], other: Any) -> tuple[Any, ...]:
+def _places(values: Sequence[Any], other: object) -> tuple[Any, ...]:
     """The shape and dtype of each Tensor; ``other`` for what is none."""
     return tuple((x.array.shape, x.array.dtype) if isinstance(x, Tensor) else other for x in values)
 
 
-def _is_numeric(value: Any) -> bool:
+def _is_numeric(value: object) -> bool:
     return is_array(value) or isinstance(value, np.inexact)
 
 

@@ -17,7 +17,7 @@ from .gradients import grad
 Tensors = Tensor | tuple[Tensor, ...]
 
 
-def _tuple(caller: str, argument: str, value: Any) -> tuple[Tensor, ...]:
+def _tuple(caller: str, argument: str, value: object) -> tuple[Tensor, ...]:
     values = (value,) if isinstance(value, Tensor) else value
     if not isinstance(values, (tuple, list)) or not all(isinstance(x, Tensor) for x in values):
         raise TypeError(

@@ -237,9 +237,7 @@ def gradients(
     return list(found)
 
 
-def analytic_jacobian(
-    output: Tensor, inputs: Sequence[Tensor], rows: Sequence[int] | None = None
-) -> list[np.ndarray[Any, Any]]:
+def analytic_jacobian(output: Tensor, inputs: Sequence[Tensor], rows: Sequence[int] | None = None) -> list[np.ndarray]:
     """Per input the Jacobian of one output by the rules: one backward walk for each row, in real coordinates.
 
     ``rows`` are the output's real coordinates that are wanted, by default all.
@@ -283,7 +281,7 @@ class _Check:
             raise ValueError("gradcheck: no output of the function requires grad")
         return outputs
 
-    def differentiable(self, *_: Any) -> list[Tensor]:
+    def differentiable(self, *_: object) -> list[Tensor]:
         """The function as ``numerical_jacobian`` wants it: the outputs that a gradient flows through."""
         with enable_grad():
             return differentiable_outputs(self.func(*self.arguments))
@@ -328,7 +326,7 @@ class _Check:
                     f"direction: analytic {a:.10g}, numerical {n:.10g}; fast_mode=False names the elements"
                 )
 
-    def along(self, x: Tensor, direction: np.ndarray[Any, Any], cotangents: Sequence[Tensor]) -> float:
+    def along(self, x: Tensor, direction: np.ndarray, cotangents: Sequence[Tensor]) -> float:
         """The derivative of ``<cotangents, f>`` along a direction of one input, by a central difference."""
         before = x.array.copy()
         step = self.eps * from_real(direction, x.array.shape, x.array.dtype)
@@ -485,9 +483,9 @@ class _Check:
 
 
 def report(
-    analytic: np.ndarray[Any, Any],
-    numerical: np.ndarray[Any, Any],
-    wrong: np.ndarray[Any, Any],
+    analytic: np.ndarray,
+    numerical: np.ndarray,
+    wrong: np.ndarray,
     output: Tensor,
     x: Tensor,
     columns: Sequence[int] | None = None,

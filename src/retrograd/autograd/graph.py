@@ -17,8 +17,8 @@ from ..core.graph.nodes import edge_of
 from ..core.graph.observers import observing
 from ..core.tensor.storage import storage_of
 from ..core.tensor.tensor import Tensor
-from .edges import GradientEdge as GradientEdge
-from .edges import get_gradient_edge as get_gradient_edge
+from .gradients import GradientEdge as GradientEdge
+from .gradients import get_gradient_edge as get_gradient_edge
 from .packing import Packing
 
 

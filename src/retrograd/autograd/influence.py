@@ -31,7 +31,7 @@ Index = tuple[int, ...]
 
 def influences(
     primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any], index: Index, output: int = 0
-) -> list[np.ndarray[Any, Any] | None]:
+) -> list[np.ndarray | None]:
     """Per input the flat places of its elements that the output's element at ``index`` depends on.
 
     Found by differentiating the operator at ordinary values; None for an input that has no gradient, and for all where
@@ -53,7 +53,7 @@ def influences(
         start._requires = isinstance(x, Tensor)
         starts.append(start)
     wanted = [x for x in starts if isinstance(x, Tensor) and x._requires]
-    nothing: list[np.ndarray[Any, Any] | None] = [None] * len(inputs)
+    nothing: list[np.ndarray | None] = [None] * len(inputs)
     try:
         with unobserved(), enable_grad(), silent():
             results = apply(primitive, tuple(starts), params)
@@ -91,14 +91,14 @@ def first_index(mask: Any) -> Index:
     return tuple(map(int, np.unravel_index(int(mask.reshape(-1).argmax()), mask.shape))) if mask.ndim else ()
 
 
-def _broadcast_place(shape: tuple[int, ...], index: Index) -> np.ndarray[Any, Any] | None:
+def _broadcast_place(shape: tuple[int, ...], index: Index) -> np.ndarray | None:
     if len(shape) > len(index):
         return None
     own = [0 if length == 1 else place for length, place in zip(shape, index[len(index) - len(shape) :], strict=True)]
     return np.array([np.ravel_multi_index(own, shape)] if shape else [0])
 
 
-def _row_places(x: Any, params: dict[str, Any], index: Index) -> np.ndarray[Any, Any] | None:
+def _row_places(x: Any, params: dict[str, Any], index: Index) -> np.ndarray | None:
     """All places of the rows along the dimension that an operator chooses from."""
     shape = np.shape(getattr(x, "array", x))
     dim = params.get("dim", params.get("axis"))

@@ -64,7 +64,7 @@ def numerical_gradient(func: Callable[..., Any], *inputs: Any, eps: float = STEP
     return gradients[0] if len(gradients) == 1 else gradients
 
 
-def _double(index: int, value: Any) -> Tensor:
+def _double(index: int, value: object) -> Tensor:
     tensor = value if isinstance(value, Tensor) else as_tensor(value)
     if not is_differentiable(tensor.dtype):
         raise TypeError(f"numerical_gradient: input {index} must be floating or complex, got {describe(tensor)}")
@@ -77,7 +77,7 @@ def numerical_jacobian(
     inputs: Sequence[Tensor],
     eps: float = STEP,
     columns: Sequence[Sequence[int] | None] | None = None,
-) -> list[list[np.ndarray[Any, Any]]]:
+) -> list[list[np.ndarray]]:
     """The Jacobians of a function's outputs with respect to its inputs, by central differences.
 
     The inputs' memory is changed and restored, so that a function that reads an input from elsewhere (a module its
@@ -107,7 +107,7 @@ def numerical_jacobian(
 
 def _difference(
     func: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], array: Any, place: int, eps: float
-) -> list[np.ndarray[Any, Any]]:
+) -> list[np.ndarray]:
     """One column: how every output changes along one real coordinate of one input."""
     complex_parts = array.dtype.kind == "c"
     position = np.unravel_index(place // 2 if complex_parts else place, array.shape)
@@ -133,14 +133,14 @@ def real_size(x: Tensor) -> int:
     return int(x.array.size) * (2 if x.array.dtype.kind == "c" else 1)
 
 
-def as_real(array: Any) -> np.ndarray[Any, Any]:
+def as_real(array: Any) -> np.ndarray:
     """A copy of the array as a NumPy vector of real coordinates in float64."""
     array = backend_of(array).to_numpy(array)
     flat = np.array(array, dtype=np.complex128 if array.dtype.kind == "c" else np.float64).reshape(-1)
     return flat.view(np.float64)
 
 
-def from_real(vector: np.ndarray[Any, Any], shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+def from_real(vector: np.ndarray, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """The array whose real coordinates are given: the inverse of ``as_real``."""
     wide = np.ascontiguousarray(vector, np.float64)
     return (wide.view(np.complex128) if dtype.kind == "c" else wide).reshape(shape).astype(dtype)

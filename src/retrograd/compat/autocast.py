@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core.arrays.devices import Device, is_cuda_available
 from ..core.arrays.dtypes import FLOATING, DType, float16, float32, float64
-from ..core.graph.modes import AtomicExit, decorated, surroundings
+from ..core.graph.modes import AtomicExit, casting, decorated, surroundings
 from ..core.tensor.tensor import Tensor
 from ..ops.table.registry import OPERATORS
 
@@ -235,6 +235,9 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 def casts() -> tuple[tuple[str, Any], ...]:
     """The devices on which autocast is on, and its dtype there: what calls of operators depend on."""
     return tuple((device, _state.dtypes.get(device)) for device, on in _state.enabled.items() if on)
+
+
+casting.append(casts)
 
 
 def is_autocast_cpu_enabled() -> bool:

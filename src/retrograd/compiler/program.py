@@ -203,7 +203,7 @@ class Instruction:
         return f"{outs + ' = ' if outs else ''}{self.name}({', '.join(call)})"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"<{value.dtype}{list(value.shape)}>"
     if isinstance(value, (tuple, list)):

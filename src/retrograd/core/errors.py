@@ -48,7 +48,7 @@ class InvalidValue(ValueError):
     """
 
 
-def describe(value: Any, depth: int = 8) -> str:
+def describe(value: object, depth: int = 8) -> str:
     """``float32(3, 4)`` for anything with a dtype and a shape, a short repr for the rest, of sequences to a depth.
 
     >>> describe(np.zeros((3, 4), np.float32))

@@ -99,6 +99,6 @@ def _check_shapes(shapes: list[tuple[int, ...]]) -> None:
             )
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     dtype = getattr(value, "dtype", None)
     return type(value).__name__ if dtype is None else f"{type(value).__name__} of dtype {dtype}"

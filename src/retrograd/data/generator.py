@@ -41,7 +41,7 @@ def set_generator_state(generator: np.random.Generator, state: dict[str, Any]) -
     generator.bit_generator.state = state
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

@@ -210,5 +210,5 @@ class BatchSampler(Sampler[list[int]]):
         return size // self.batch_size if self.drop_last else -(-size // self.batch_size)
 
 
-def _is_positive_integer(value: Any) -> bool:
+def _is_positive_integer(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) > 0

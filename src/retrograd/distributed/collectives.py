@@ -21,7 +21,7 @@ from .work import Work, communicator
 Tensors = Sequence[Tensor]
 
 
-def tensor_of(name: str, argument: str, value: Any) -> Tensor:
+def tensor_of(name: str, argument: str, value: object) -> Tensor:
     """The value, if it is a Tensor with numbers in it; else TypeError."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: {argument} must be a Tensor, got {type(value).__name__}")

@@ -148,7 +148,7 @@ class Guard:
 
     # The connection
 
-    def _send(self, do: str, **message: Any) -> None:
+    def _send(self, do: str, **message: object) -> None:
         if self.connection is not None:
             with self._sending, contextlib.suppress(OSError):
                 self.connection.sendall(json.dumps({"do": do, **message}).encode() + b"\n")

@@ -14,7 +14,7 @@ from .groups import ProcessGroup, get_rank, get_world_size, group_of, is_initial
 from .reductions import ReduceOp
 
 
-def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+def all_gather_object(object_list: list[Any], obj: object, group: Any = None) -> None:
     """Give every rank the objects of all: ``object_list[i]`` becomes that of the group's rank i.
 
     Raises:
@@ -28,7 +28,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     object_list[:] = everyones(where, obj)
 
 
-def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None) -> None:
+def gather_object(obj: object, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None) -> None:
     """Give rank ``dst`` the objects of all, in ``object_gather_list``, which is None elsewhere."""
     where = group_of(group)
     if where is None:
@@ -78,7 +78,7 @@ def scatter_object_list(
     scatter_object_output_list[0] = given[where.rank()]
 
 
-def everyones(where: ProcessGroup, obj: Any) -> list[Any]:
+def everyones(where: ProcessGroup, obj: object) -> list[Any]:
     """The objects of all ranks of the group."""
     data = np.frombuffer(pickle.dumps(obj), np.uint8)
     sizes = [new_tensor(np.zeros(1, np.int64)) for _ in where.ranks]

@@ -11,6 +11,7 @@ lets gradients flow to the parameters, ``log_prob`` scores values, ``kl_divergen
 from typing import TYPE_CHECKING
 
 from ..core.missing_names import legacy_names
+from ..ops.table.documentation import complete as _complete
 from . import constraints, transforms, utils
 from .constraint_registry import ConstraintRegistry, biject_to, transform_to
 from .distribution import Distribution, ExponentialFamily
@@ -86,6 +87,8 @@ __all__ = [
     "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart", "biject_to", "constraints",
     "identity_transform", "kl_divergence", "register_kl", "transform_to", "transforms", "utils",
 ]  # fmt: skip
+
+_complete(globals(), object, utils.ARGUMENTS, utils.ERRORS)
 
 if not TYPE_CHECKING:
     __getattr__ = legacy_names(__name__)

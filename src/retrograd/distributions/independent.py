@@ -15,7 +15,6 @@ class Independent(Distribution):
     Args:
         base_distribution: the distribution.
         reinterpreted_batch_ndims: how many dimensions.
-        validate_args: whether to check.
 
     Raises:
         ValueError: the batch has fewer dimensions.

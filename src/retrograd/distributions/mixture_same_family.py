@@ -17,7 +17,6 @@ class MixtureSameFamily(Distribution):
     Args:
         mixture_distribution: a Categorical, the weights.
         component_distribution: the components, along the last dimension of the batch.
-        validate_args: whether to check.
 
     Raises:
         ValueError: the two do not fit.

@@ -25,7 +25,6 @@ class TransformedDistribution(Distribution):
     Args:
         base_distribution: the distribution of x.
         transforms: a transform, or several that are applied in turn.
-        validate_args: whether to check.
 
     Raises:
         ValueError: no transforms, or a base distribution with too few dimensions for them.

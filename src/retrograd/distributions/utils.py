@@ -178,3 +178,11 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     matrices = vec.new_zeros((*vec.shape[:-1], n, n))
     matrices[..., _below(n, diag, vec)] = vec
     return matrices
+
+
+# What docstrings of distributions and transforms say alike, and what a class with an argument refuses.
+ARGUMENTS = {
+    "validate_args": "whether to check the parameters and the values.",
+    "cache_size": "the size of the cache, 0 or 1.",
+}
+ERRORS = {"validate_args": "ValueError: a parameter is invalid."}

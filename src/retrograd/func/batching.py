@@ -77,7 +77,7 @@ def vmap(
         raise ValueError(f"vmap: chunk_size should be None or an int greater than 0, got {chunk_size!r}")
 
     @functools.wraps(func)
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def mapped(*args: object, **kwargs: object) -> Any:
         name = _name(func)
         leaves, structure, dims = _inputs(name, in_dims, args)
         size = _size(name, leaves, structure, dims)

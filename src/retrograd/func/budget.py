@@ -277,10 +277,10 @@ class _Keeper(Observer):
         given = (x for inputs in reversed(self.given) for x in inputs)
         return next((x for x in given if isinstance(x, Tensor) and x.array is array), None)
 
-    def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
         self.given.append(inputs)
 
-    def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
         if self.given and self.given[-1] is inputs:
             self.given.pop()
 

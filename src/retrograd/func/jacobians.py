@@ -108,7 +108,7 @@ def _by_rows(
     _check_chunk(transform, chunk_size)
 
     @functools.wraps(func)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
+    def jacobian(*args: object, **kwargs: object) -> Any:
         function, chosen, paths = chosen_arguments(transform, func, argnums, args, kwargs)
         points, structure = points_of(transform, chosen, paths)
         _check_real(transform, "argument", points)
@@ -140,7 +140,7 @@ def _by_columns(
     _check_chunk(transform, chunk_size)
 
     @functools.wraps(func)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
+    def jacobian(*args: object, **kwargs: object) -> Any:
         function, chosen, paths = chosen_arguments(transform, func, argnums, args, kwargs)
         points, structure = points_of(transform, chosen, paths)
         _check_real(transform, "argument", points)

@@ -24,7 +24,7 @@ _local = _Local()
 def functional_call(
     module: Any,
     parameter_and_buffer_dicts: State | Sequence[State],
-    args: Any = None,
+    args: object = None,
     kwargs: dict[str, Any] | None = None,
     *,
     tie_weights: bool = True,

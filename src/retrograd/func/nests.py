@@ -94,14 +94,14 @@ def register(
     if kind in _KINDS:
         raise ValueError(f"register: {kind.__name__} is registered already")
 
-    def pairs(nest: Any) -> Parts:
+    def pairs(nest: object) -> Parts:
         children, context = parts(nest)
         return _items(children), context
 
     _KINDS[kind] = Kind(pairs, make)
 
 
-def kind_of(nest: Any) -> Kind | None:
+def kind_of(nest: object) -> Kind | None:
     """How a value is taken apart, None for a leaf."""
     kind = _KINDS.get(type(nest))
     if kind is None:
@@ -162,7 +162,7 @@ class Structure:
         kind = _KINDS.get(self.type) or (_NAMED_TUPLE if issubclass(self.type, tuple) else _DATACLASS)
         return kind.make(self.context, children)
 
-    def leaves_of(self, nest: Any, root: str = "") -> list[Any]:
+    def leaves_of(self, nest: object, root: str = "") -> list[Any]:
         """The parts of a nest at the places of this structure's leaves; dicts may name their keys in any order.
 
         Raises:
@@ -196,7 +196,7 @@ class Mismatch(ValueError):
 LEAF = Structure(None)
 
 
-def flatten(nest: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
+def flatten(nest: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
     """The leaves of a nest in order, and its structure.
 
     Args:
@@ -214,7 +214,7 @@ def flatten(nest: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     return leaves, _structure(nest, is_leaf, leaves)
 
 
-def _structure(part: Any, is_leaf: Callable[[Any], bool] | None, leaves: list[Any]) -> Structure:
+def _structure(part: object, is_leaf: Callable[[Any], bool] | None, leaves: list[Any]) -> Structure:
     kind = None if is_leaf is not None and is_leaf(part) else kind_of(part)
     if kind is None:
         leaves.append(part)
@@ -224,7 +224,7 @@ def _structure(part: Any, is_leaf: Callable[[Any], bool] | None, leaves: list[An
     return Structure(type(part), tuple([step for step, _ in pairs]), children, context)
 
 
-def mapped(function: Callable[[Any], Any], nest: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+def mapped(function: Callable[[Any], Any], nest: object, is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """The nest with every leaf replaced by the function's value.
 
     >>> from retrograd.func import nests

@@ -9,8 +9,9 @@ Values never change. Whoever refers to an array holds its Storage, too, so that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
 from ..core.arrays.devices import backend_of, is_array
@@ -19,9 +20,6 @@ from ..core.graph.backward import as_array
 from ..core.graph.nodes import Node
 from ..core.graph.primitive import Primitive
 from ..core.tensor.storage import Storage
-
-if TYPE_CHECKING:
-    from .rematerialization import Pool
 
 _number = count().__next__
 
@@ -235,6 +233,17 @@ class Memory:
         self.counted = False
 
 
+class Restorer(Protocol):
+    """What computes again what a node saved: a ``Pool``."""
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held while values are computed again."""
+
+    def restore(self, record: Record) -> None:
+        """Put the values back into the record."""
+
+
 class Record:
     """What one node saved. Where something of it was let go of, it stands in the node's place with the rest."""
 
@@ -242,7 +251,7 @@ class Record:
         "__weakref__", "bare", "beside", "fixed", "memories", "need", "node", "number", "partial", "places", "pool",
     )  # fmt: skip
 
-    def __init__(self, node: Node, pool: Pool) -> None:
+    def __init__(self, node: Node, pool: Restorer) -> None:
         self.node = ref(node)
         self.pool = pool
         self.places: list[tuple[int, int | None, Value]] = []
@@ -294,7 +303,7 @@ class Record:
                 node.saved, self.partial = tuple(self.partial), []
 
 
-def append(items: list[Any], item: Any, lives: Callable[[Any], bool]) -> None:
+def append(items: list[Any], item: object, lives: Callable[[Any], bool]) -> None:
     """Append to a list from which the dead are removed whenever it has doubled."""
     if len(items) >= 16 and len(items) & (len(items) - 1) == 0:
         items[:] = filter(lives, items)

@@ -28,7 +28,7 @@ def checkpoint(function: Callable[..., Any], *, preserve_rng_state: bool = True)
     """
 
     @functools.wraps(function)
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+    def checkpointed(*args: object, **kwargs: object) -> Any:
         return _checkpoint.run(function, args, kwargs, preserve_rng_state=preserve_rng_state)
 
     return checkpointed

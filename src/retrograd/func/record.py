@@ -183,7 +183,7 @@ def zeros_at(x: Tensor) -> Tensor:
 
 def as_point(
     transform: str,
-    value: Any,
+    value: object,
     path: str,
     wrong_type: type[Exception] = ValueError,
     wrong_dtype: type[Exception] = RuntimeError,
@@ -205,7 +205,7 @@ def as_point(
 
 
 def directions_of(
-    transform: str, nest: Any, name: str, likes: list[Tensor], structure: Structure, what: str
+    transform: str, nest: object, name: str, likes: list[Tensor], structure: Structure, what: str
 ) -> list[Tensor]:
     """The leaves of tangents or cotangents, checked against what they belong to; the names are for errors."""
     try:
@@ -218,7 +218,7 @@ def directions_of(
     ]
 
 
-def _direction(transform: str, value: Any, like: Tensor, path: str, what: str) -> Tensor:
+def _direction(transform: str, value: object, like: Tensor, path: str, what: str) -> Tensor:
     """A Tensor, an array or a number as a Tensor of the shape and dtype of what it belongs to."""
     if not isinstance(value, Tensor) and not is_array_or_number(value):
         raise RuntimeError(f"{transform}: {path} must be a Tensor, got {_kind(value)}")
@@ -232,7 +232,7 @@ def _direction(transform: str, value: Any, like: Tensor, path: str, what: str) -
     return t
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return f"{type(value).__name__}: {describe(value)}"
 
 

@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from threading import RLock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from ..core.arrays.fp_warnings import silent
@@ -27,8 +27,14 @@ from ..core.tensor.tensor import Tensor
 from .recipes import Call, Group, Memory, Record, Source, Value, owner_of
 from .reserve import Reserve
 
-if TYPE_CHECKING:
-    from .budget import memory_budget
+
+class Budget(Protocol):
+    """A limit in bytes, and what it cost to keep it so far."""
+
+    limit: int
+    peak: int
+    recomputations: int
+    seconds: float
 
 
 class Pool:
@@ -36,7 +42,7 @@ class Pool:
 
     def __init__(self) -> None:
         self.lock = RLock()
-        self.budgets: tuple[memory_budget, ...] = ()
+        self.budgets: tuple[Budget, ...] = ()
         self.memories: dict[int, Memory] = {}  # by the identity of the array that owns it
         self.movable: set[Memory] = set()  # what can be let go of
         self.walked: Record | None = None  # of the node whose rules are running
@@ -336,7 +342,7 @@ class Pool:
             self.settle(value, array)
 
 
-def _died(pool: ref[Pool], key: int, _: Any) -> None:
+def _died(pool: ref[Pool], key: int, _: object) -> None:
     here = pool()
     memory = None if here is None else here.memories.pop(key, None)
     if here is not None and memory is not None:

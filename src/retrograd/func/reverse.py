@@ -51,7 +51,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     """
 
     @functools.wraps(func)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def gradient(*args: object, **kwargs: object) -> Any:
         recorded, found = _differentiated("grad", func, argnums, has_aux, args, kwargs)
         return (found, recorded.aux) if has_aux else found
 
@@ -70,7 +70,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     """
 
     @functools.wraps(func)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def gradient(*args: object, **kwargs: object) -> Any:
         recorded, found = _differentiated("grad_and_value", func, argnums, has_aux, args, kwargs)
         value = recorded.value()
         return found, (value, recorded.aux) if has_aux else value
@@ -90,7 +90,7 @@ def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     """
 
     @functools.wraps(func)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def gradient(*args: object, **kwargs: object) -> Any:
         recorded, found = _differentiated("value_and_grad", func, argnums, has_aux, args, kwargs)
         value = recorded.value()
         return (value, recorded.aux) if has_aux else value, found

@@ -144,7 +144,7 @@ def _compared(what: str, a: Record, b: Record, rtol: float | None, atol: float |
     return found
 
 
-def _elements(what: str, record: Record) -> np.ndarray[Any, Any] | None:
+def _elements(what: str, record: Record) -> np.ndarray | None:
     kept = record.value if what == "values" else record.gradient
     if kept is not None:
         return backend_of(kept).to_numpy(kept).reshape(-1)

@@ -164,7 +164,7 @@ class Recorder(Observer):
             record.error = error.with_traceback(None)
         own.seconds += perf_counter() - start
 
-    def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
         start = perf_counter()
         if isinstance(what, str):
             self._scopes.append((what, len(self.records), self._clock(start)))
@@ -172,7 +172,7 @@ class Recorder(Observer):
             self.names.enter(what)
             own.seconds += perf_counter() - start
 
-    def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
         start = perf_counter()
         if not isinstance(what, str):
             self.names.leave(what)

@@ -91,7 +91,7 @@ def _moments(x: Any) -> tuple[float, float]:
     return mean, math.sqrt(squares / x.size)
 
 
-def sample(array: Any) -> np.ndarray[Any, Any]:
+def sample(array: Any) -> np.ndarray:
     """Return evenly spaced elements of the array, in order, as a new NumPy array; all elements of a small array."""
     return backend_of(array).to_numpy(array.reshape(-1)[:: sample_step(array.size)]).copy()
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from .record import Record
 from .statistics import Statistics
-
-if TYPE_CHECKING:
-    from .tracing import Records
 
 _HEADINGS = (
     "operator", "module", "output", "min", "mean", "max", "", "grad min", "grad mean", "grad max", "", "kept",
@@ -88,16 +85,33 @@ def _fit(widths: list[int], shown: Sequence[int], width: int, least: Sequence[tu
     return over
 
 
-class Groups(dict[str, "Records"]):
-    """Groups of records; ``str`` gives a table of the time and memory of each group."""
+class Totals(Protocol):
+    """The figures of a group of records in a row of ``groups_table``."""
 
-    outside = 0.0  # seconds outside of operators that are not part of the groups
+    @property
+    def forward(self) -> float:
+        """Seconds in forward calls."""
 
-    def __str__(self) -> str:
-        return groups_table(self, outside=self.outside)
+    @property
+    def backward(self) -> float:
+        """Seconds in derivative rules."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds forward and backward."""
+
+    @property
+    def other(self) -> float:
+        """Seconds outside of operators."""
+
+    @property
+    def kept(self) -> int:
+        """Bytes that the operators save."""
+
+    def __len__(self) -> int: ...
 
 
-def groups_table(groups: Mapping[str, Records], width: int | None = None, outside: float = 0.0) -> str:
+def groups_table(groups: Mapping[str, Totals], width: int | None = None, outside: float = 0.0) -> str:
     """Return a table with one row per group, and one row for the time outside of operators, if any."""
     if not groups:
         return "no operator ran"

@@ -19,7 +19,7 @@ from .diff import Difference, compare
 from .record import Departure, Record
 from .recorder import Recorder
 from .statistics import Statistics
-from .table import Groups, table
+from .table import groups_table, table
 
 _NAMED = 30  # the most names in a message
 
@@ -206,6 +206,15 @@ class Records:
         return json.dumps({"records": [_plain(record) for record in self.records]}, allow_nan=False)
 
 
+class Groups(dict[str, Records]):
+    """Groups of records; ``str`` gives a table of the time and memory of each group."""
+
+    outside = 0.0  # seconds outside of operators that are not part of the groups
+
+    def __str__(self) -> str:
+        return groups_table(self, outside=self.outside)
+
+
 class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one for its C code
     """Record what a program does: each operator with its line and module, its results and gradients, its time and the
     memory that it saves.
@@ -349,7 +358,7 @@ def _statistics(statistics: Statistics | None) -> dict[str, Any] | None:
     return {name: _jsonable(getattr(statistics, name)) for name in Statistics.__slots__}
 
 
-def _jsonable(value: Any) -> Any:
+def _jsonable(value: object) -> Any:
     if isinstance(value, tuple):
         return [_jsonable(x) for x in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -100,7 +100,7 @@ def multiplies() -> bool:
     return available()
 
 
-def takes(x: Any, *others: Any, least: int = USEFUL) -> bool:
+def takes(x: Any, *others: object, least: int = USEFUL) -> bool:
     """Whether the loops are to be used on these arrays, or Nones; the first one's size says whether it pays."""
     if type(x) is not ndarray:
         return isinstance(x, Wrapping) and x.takes_loops()
@@ -263,7 +263,7 @@ def _along(name: str, function: Callable[..., Any], arrays: tuple[Any, ...], dim
     return out.reshape(shape)
 
 
-def launch_planes(name: str, lanes: tuple[int, int, int], *args: Any) -> None:
+def launch_planes(name: str, lanes: tuple[int, int, int], *args: object) -> None:
     """Run a loop of ``plane_loops`` on arrays of ``(count, along, places)``."""
     count, along, places = lanes
     least = max(1, WORTH_SHARING // (along * min(places, PLACES)))

@@ -94,7 +94,7 @@ class BaseLayer:
         self.training = True
         self._arguments = arguments
         self._saved: Any = None
-        self._output: tuple[tuple[int, ...], np.dtype[Any]] = ((), np.dtype(np.float32))
+        self._output: tuple[tuple[int, ...], np.dtype] = ((), np.dtype(np.float32))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(str, self._arguments))})"
@@ -188,7 +188,7 @@ def uniform_by_fan_in(shape: tuple[int, ...], fan_in: int, dtype: DTypeLike, rng
     return rng.uniform(-bound, bound, shape).astype(floating(dtype))
 
 
-def floating(dtype: DTypeLike) -> np.dtype[Any]:
+def floating(dtype: DTypeLike) -> np.dtype:
     """Return ``dtype`` as a NumPy dtype; raise TypeError unless it is a floating dtype."""
     result = np.dtype(dtype)
     if result.kind != "f":

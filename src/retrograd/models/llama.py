@@ -17,7 +17,7 @@ from ..ops.shape.joining import cat
 from .cache import KeyValueCache, causal_attention, check_positions
 
 
-def rotary_frequencies(channels: int, base: float, scaling: Mapping[str, Any] | None = None) -> np.ndarray[Any, Any]:
+def rotary_frequencies(channels: int, base: float, scaling: Mapping[str, Any] | None = None) -> np.ndarray:
     """Return the angle per position by which each pair of channels is rotated: ``base ** (-2 i / channels)``.
 
     Args:

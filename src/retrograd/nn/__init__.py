@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING
 
 from ..core.missing_names import legacy_names
+from ..ops.table.documentation import complete as _complete
 from . import functional as functional
 from . import init as init
 from . import utils as utils
+from .base.arguments import DESCRIPTIONS as _DESCRIPTIONS
 from .base.containers import ModuleDict as ModuleDict
 from .base.containers import ModuleList as ModuleList
 from .base.containers import ParameterDict as ParameterDict
@@ -170,6 +172,8 @@ from .sequence.transformer import TransformerDecoder as TransformerDecoder
 from .sequence.transformer import TransformerDecoderLayer as TransformerDecoderLayer
 from .sequence.transformer import TransformerEncoder as TransformerEncoder
 from .sequence.transformer import TransformerEncoderLayer as TransformerEncoderLayer
+
+_complete(globals(), object, _DESCRIPTIONS)
 
 if not TYPE_CHECKING:
     __getattr__ = legacy_names(__name__)

@@ -20,7 +20,7 @@ class Parameter(Tensor):
         requires_grad: whether it is trained.
 
     Raises:
-        TypeError: ``data`` is no Tensor.
+        TypeError: ``data`` is not a Tensor.
 
     >>> rg.nn.Parameter(rg.zeros(2))
     Parameter containing:

@@ -71,7 +71,7 @@ class Builder:
         assert self._call is not None
         return UnsupportedError(f"export: {self._call.name} cannot be written as ONNX: {why}")
 
-    def fixed(self, value: Any, *theirs: Any) -> Any:
+    def fixed(self, value: object, *theirs: Any) -> Any:
         """A value that must be the same in all runs."""
         if any(other != value for other in theirs):
             raise self.fail("it depends on the length of a dynamic axis")

@@ -21,7 +21,7 @@ TURNS = ""  # among the values of a call, where no name of a file is: the turns 
 MOST_NODES = 1 << 18  # of a graph, with those of the functions that it calls
 DEEPEST = 100  # functions in each other
 Scope = ChainMap[str, Any]
-Enter = Callable[[str, np.ndarray[Any, Any], bool], str]
+Enter = Callable[[str, np.ndarray, bool], str]
 
 
 class UnsupportedError(RuntimeError):
@@ -207,7 +207,7 @@ def _settings(proto: Any) -> set[str]:
     }
 
 
-def _large_constant(node: Any) -> np.ndarray[Any, Any] | None:
+def _large_constant(node: Any) -> np.ndarray | None:
     """The array of a node that holds floating numbers: a weight, if it has more than one."""
     if node.op_type != "Constant" or node.attribute[0].name != "value":
         return None

@@ -46,7 +46,7 @@ class ONNXModule(nn.Module):
         self._check(proto)
         self._dtypes: dict[Any, Any] = {}
         self._places: dict[str, tuple[nn.Module, str]] = {}
-        self._floating: np.dtype[Any] | None = None
+        self._floating: np.dtype | None = None
         self.graph = Graph(proto.graph, self.opset_version, self._dtypes, self._enter)
         self.input_names, self.output_names = list(self.graph.inputs), list(self.graph.outputs)
         self._wanted = {value.name: _type_of(value) for value in proto.graph.input}
@@ -64,7 +64,7 @@ class ONNXModule(nn.Module):
             kind = "operator" if len(unknown) == 1 else "operators"
             raise UnsupportedError(f"the {kind} {', '.join(sorted(unknown))} of ONNX cannot be loaded")
 
-    def _enter(self, name: str, array: np.ndarray[Any, Any], trained: bool) -> str:
+    def _enter(self, name: str, array: np.ndarray, trained: bool) -> str:
         """Enter an array under its name, whose dots are modules, as a Parameter or a buffer."""
         value = new_tensor(array.copy())
         holder: nn.Module = self
@@ -120,7 +120,7 @@ class ONNXModule(nn.Module):
         if now != self._floating:
             self._dtypes[self._floating] = now
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _checked(self, name: str, value: object) -> Any:
         if value is None or isinstance(value, (list, tuple)) and self._wanted[name] is None:
             return value
         x = operand(value) if not isinstance(value, Tensor) else value

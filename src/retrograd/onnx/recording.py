@@ -81,7 +81,7 @@ class _Recorder(Observer):
         if not self.skipping:
             self._note(Call(primitive.name, tuple(inputs), dict(params), tuple(outputs)))
 
-    def opened(self, what: Any, inputs: Any) -> None:
+    def opened(self, what: object, inputs: Any) -> None:
         if not isinstance(what, str):
             return
         if what in _random():
@@ -146,7 +146,7 @@ def record(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], whole: Who
     return recording
 
 
-def resized(args: Any, kwargs: Any, changes: dict[int, dict[int, int]]) -> tuple[Any, Any]:
+def resized(args: object, kwargs: object, changes: dict[int, dict[int, int]]) -> tuple[Any, Any]:
     """The arguments with axes of other lengths: the Tensor with a number has its rows over again.
 
     Args:

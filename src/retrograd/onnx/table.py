@@ -31,7 +31,7 @@ DTYPES: dict[int, str] = {
 }  # fmt: skip
 
 
-def dtype_of(code: int) -> np.dtype[Any]:
+def dtype_of(code: int) -> np.dtype:
     """The dtype with a number of ONNX's; TypeError for one that is not computed with here."""
     name = DTYPES.get(code)
     if name is None:
@@ -42,7 +42,7 @@ def dtype_of(code: int) -> np.dtype[Any]:
     return bfloat16() if name == "bfloat16" else np.dtype(name)
 
 
-def array_of(proto: Any) -> np.ndarray[Any, Any]:
+def array_of(proto: Any) -> np.ndarray:
     """A TensorProto's array."""
     import onnx.numpy_helper
 
@@ -53,7 +53,7 @@ def array_of(proto: Any) -> np.ndarray[Any, Any]:
 class Attributes:
     """A node's attributes, with the version of the operators that the file is written in."""
 
-    def __init__(self, node: Any, version: int, dtypes: dict[np.dtype[Any], np.dtype[Any]]) -> None:
+    def __init__(self, node: Any, version: int, dtypes: dict[np.dtype, np.dtype]) -> None:
         self.type, self.name, self.version = node.op_type, node.name, version
         self.outputs = len(node.output)
         self.wanted = [bool(name) for name in node.output]
@@ -63,18 +63,18 @@ class Attributes:
     def __call__(self, name: str, default: Any = None) -> Any:
         return self._values.get(name, default)
 
-    def set_default(self, name: str, value: Any) -> None:
+    def set_default(self, name: str, value: object) -> None:
         """What the attribute is where the node does not say."""
         self._values.setdefault(name, value)
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
-    def dtype(self, name: str, default: int = 1) -> np.dtype[Any]:
+    def dtype(self, name: str, default: int = 1) -> np.dtype:
         """The dtype that an attribute says; after ``module.double()`` its double for the file's floats."""
         return self.actual(dtype_of(self(name, default)))
 
-    def actual(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    def actual(self, dtype: np.dtype) -> np.dtype:
         """What is computed with where the file says this dtype."""
         return self._dtypes.get(dtype, dtype)
 

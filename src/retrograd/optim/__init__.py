@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from ..core.missing_names import legacy_names as _legacy_names
+from ..ops.table.documentation import complete as _complete
 from . import differentiable as differentiable
 from . import lr_scheduler as lr_scheduler
 from .adam import Adam as Adam
@@ -16,6 +17,8 @@ from .adaptive import Adadelta as Adadelta
 from .adaptive import Adagrad as Adagrad
 from .adaptive import RMSprop as RMSprop
 from .adaptive import Rprop as Rprop
+from .hyperparameters import ARGUMENTS as _ARGUMENTS
+from .hyperparameters import ERRORS as _ERRORS
 from .lbfgs import LBFGS as LBFGS
 from .matrix import Adafactor as Adafactor
 from .matrix import Muon as Muon
@@ -23,6 +26,8 @@ from .optimizer import Optimizer as Optimizer
 from .sgd import ASGD as ASGD
 from .sgd import SGD as SGD
 from .sparse_adam import SparseAdam as SparseAdam
+
+_complete(globals(), Optimizer, _ARGUMENTS, _ERRORS)
 
 if TYPE_CHECKING:
     from . import swa_utils as swa_utils

@@ -39,19 +39,9 @@ class Adam(Optimizer):
     ``mhat = m / (1 - beta1^t)`` and ``vhat = v / (1 - beta2^t)``.
 
     Args:
-        params: the parameters, or groups of them.
-        lr: the learning rate.
-        betas: the decay rates of the two moments.
-        eps: keeps the division finite.
         weight_decay: L2 penalty, part of the gradient.
         amsgrad: divide by the largest second moment so far.
-        maximize: ascend instead.
         decoupled_weight_decay: shrink the parameters instead, as AdamW does.
-        foreach, capturable, fused: accepted, without meaning here.
-        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
-
-    Raises:
-        ValueError: a hyper-parameter out of range.
 
     Source: Kingma and Ba, Adam: a method for stochastic optimization, 2015; Reddi, Kale and Kumar, On the convergence
     of Adam and beyond, 2018.
@@ -159,17 +149,7 @@ class Adamax(Optimizer):
     r"""Adam by the infinity norm: ``u = max(beta2 * u, |g| + eps)``, ``p -= lr * m / ((1 - beta1^t) * u)``.
 
     Args:
-        params: the parameters, or groups of them.
-        lr: the learning rate.
         betas: the decay rates of the moment and the norm.
-        eps: keeps the division finite.
-        weight_decay: L2 penalty.
-        maximize: ascend instead.
-        foreach, capturable: accepted, without meaning here.
-        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
-
-    Raises:
-        ValueError: a hyper-parameter out of range.
 
     Source: Kingma and Ba, Adam: a method for stochastic optimization, 2015, section 7.
 
@@ -226,19 +206,9 @@ class NAdam(Optimizer):
     ``u = (1 - mu_t) / (1 - M_t) * g + mu_(t+1) / (1 - M_(t+1)) * m``.
 
     Args:
-        params: the parameters, or groups of them.
-        lr: the learning rate.
-        betas: the decay rates of the two moments.
-        eps: keeps the division finite.
         weight_decay: L2 penalty, or with ``decoupled_weight_decay`` the shrinking of the parameters.
         momentum_decay: the rate at which ``mu_t`` grows to ``beta1``.
         decoupled_weight_decay: shrink the parameters, as AdamW does.
-        maximize: ascend instead.
-        foreach, capturable: accepted, without meaning here.
-        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
-
-    Raises:
-        ValueError: a hyper-parameter out of range.
 
     Source: Dozat, Incorporating Nesterov momentum into Adam, 2016.
 
@@ -308,18 +278,8 @@ class RAdam(Optimizer):
     ``p -= lr * m / (1 - beta1^t)``.
 
     Args:
-        params: the parameters, or groups of them.
-        lr: the learning rate.
-        betas: the decay rates of the two moments.
-        eps: keeps the division finite.
         weight_decay: L2 penalty, or with ``decoupled_weight_decay`` the shrinking of the parameters.
         decoupled_weight_decay: shrink the parameters, as AdamW does.
-        maximize: ascend instead.
-        foreach, capturable: accepted, without meaning here.
-        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
-
-    Raises:
-        ValueError: a hyper-parameter out of range.
 
     Source: Liu et al., On the variance of the adaptive learning rate and beyond, 2020.
 

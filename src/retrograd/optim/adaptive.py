@@ -19,18 +19,8 @@ class Adagrad(Optimizer):
     ``s += g^2``; ``p -= lr * g / ((1 + (t - 1) * lr_decay) * (sqrt(s) + eps))``.
 
     Args:
-        params: the parameters, or groups of them.
-        lr: the learning rate.
         lr_decay: the rate at which it falls.
-        weight_decay: L2 penalty.
         initial_accumulator_value: the value of ``s`` before the first step.
-        eps: keeps the division finite.
-        maximize: ascend instead.
-        foreach, fused: accepted, without meaning here.
-        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
-
-    Raises:
-        ValueError: a hyper-parameter out of range.
 
     Source: Duchi, Hazan and Singer, Adaptive subgradient methods for online learning and stochastic optimization, 2011.
 
@@ -92,17 +82,9 @@ class Adadelta(Optimizer):
     ``p -= lr * d``.
 
     Args:
-        params: the parameters, or groups of them.
         lr: the factor of the steps.
         rho: the decay rate of the averages.
         eps: keeps the division finite, and the first steps above zero.
-        weight_decay: L2 penalty.
-        maximize: ascend instead.
-        foreach, capturable: accepted, without meaning here.
-        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
-
-    Raises:
-        ValueError: a hyper-parameter out of range.
 
     Source: Zeiler, ADADELTA: an adaptive learning rate method, 2012.
 
@@ -156,19 +138,9 @@ class RMSprop(Optimizer):
     ``b = momentum * b + d`` and ``p -= lr * b``.
 
     Args:
-        params: the parameters, or groups of them.
-        lr: the learning rate.
         alpha: the decay rate of the average.
-        eps: keeps the division finite.
-        weight_decay: L2 penalty.
         momentum: the factor of the momentum buffer ``b``.
         centered: divide by the gradient's standard deviation.
-        maximize: ascend instead.
-        foreach, capturable: accepted, without meaning here.
-        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
-
-    Raises:
-        ValueError: a hyper-parameter out of range.
 
     Source: Tieleman and Hinton, lecture 6.5 of Neural Networks for Machine Learning, 2012; Graves, Generating
     sequences with recurrent neural networks, 2013 (centered).
@@ -242,13 +214,9 @@ class Rprop(Optimizer):
     ``etas[0]`` and the coordinate rests for a step. ``p -= sign(g) * size``. For full batches.
 
     Args:
-        params: the parameters, or groups of them.
         lr: the step size at the start.
         etas: the factors by which it shrinks and grows.
         step_sizes: its bounds.
-        maximize: ascend instead.
-        foreach, capturable: accepted, without meaning here.
-        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
 
     Raises:
         ValueError: a negative ``lr``, or not ``0 < etas[0] < 1 < etas[1]``.

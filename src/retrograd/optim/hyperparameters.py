@@ -81,3 +81,19 @@ def _ranges(optimizer: type) -> dict[str, Range]:
     return {
         name: note for name, hint in hints.items() for note in getattr(hint, "__metadata__", ()) if type(note) is Range
     }
+
+
+# What docstrings of optimizers say alike: descriptions of arguments, and what an optimizer with an argument refuses.
+ARGUMENTS = {
+    "params": "the parameters, or groups of them.",
+    "lr": "the learning rate.",
+    "betas": "the decay rates of the two moments.",
+    "eps": "added to the denominator, which keeps the division finite.",
+    "weight_decay": "L2 penalty.",
+    "maximize": "ascend instead of descending.",
+    "foreach": "accepted, without effect.",
+    "capturable": "accepted, without effect.",
+    "fused": "accepted, without effect.",
+    "differentiable": "record the steps, so that gradients flow through them (see ``optim.differentiable``).",
+}
+ERRORS = {"params": "ValueError: a hyper-parameter is out of range."}

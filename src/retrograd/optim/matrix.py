@@ -31,17 +31,14 @@ class Adafactor(Optimizer):
     ``p -= max(eps2, rms(p)) * min(lr, 1 / sqrt(t)) * U / max(1, rms(U) / d)``.
 
     Args:
-        params: the parameters, or groups of them.
         lr: bounds the relative step size.
         beta2_decay: how the averages slow down.
         eps: the floor under the second moment (None: the dtype's epsilon) and under the parameter's root mean square.
         d: clips the root mean square of the update.
         weight_decay: decoupled, ``p <- (1 - lr * weight_decay) * p``.
         maximize: climb instead.
-        foreach: accepted, without meaning here.
 
     Raises:
-        ValueError: a hyper-parameter out of range.
         RuntimeError: a complex parameter.
 
     Source: Shazeer and Stern, Adafactor: adaptive learning rates with sublinear memory cost, 2018.
@@ -130,7 +127,6 @@ class Muon(Optimizer):
 
     Args:
         params: matrices, or groups of them; everything else in a network wants another optimizer.
-        lr: the learning rate.
         weight_decay: decoupled.
         momentum: how much of the last moves is kept.
         nesterov: look ahead along the momentum.
@@ -140,7 +136,7 @@ class Muon(Optimizer):
         adjust_lr_fn: ``"original"`` (also None) or ``"match_rms_adamw"``.
 
     Raises:
-        ValueError: a parameter that is no matrix, or a hyper-parameter out of range.
+        ValueError: a parameter that is not a matrix, or a hyper-parameter out of range.
         RuntimeError: a complex parameter.
 
     Source: Jordan et al., Muon: an optimizer for hidden layers in neural networks, 2024.

@@ -112,7 +112,7 @@ def minimize(
     return result
 
 
-def _is_numbers(part: Any) -> bool:
+def _is_numbers(part: object) -> bool:
     """Whether this is a list of numbers, or of such lists."""
     return (
         isinstance(part, (list, tuple))
@@ -146,7 +146,7 @@ class _Nest:
             raise TypeError(f"minimize: {path} must be of floating dtype, got {describe(leaf)}")
         return leaf.detach()
 
-    def vector(self, leaves: Any = None) -> np.ndarray[Any, Any]:
+    def vector(self, leaves: Any = None) -> np.ndarray:
         """The numbers of all leaves, in order."""
         leaves = self.points if leaves is None else leaves
         return np.concatenate([leaf.detach().cpu().numpy().astype(np.float64).reshape(-1) for leaf in leaves])
@@ -197,7 +197,7 @@ class _Nest:
         )
 
 
-def _is_pair(pair: Any) -> bool:
+def _is_pair(pair: object) -> bool:
     return (
         isinstance(pair, (tuple, list, np.ndarray))
         and len(pair) == 2
@@ -232,7 +232,7 @@ class _Function:
         with no_grad():
             return float(self.scalar(*self.nest.leaves(vector)).item())
 
-    def value_and_gradient(self, vector: Any) -> tuple[float, np.ndarray[Any, Any]]:
+    def value_and_gradient(self, vector: Any) -> tuple[float, np.ndarray]:
         value, found = value_and_grad(self._traced, self._everything)(*self.nest.leaves(vector))
         return float(value.item()), self.nest.vector(found)
 
@@ -246,14 +246,14 @@ class _Function:
     def _everything(self) -> tuple[int, ...]:
         return tuple(range(len(self.nest.points)))
 
-    def hessian_product(self, vector: Any, direction: Any) -> np.ndarray[Any, Any]:
+    def hessian_product(self, vector: Any, direction: Any) -> np.ndarray:
         """``H(x) @ v``; the gradient's record at a point serves all directions that are asked for there."""
         point = np.asarray(vector).tobytes()
         if self._product[0] != point:
             self._product = point, vjp(grad(self._traced, self._everything), *self.nest.leaves(vector))[1]
         return self.nest.vector(self._product[1](self.nest.leaves(direction)))
 
-    def hessian(self, vector: Any) -> np.ndarray[Any, Any]:
+    def hessian(self, vector: Any) -> np.ndarray:
         blocks = hessian(self._traced, self._everything)(*self.nest.leaves(vector))
         sizes = self.nest.sizes
         rows = [
@@ -262,11 +262,11 @@ class _Function:
         ]
         return np.block(rows).astype(np.float64)
 
-    def values(self, vector: Any) -> np.ndarray[Any, Any]:
+    def values(self, vector: Any) -> np.ndarray:
         with no_grad():
             return np.atleast_1d(self.tensor(*self.nest.leaves(vector)).cpu().numpy().astype(np.float64))
 
-    def jacobian(self, vector: Any) -> np.ndarray[Any, Any]:
+    def jacobian(self, vector: Any) -> np.ndarray:
         columns = jacrev(lambda *leaves: self.tensor(*leaves).reshape(-1), self._everything)(*self.nest.leaves(vector))
         parts = [
             column.cpu().numpy().reshape(column.shape[0], size)
@@ -274,10 +274,10 @@ class _Function:
         ]
         return np.concatenate(parts, 1).astype(np.float64)
 
-    def weighted(self, vector: Any, weights: Any) -> np.ndarray[Any, Any]:
+    def weighted(self, vector: Any, weights: Any) -> np.ndarray:
         """The Hessian of the values' sum with these weights, as SciPy asks constraints for it."""
 
-        def total(nest: Any) -> Any:
+        def total(nest: object) -> Any:
             y = self.tensor(*self.nest.structure.leaves_of(nest)).reshape(-1)
             return (y * operand(np.asarray(weights).astype(y.dtype))).sum()
 
@@ -308,7 +308,7 @@ def _constraints(constraints: Any, nest: _Nest, optimize: Any) -> Any:
     return found
 
 
-def _with(function: Callable[..., Any], args: tuple[Any, ...], nest: Any) -> Any:
+def _with(function: Callable[..., Any], args: tuple[Any, ...], nest: object) -> Any:
     return function(nest, *args)
 
 

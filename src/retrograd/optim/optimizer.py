@@ -103,7 +103,7 @@ def with_hooks(step: Step) -> Step:
     """Run the step hooks around ``step``; once, where a step calls the one it overrides."""
 
     @functools.wraps(step)
-    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def hooked(self: Optimizer, *args: object, **kwargs: object) -> Any:
         if self._stepping:
             return step(self, *args, **kwargs)
         if watchers and modes.tracer is not None and modes.tracer.takes_over(self, hooked, args, kwargs):
@@ -143,7 +143,7 @@ class Optimizer:
         defaults: the options of groups that do not say otherwise.
 
     Raises:
-        TypeError: something is no Tensor, or a set, whose order changes from run to run.
+        TypeError: something is not a Tensor, or a set, whose order changes from run to run.
         ValueError: no parameters, one that is not a leaf, one in two groups, or names for some only.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
@@ -168,7 +168,7 @@ class Optimizer:
     _stepping = False
     _stepped = False  # schedulers warn when they go first
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]

@@ -19,15 +19,9 @@ class SGD(Optimizer):
     ``d``, takes the place of ``d``; with ``nesterov``, ``d + momentum * b`` does.
 
     Args:
-        params: the parameters, or groups of them.
-        lr: the learning rate.
         momentum: the factor of the buffer.
         dampening: reduces the gradient that enters the buffer.
-        weight_decay: L2 penalty.
         nesterov: use Nesterov's momentum.
-        maximize: ascend instead.
-        foreach, fused: accepted, without meaning here.
-        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
 
     Raises:
         ValueError: a hyper-parameter out of range, or ``nesterov`` without momentum or with dampening.
@@ -109,18 +103,10 @@ class ASGD(Optimizer):
     ``ax += mu * (p - ax)`` with ``mu = 1 / max(1, step - t0)``.
 
     Args:
-        params: the parameters, or groups of them.
         lr: the learning rate at the start.
         lambd: decay of the parameters.
         alpha: the power by which the learning rate falls.
         t0: the step at which averaging starts.
-        weight_decay: L2 penalty.
-        maximize: ascend instead.
-        foreach, capturable: accepted, without meaning here.
-        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
-
-    Raises:
-        ValueError: a hyper-parameter out of range.
 
     Source: Polyak and Juditsky, Acceleration of stochastic approximation by averaging, 1992.
 

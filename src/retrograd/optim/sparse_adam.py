@@ -21,14 +21,8 @@ class SparseAdam(Optimizer):
     here: of ``Embedding(sparse=True)``, rows that were not looked up are zero.
 
     Args:
-        params: the parameters, or groups of them.
-        lr: the learning rate.
         betas: the factors of the moments.
         eps: keeps the quotient finite.
-        maximize: ascend instead.
-
-    Raises:
-        ValueError: a hyper-parameter out of range.
 
     Source: Kingma and Ba, Adam, 2015.
 

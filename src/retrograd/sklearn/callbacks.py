@@ -18,25 +18,25 @@ class Callback:
         """Called before a training from the start; gives itself."""
         return self
 
-    def on_train_begin(self, net: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, net: Any, **kwargs: object) -> None:
         """Training begins; ``X`` and ``y`` are what was given."""
 
-    def on_train_end(self, net: Any, **kwargs: Any) -> None:
+    def on_train_end(self, net: Any, **kwargs: object) -> None:
         """It has ended."""
 
-    def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
+    def on_epoch_begin(self, net: Any, **kwargs: object) -> None:
         """An epoch begins."""
 
-    def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
+    def on_epoch_end(self, net: Any, **kwargs: object) -> None:
         """It has ended; ``net.history[-1]`` tells how."""
 
-    def on_batch_begin(self, net: Any, **kwargs: Any) -> None:
+    def on_batch_begin(self, net: Any, **kwargs: object) -> None:
         """A batch comes; ``training`` says whether for training."""
 
-    def on_batch_end(self, net: Any, **kwargs: Any) -> None:
+    def on_batch_end(self, net: Any, **kwargs: object) -> None:
         """The optimizer has stepped, or the batch was one of validation; ``loss`` is its loss."""
 
-    def on_grad_computed(self, net: Any, **kwargs: Any) -> None:
+    def on_grad_computed(self, net: Any, **kwargs: object) -> None:
         """The gradients are there, the optimizer steps next."""
 
 
@@ -73,7 +73,7 @@ class EarlyStopping(Callback):
         self.monitor, self.patience, self.load_best = monitor, patience, load_best
         self.threshold, self.threshold_mode, self.lower_is_better = threshold, threshold_mode, lower_is_better
 
-    def on_train_begin(self, net: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, net: Any, **kwargs: object) -> None:
         self.misses_ = 0
         self.best_: float | None = None
         self.weights_: Any = None
@@ -146,6 +146,6 @@ class LRScheduler(Callback):
         else:
             self.lr_scheduler_.step()
 
-    def on_batch_end(self, net: Any, **kwargs: Any) -> None:
+    def on_batch_end(self, net: Any, **kwargs: object) -> None:
         if self.step_every == "batch" and kwargs.get("training"):
             self.lr_scheduler_.step()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Indices = np.ndarray[Any, Any]
+Indices = np.ndarray
 
 
 class ValidSplit:

@@ -83,7 +83,7 @@ def scale_of(outputs: Sequence[Tensor]) -> float:
     return largest
 
 
-def assert_near(got: Any, wanted: Any, tolerance: float, what: str) -> None:
+def assert_near(got: object, wanted: Any, tolerance: float, what: str) -> None:
     """Values equal within ``tolerance`` of the largest finite one (at least 1), where they are finite."""
     a, n = as_real(to_numpy(got)), as_real(to_numpy(wanted))
     assert a.shape == n.shape, f"{what}: {describe(got)}, wanted {describe(wanted)}"

@@ -538,7 +538,7 @@ def check_inplace(operator: Operator, case: Case) -> int:
     return ran
 
 
-def is_floating(value: Any) -> bool:
+def is_floating(value: object) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind in INEXACT
 
 

@@ -43,7 +43,7 @@ class Program:
         kwargs = {name: self._filled(value, rest) for name, value in self.call.kwargs.items()}
         return self.case.wrapped(self.operator.function)(*args, **kwargs)
 
-    def _filled(self, value: Any, rest: Iterator[Tensor]) -> Any:
+    def _filled(self, value: object, rest: Iterator[Tensor]) -> Any:
         return replaced(value, lambda array, differentiated: next(rest) if differentiated else self.make(array))
 
     def inputs(self, requires_grad: bool = True) -> list[Tensor]:
@@ -67,7 +67,7 @@ class Program:
 _PLAIN = {bool, int, float, str, type(None)}
 
 
-def replaced(value: Any, change: Callable[[Any, bool], Any]) -> Any:
+def replaced(value: object, change: Callable[[Any, bool], Any]) -> Any:
     """An argument with ``change(array, differentiated)`` in place of every array in it."""
     if type(value) in _PLAIN:
         return value

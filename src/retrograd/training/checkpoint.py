@@ -220,7 +220,7 @@ class _Snapshot:
         set_grad_enabled(self._grad_enabled)  # loading disables it, and an interrupt can arrive before its `with`
 
 
-def _plain(part: Any) -> Any:
+def _plain(part: object) -> Any:
     """Return the module inside a distributed wrapper, which the file does not mention."""
     from ..nn.parallel.distributed import DistributedDataParallel
 
@@ -232,12 +232,12 @@ def _held(part: Any) -> Any:
     return part.optim if hasattr(part, "consolidate_state_dict") else part
 
 
-def _attributes(part: Any) -> dict[str, Any]:
+def _attributes(part: object) -> dict[str, Any]:
     attributes: dict[str, Any] = getattr(part, "__dict__", {})
     return attributes
 
 
-def _restore_attributes(part: Any, attributes: dict[str, Any]) -> None:
+def _restore_attributes(part: object, attributes: dict[str, Any]) -> None:
     own = _attributes(part)
     own.update(attributes)
     for name in own.keys() - attributes.keys():

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.arrays.devices import backend_of
 from ..core.tensor.tensor import Tensor
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 
 class AverageMeter:
@@ -185,7 +185,7 @@ class R2Score:
         return 1 - self._residual / self._deviations if self._deviations else float("nan")
 
 
-def _numpy(value: Any) -> Array:
+def _numpy(value: object) -> Array:
     if isinstance(value, Tensor):
         return backend_of(value.array).to_numpy(value.array)
     return np.asarray(value)

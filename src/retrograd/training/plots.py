@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 Curve = tuple[Sequence[float], Sequence[float]]  # x and y values
 
 INSTALL = "plots need Matplotlib: pip install 'retrograd[plots]'"

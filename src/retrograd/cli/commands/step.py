@@ -77,7 +77,7 @@ def stopping_at_backward(stop: Callable[[Any], None]) -> Iterator[None]:
         stop(step(tensors, grad_tensors, inputs=[inputs] if isinstance(inputs, Tensor) else inputs))
 
     def of_one(
-        self: Any,
+        self: object,
         gradient: Any = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,

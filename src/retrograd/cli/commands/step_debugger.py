@@ -195,7 +195,7 @@ class Debugger(cmd.Cmd):
             command = _AS_IN_PDB.get(command) or (fit[0] if fit else command)
         return command, argument, line
 
-    def completenames(self, text: str, *ignored: Any) -> list[str]:
+    def completenames(self, text: str, *ignored: object) -> list[str]:
         """Return the commands with this prefix."""
         return [name for name in super().completenames(text, *ignored) if name != "EOF"]
 
@@ -218,7 +218,7 @@ class Debugger(cmd.Cmd):
         """Report an unknown command."""
         self.say(f"unknown command {line!r}; 'help' lists the commands")
 
-    def complete_to(self, text: str, *ignored: Any) -> list[str]:
+    def complete_to(self, text: str, *ignored: object) -> list[str]:
         """Operators, modules and lines of the backward pass."""
         events = self.stepper.events
         names = {name for event in events for name in (event.operator, event.call)} | {
@@ -227,12 +227,12 @@ class Debugger(cmd.Cmd):
         names |= {str(event.line) for event in events if event.line is not None}
         return sorted(name for name in names if name and name.startswith(text))
 
-    def complete_until(self, text: str, *ignored: Any) -> list[str]:
+    def complete_until(self, text: str, *ignored: object) -> list[str]:
         """The event's attributes."""
         event = self.stepper.events[0] if self.stepper.events else None
         return [name for name in dir(event) if name.startswith(text) and not name.startswith("_")]
 
-    def complete_print(self, text: str, *ignored: Any) -> list[str]:
+    def complete_print(self, text: str, *ignored: object) -> list[str]:
         """The program's names, and attributes after a dot."""
         base, dot, attribute = text.rpartition(".")
         if dot:
@@ -245,7 +245,7 @@ class Debugger(cmd.Cmd):
 
     complete_grad = complete_watch = complete_print
 
-    def complete_help(self, text: str, *ignored: Any) -> list[str]:
+    def complete_help(self, text: str, *ignored: object) -> list[str]:
         """The commands."""
         return self.completenames(text)
 

@@ -5,7 +5,6 @@ Numba takes seconds to type and lower, and LLVM a tenth of that to compile.
 
 What lies elsewhere in every process, NumPy's loops and BLAS, the code calls by names that are bound when it is loaded.
 """
-# mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 

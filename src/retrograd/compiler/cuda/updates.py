@@ -85,7 +85,7 @@ class CudaUpdate(Update):
             self.launches.append((module.enter(kernel), kernel, begin, end))
             begin = end
 
-    def rates(self) -> np.ndarray[Any, Any]:
+    def rates(self) -> np.ndarray:
         """The numbers of the step that is made now, which is counted."""
         numbers = self._current_numbers().tolist()
         for form, group, some in zip(self.forms, self.optimizer.param_groups, self.moved, strict=True):

@@ -111,7 +111,7 @@ def _is_pure(step: Instruction, snapshots: dict[int, Any]) -> bool:
     return all(id(x) in snapshots for nest in (step.args, step.kwargs) for x in _arrays_in(nest))
 
 
-def _arrays_in(nest: Any) -> list[Any]:
+def _arrays_in(nest: object) -> list[Any]:
     found: list[Any] = []
 
     def seen(x: Any) -> Any:

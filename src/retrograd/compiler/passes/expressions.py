@@ -46,7 +46,7 @@ _PRIMITIVES = {  # forms, and which of the operands, keywords after the others, 
 }
 _QUESTIONS = frozenset(("({0} != {0})", "({0} - {0} == {zero})", "({0} == {0} and {0} - {0} != {zero})"))
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-_READ: frozenset[np.dtype[Any]] = frozenset((*_FLOATS, *map(np.dtype, (np.bool_, np.int64, np.int32, np.uint8))))
+_READ: frozenset[np.dtype] = frozenset((*_FLOATS, *map(np.dtype, (np.bool_, np.int64, np.int32, np.uint8))))
 _BOOL = np.dtype(np.bool_)
 
 
@@ -63,8 +63,8 @@ class Machine(NamedTuple):
 
     functions: Mapping[str, str]
     real: frozenset[str]
-    reads: frozenset[np.dtype[Any]]
-    computes: frozenset[np.dtype[Any]]
+    reads: frozenset[np.dtype]
+    computes: frozenset[np.dtype]
     loops: bool
 
 
@@ -77,7 +77,7 @@ class Step(NamedTuple):
     out: Value
     form: str
     operands: tuple[Any, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype
     tests: tuple[int, ...] = ()
 
 

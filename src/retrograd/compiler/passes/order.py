@@ -102,7 +102,7 @@ def versions(instructions: Sequence[Instruction], takes: Iterable[Value]) -> lis
     return steps
 
 
-def _renamed(nest: Any, old: Value, new: Value) -> Any:
+def _renamed(nest: object, old: Value, new: Value) -> Any:
     return replaced(nest, lambda value: new if value is old else value)
 
 

@@ -28,7 +28,7 @@ def without_repeats(
     same: dict[Value, Value] = {}
     kept: list[Instruction] = []
 
-    def current(value: Any) -> Any:
+    def current(value: object) -> Any:
         return same.get(value, value) if type(value) is Value else value
 
     for old in instructions:

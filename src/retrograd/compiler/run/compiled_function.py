@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ import numpy as np
 
 from ...core.arrays.devices import backend_of, is_array
 from ...core.graph.backward import Walk
-from ...core.graph.modes import modes
+from ...core.graph.modes import casting, modes
 from ...core.graph.nodes import edge_of, reachable
 from ...core.tensor.storage import sharers
 from ...core.tensor.tensor import Tensor
@@ -29,13 +28,13 @@ from ..trace.effects import hooks_of, unrepeated
 from ..trace.escapes import KEPT, containers, kept_outside
 from ..trace.listening import tracing_with
 from ..trace.scalars import leave_scalars
-from ..trace.sizes import NEW, Differs, Sizes, Varying, marks
+from ..trace.sizes import NEW, Differs, Lifted, Result, Sizes, Trace, Varying, marks
 from ..trace.traced import Number, Traced, Watched
 from ..trace.tracer import ELSEWHERE, Tracer
 from ..trace.untrace import as_real
 from .guard_failures import difference, left_behind, modes_now
 from .guards import Place, Surroundings, Wrapper, is_iterator
-from .program_entry import Entry, Lifted, Result, Trace
+from .program_entry import Entry
 from .replay import Miss
 
 GIVEN_UP = 3  # traces one after the other without a program, after which a function runs eagerly
@@ -156,7 +155,7 @@ class Compiled(Wrapper):
         each = f", {calls} replays of {1e3 * spent / calls:.3g} ms" if calls else ""
         return f"compiled: {len(programs)} programs in {self.seconds:.2f} s{each}"
 
-    def explain(self, *args: Any, **kwargs: Any) -> str:
+    def explain(self, *args: object, **kwargs: object) -> str:
         """The programs in words: instructions by line, what was fused, memory, guards.
 
         With arguments it makes one more call with them, a real one, which is measured.
@@ -381,7 +380,7 @@ class Compiled(Wrapper):
         return made
 
     @staticmethod
-    def _input(tracer: Tracer, value: Any, source: tuple[str, Any]) -> Any:
+    def _input(tracer: Tracer, value: object, source: tuple[str, Any]) -> Any:
         """An argument that is no Tensor as an input of the program."""
         if is_array(value):
             node = tracer._value(value)
@@ -529,5 +528,4 @@ _LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
 
 def _casts() -> tuple[Any, ...]:
     """Which casts autocast makes on this thread; nothing where nobody has asked for it."""
-    autocast = sys.modules.get("retrograd.compat.autocast")
-    return autocast.casts() if autocast is not None else ()
+    return casting[0]() if casting else ()

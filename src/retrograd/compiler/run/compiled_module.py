@@ -24,7 +24,7 @@ def compiled_module(module: Module, compiled: Callable[..., Any]) -> Module:
             return kind.__call__(self, *args, **kwargs)
         return compiled(*args, **kwargs)
 
-    def reduced(self: Any, protocol: Any) -> Any:
+    def reduced(self: object, protocol: object) -> Any:
         return kind.__reduce_ex__(module, protocol)
 
     names = {"__call__": call, "__reduce_ex__": reduced, "__module__": kind.__module__, "__doc__": kind.__doc__}

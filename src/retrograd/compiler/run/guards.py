@@ -26,16 +26,7 @@ from ...core.arrays.devices import is_array
 from ...core.tensor.tensor import Tensor
 from ...nn.base import global_hooks
 from ..program import Value
-from ..trace.code_names import (
-    asks_exactly,
-    functions_in,
-    globals_of,
-    imports_of,
-    is_stdlib,
-    mentioned_in,
-    reached,
-    texts_in,
-)
+from ..trace import code_names
 from ..trace.effects import hooks_of
 from ..trace.untrace import same_number
 
@@ -172,7 +163,7 @@ class Surroundings:
                 self._code_of_class(self._classes.pop())
             for x in self._objects:  # attributes by the names that any of the codes mentions
                 self._attributes(x)
-        if self._optimizers and not _OPTIONS.isdisjoint(reached(self._of_methods, {"forward"})):
+        if self._optimizers and not _OPTIONS.isdisjoint(code_names.reached(self._of_methods, {"forward"})):
             for group in [group for x in self._optimizers for group in x.param_groups]:
                 self.options += [(group, name, value) for name, value in group.items() if name != "params"]
         for x in self._objects:
@@ -252,7 +243,7 @@ class Surroundings:
         code = function.__code__
         for cell in function.__closure__ or ():
             self._place(Place(cell), depth)
-        pythons = is_stdlib(code.co_filename)
+        pythons = code_names.is_stdlib(code.co_filename)
         if str(function.__module__).startswith(_PACKAGE) or pythons and "." not in function.__qualname__:
             return
         if not pythons:
@@ -265,20 +256,20 @@ class Surroundings:
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._visit(default, depth + 1)
         called = {code.co_name, self._member} if self._of_class else {"forward"}
-        self._of_methods += [(name, mentioned_in(code)) for name in called]
+        self._of_methods += [(name, code_names.mentioned_in(code)) for name in called]
         self._code(code, function.__globals__, depth)
 
     def _code(self, code: types.CodeType, names: dict[str, Any], depth: int) -> None:
         if code in self._codes:
             return
         self._codes.add(code)
-        self.exact |= asks_exactly(code)
-        texts = list(texts_in(code.co_consts))
+        self.exact |= code_names.asks_exactly(code)
+        texts = list(code_names.texts_in(code.co_consts))
         self._names.update(code.co_names, texts)  # getattr(x, "name")
-        for name in (*globals_of(code), *(texts if "globals" in code.co_names else ())):
+        for name in (*code_names.globals_of(code), *(texts if "globals" in code.co_names else ())):
             if name in names:
                 self._place(Place(names, name), depth)
-        for name in imports_of(code):
+        for name in code_names.imports_of(code):
             if name in sys.modules:
                 self._visit(sys.modules[name], depth + 1)
         for constant in code.co_consts:
@@ -307,7 +298,7 @@ class Surroundings:
                 for self._member, member in vars(base).items():
                     if self._member == "__init__":
                         continue
-                    for found in functions_in(member):
+                    for found in code_names.functions_in(member):
                         self._visit(found, depth + 1)
 
     def _code_of_class(self, kind: type) -> None:
@@ -320,8 +311,8 @@ class Surroundings:
                 continue
             self._names.update(vars(base).get("__match_args__", ()))
             for self._member, member in list(vars(base).items()):
-                for found in functions_in(member):
-                    if not is_stdlib(found.__code__.co_filename):
+                for found in code_names.functions_in(member):
+                    if not code_names.is_stdlib(found.__code__.co_filename):
                         self._visit(found, 3)
         self._of_class -= 1
 
@@ -477,7 +468,7 @@ class Surroundings:
         """
         lines: list[str] = []
 
-        def named(value: Any) -> str:
+        def named(value: object) -> str:
             name = f"g{len(constants)}"
             constants[name] = value
             return name
@@ -545,7 +536,7 @@ def _same_state(x: Any, y: Any) -> bool:
     return all(map(_same_state, x, y)) if isinstance(x, tuple) else bool(x == y)
 
 
-def _alike(now: Any, before: Any) -> bool:
+def _alike(now: Any, before: object) -> bool:
     if now is before:
         return True
     return isinstance(before, _PLAIN) and type(now) is type(before) and same_number(now, before)
@@ -562,7 +553,7 @@ def _contents(x: Any) -> Any:
     return tuple(map(_mark, x))
 
 
-def _mark(value: Any) -> Any:
+def _mark(value: object) -> Any:
     """What is equal for the same plain values, of one type and sign, and for the same other objects."""
     kind = type(value)
     if kind is str or kind is int or value is None:
@@ -599,7 +590,7 @@ def _same_elements(array: Any, before: Any) -> bool:
     return array.shape == before.shape and array.dtype == before.dtype and array.tobytes() == before.tobytes()
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return repr(value) if isinstance(value, _PLAIN) else f"a {type(value).__name__}"
 
 

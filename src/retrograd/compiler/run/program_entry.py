@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...core.graph.nodes import edge_of, new_node
 from ...core.graph.primitive import Primitive, apply, attach
 from ...core.tensor.storage import is_saved, is_writable, share, sharers, storage_of
 from ...core.tensor.tensor import Tensor, new_tensor
-from ...func.nests import Structure, flatten
+from ...func.nests import flatten
 from ...kernels.build.compile_ahead import ahead
 from ...ops.make.generators import Generator, default_generator
 from ..cpu import compiled_regions
@@ -25,59 +25,12 @@ from ..cuda import Graph, fused
 from ..cuda import Module as Kernels
 from ..passes import optimized
 from ..passes.constants import Folded, folded
-from ..program import Instruction, Program, Value
+from ..program import Instruction, Value
 from ..trace.effects import give_array, hooks_of, run_step
 from ..trace.scalars import no_scalar
-from ..trace.sizes import NEW, Sizes
+from ..trace.sizes import NEW, Result, Trace
 from .guard_failures import modes_now
-from .guards import Surroundings
 from .replay import Miss, Replay, live
-
-
-@dataclass(slots=True)
-class Result:
-    """A leaf of what the function returns: ``kind`` is tensor, array or number (of ``value``), or ``same`` object.
-
-    Or it is an ``argument`` of that number, the result of that number ``again``, or the ``gradient`` that a leaf has.
-
-    ``requires`` where a gradient flows to it, and ``alias``: the Tensor, or the number of the argument or of the other
-    result, whose memory a Tensor shares.
-    """
-
-    kind: str
-    value: Any
-    requires: bool = False
-    alias: tuple[str, Any] | None = None
-    related: bool = False  # a view, which follows the history of what it is a view of
-    spent: Any = None  # the plan of its node, where the function itself has walked its graph and freed it
-
-
-class Lifted(NamedTuple):
-    """A Tensor from outside of the function, as it was before the trace."""
-
-    tensor: Tensor
-    value: Value
-    requires: bool
-    hooks: tuple[Any, ...]
-
-
-@dataclass(slots=True)
-class Trace:
-    """What came of one trace."""
-
-    program: Program
-    structure: Structure  # of the arguments
-    leaves: list[Any]
-    results: list[Result]
-    result_structure: Structure
-    surroundings: Surroundings
-    free: set[tuple[int, Any]] = field(default_factory=set)  # places that are read in each replay
-    free_leaves: set[int] = field(default_factory=set)  # arguments that are numbers and vary
-    grads: list[tuple[Tensor, bool]] = field(default_factory=list)  # leaves, and whether they had a gradient before
-    outside: list[Lifted] = field(default_factory=list)
-    cotangents: list[Value] = field(default_factory=list)
-    gradients: list[tuple[Value | None, Any]] = field(default_factory=list)  # and whose they are, a source
-    sizes: Sizes | None = None  # where sizes may vary
 
 
 @dataclass(slots=True)
@@ -190,7 +143,7 @@ class Entry:
         large = {id(what.value) for value, (kind, what) in inputs if kind == "place" and value.shape is not None}
         lines += trace.surroundings.check(trace.free, large, names)
 
-        def named(value: Any) -> str:
+        def named(value: object) -> str:
             name = f"h{len(names)}"
             names[name] = value
             return name

@@ -200,7 +200,7 @@ class Replay:
             return f"{self._constant(value)}.with_key({self._expression(value.key)})"
         raise TypeError(f"a value inside of {kind.__name__}")
 
-    def _constant(self, value: Any) -> str:
+    def _constant(self, value: object) -> str:
         name = self._numbers.get(id(value))
         if name is None:
             name = self._numbers[id(value)] = f"c{len(self._numbers)}"

@@ -24,7 +24,7 @@ class Copies:
         self._pairs: dict[int, tuple[Any, Any, Any]] = {}
         self._pair(nest, copy)
 
-    def _pair(self, nest: Any, copy: Any) -> None:
+    def _pair(self, nest: object, copy: Any) -> None:
         kind = kind_of(nest)
         if kind is None or nest is None:
             return

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .tracer import Tracer
+
+class Tracing(Protocol):
+    """What a part that runs twice needs of the tracer."""
+
+    twice: Twice | None
+    second_runs: int
+
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function and record it."""
 
 
 class Twice:
     """One such part: ``first()`` is around its first run and ``second()`` around the other."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Tracing) -> None:
         self.tracer = tracer
         self.number = 0  # of the run that instructions belong to; 0 is the function's own
         self._around: Twice | None = None

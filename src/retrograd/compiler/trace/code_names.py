@@ -13,7 +13,7 @@ from typing import Any
 _STDLIB = sysconfig.get_path("stdlib")
 
 
-def functions_in(member: Any, depth: int = 3) -> Iterator[types.FunctionType]:
+def functions_in(member: object, depth: int = 3) -> Iterator[types.FunctionType]:
     """The functions that a member of a class is made of: one by itself, or those of a property or another wrapper."""
     if isinstance(member, types.FunctionType):
         yield member

@@ -86,7 +86,7 @@ def kept_outside(tensors: Sequence[Tensor], found: list[Any], nests: list[Any], 
     return False
 
 
-def containers(nest: Any) -> list[Any]:
+def containers(nest: object) -> list[Any]:
     """The tuples, lists, dicts and objects that a result consists of."""
     if isinstance(nest, dict):
         return [nest, *[x for item in nest.values() for x in containers(item)]]

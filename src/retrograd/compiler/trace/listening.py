@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...core.graph.modes import Mode, Switch, modes
-
-if TYPE_CHECKING:
-    from .tracer import Tracer
+from ...core.graph.observers import Observer
 
 
 class tracing_with(Mode):
     """Let a tracer write down what happens on this thread."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Observer) -> None:
         super().__init__()
         self.changes = {"observers": (tracer,), "tracer": tracer}
 
@@ -21,7 +19,7 @@ class tracing_with(Mode):
 class without(Mode):
     """Let a trace pass over what is done inside."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Observer) -> None:
         super().__init__()
         self.changes = {"observers": tuple([x for x in modes.observers if x is not tracer]), "tracer": None}
 

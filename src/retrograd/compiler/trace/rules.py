@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ...core.graph.plan import WHOLE, Plan
 from ...core.tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    from .tracer import Tracer
+from ..program import Program
 
 
 class Whole(Exception):
     """A rule does something that is not to be traced: it becomes one instruction."""
 
 
+class Tracing(Protocol):
+    """What rules need of the tracer."""
+
+    program: Program
+
+    @property
+    def recording(self) -> bool:
+        """Whether what happens on this thread now belongs in the program."""
+
+    def call(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, kind: str = ""
+    ) -> Any:
+        """Call a function and record it."""
+
+
 class Rules:
     """The plans of nodes that a tracer meets, with rules that it is told of."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Tracing) -> None:
         self.attempts = 0  # rules that are running and may become one instruction
         self._tracer = tracer
         self._plans: dict[int, tuple[Plan, Plan]] = {}

@@ -13,19 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.tensor.tensor import Tensor
+from ...func.nests import Structure
 from ...ops.table.arguments import dimension
 from ..program import Instruction, Program, Value, values_in
-
-if TYPE_CHECKING:
-    from ..run.program_entry import Trace
+from ..run.guards import Surroundings
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ndarray)
 NEW = "sizes that are not known yet"  # instead of arrays, where all else fits
@@ -34,6 +33,52 @@ _MANY = 4096  # sizes that are remembered
 OFTEN = 16  # calls at one size after which it gets a program of its own
 
 Varying = dict[int, frozenset[int]] | None  # which dims of which arguments may vary; None: all of all
+
+
+@dataclass(slots=True)
+class Result:
+    """A leaf of what the function returns: ``kind`` is tensor, array or number (of ``value``), or ``same`` object.
+
+    Or it is an ``argument`` of that number, the result of that number ``again``, or the ``gradient`` that a leaf has.
+
+    ``requires`` where a gradient flows to it, and ``alias``: the Tensor, or the number of the argument or of the other
+    result, whose memory a Tensor shares.
+    """
+
+    kind: str
+    value: Any
+    requires: bool = False
+    alias: tuple[str, Any] | None = None
+    related: bool = False  # a view, which follows the history of what it is a view of
+    spent: Any = None  # the plan of its node, where the function itself has walked its graph and freed it
+
+
+class Lifted(NamedTuple):
+    """A Tensor from outside of the function, as it was before the trace."""
+
+    tensor: Tensor
+    value: Value
+    requires: bool
+    hooks: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Trace:
+    """What came of one trace."""
+
+    program: Program
+    structure: Structure  # of the arguments
+    leaves: list[Any]
+    results: list[Result]
+    result_structure: Structure
+    surroundings: Surroundings
+    free: set[tuple[int, Any]] = field(default_factory=set)  # places that are read in each replay
+    free_leaves: set[int] = field(default_factory=set)  # arguments that are numbers and vary
+    grads: list[tuple[Tensor, bool]] = field(default_factory=list)  # leaves, and whether they had a gradient before
+    outside: list[Lifted] = field(default_factory=list)
+    cotangents: list[Value] = field(default_factory=list)
+    gradients: list[tuple[Value | None, Any]] = field(default_factory=list)  # and whose they are, a source
+    sizes: Sizes | None = None  # where sizes may vary
 
 
 class Differs(Exception):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from sys import getrefcount
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import ref
 
 import numpy as np
@@ -23,8 +23,40 @@ from ...core.tensor.storage import LOCAL_ONLY, overlaps_itself
 from ...core.tensor.tensor import Tensor
 from ..program import Value, method
 
-if TYPE_CHECKING:
-    from .tracer import Tracer
+
+class Tracing(Protocol):
+    """What arrays and numbers of a trace need of its tracer."""
+
+    made: list[ref[Any]]
+    has_numbers: bool
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        writes: tuple[Any, ...] = (),
+        kind: str = "",
+    ) -> Any:
+        """Call a function with the real arrays, and record it."""
+
+    def made_by(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a function makes of traced arrays, made again in each replay."""
+
+    def asked(self, number: Any) -> Any:
+        """The number itself."""
+
+    def breaks(self, reason: str) -> None:
+        """Give the program up."""
+
+    def departs(self, how: str, result: Any) -> Any:
+        """Elements that leave the program."""
+
+    def refuses(self, what: str) -> bool:
+        """Tell that something cannot be recorded."""
+
+    def takes_loops(self) -> bool:
+        """Whether a compiled loop may take traced arrays."""
 
 
 class Traced(Wrapping):
@@ -33,7 +65,7 @@ class Traced(Wrapping):
     __slots__ = ("__weakref__", "node", "numbers", "tracer")
     __array_priority__ = 100
 
-    def __init__(self, tracer: Tracer, numbers: Any, node: Value) -> None:
+    def __init__(self, tracer: Tracing, numbers: Any, node: Value) -> None:
         self.tracer = tracer
         self.numbers = numbers
         self.node = node
@@ -138,7 +170,7 @@ class Traced(Wrapping):
 
     # What is recorded
 
-    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: object) -> Any:
         if any(isinstance(value, Tensor) for value in inputs):
             return NotImplemented
         function = ufunc if how == "__call__" else getattr(ufunc, how)
@@ -176,14 +208,14 @@ class Traced(Wrapping):
     def __getitem__(self, key: Any) -> Any:
         return self.tracer.call(operator.getitem, (self, key), {})
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Any, value: object) -> None:
         self.tracer.call(operator.setitem, (self, key, value), {}, writes=(self,))
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value: object) -> None:
         """Set all elements."""
         self.tracer.call(operator.setitem, (self, Ellipsis, value), {}, writes=(self,))
 
-    def sort(self, *args: Any, **kwargs: Any) -> None:
+    def sort(self, *args: object, **kwargs: object) -> None:
         """Sort in place."""
         self.tracer.call(method("sort"), (self, *args), kwargs, writes=(self,))
 
@@ -211,7 +243,7 @@ def _getter(name: str) -> Callable[[Any], Any]:
 _ATTRIBUTES = {name: _getter(name) for name in ("T", "mT", "real", "imag", "flat")}
 
 
-def _bare(value: Any) -> Any:
+def _bare(value: object) -> Any:
     """The real arrays of a call that asks for facts only."""
     if type(value) is Traced:
         return value.numbers
@@ -298,7 +330,7 @@ def _enter() -> None:
         setattr(kind, "__rdivmod__", lambda self, other: (other // self, other % self))  # noqa: B010
 
 
-def _binary(tracer: Tracer, function: Callable[..., Any], left: Any, right: Any) -> Any:
+def _binary(tracer: Tracing, function: Callable[..., Any], left: Any, right: Any) -> Any:
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return NotImplemented
     for x, other in ((left, right), (right, left)):
@@ -328,7 +360,7 @@ class Number:
 
     __slots__ = ("__weakref__", "node", "numbers", "tracer")
 
-    def __init__(self, tracer: Tracer, numbers: Any, node: Value) -> None:
+    def __init__(self, tracer: Tracing, numbers: Any, node: Value) -> None:
         self.tracer = tracer
         self.numbers = numbers
         self.node = node
@@ -376,7 +408,7 @@ class Number:
     def __format__(self, spec: str) -> str:
         return format(self.asked(), spec)
 
-    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+    def __pow__(self, other: object, modulo: Any = None) -> Any:
         if modulo is not None:
             return pow(self.asked(), other, modulo)
         return _binary(self.tracer, operator.pow, self, other)
@@ -389,10 +421,10 @@ class Number:
     def __copy__(self) -> Number:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Number:
+    def __deepcopy__(self, memo: object) -> Number:
         return self
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         number = self.asked()
         return type(number), (number,)
 
@@ -401,7 +433,7 @@ class Number:
             raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
         return getattr(self.asked(), name)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: object) -> Any:
         if any(isinstance(value, Tensor) for value in inputs):
             return NotImplemented
         return Traced.__array_ufunc__(self, ufunc, how, *inputs, **kwargs)  # type: ignore[arg-type]
@@ -410,7 +442,7 @@ class Number:
 class Watched:
     """An iterator from outside of the function, while it is traced: a replay would not advance it."""
 
-    def __init__(self, iterator: Any, tracer: Tracer) -> None:
+    def __init__(self, iterator: Any, tracer: Tracing) -> None:
         self._iterator = iterator
         self._tracer = tracer
 
@@ -432,7 +464,7 @@ _enter()
 class TracedModule:
     """NumPy, or CuPy, for a function that is traced: what makes new arrays is recorded, too."""
 
-    def __init__(self, tracer: Tracer | None = None, xp: Any = np) -> None:
+    def __init__(self, tracer: Tracing | None = None, xp: Any = np) -> None:
         self._xp = xp
         self._tracer = tracer
 
@@ -484,7 +516,7 @@ _PLAIN = frozenset(
 _DISPATCHED = frozenset(("where", "may_share_memory", "shares_memory"))
 
 
-def current() -> Tracer | None:
+def current() -> Tracing | None:
     """The tracer of this thread."""
     from ...core.graph.modes import modes
 

@@ -508,10 +508,10 @@ class Tracer(Observer):
             if isinstance(value, Tensor):
                 self.lift(value)
 
-    def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
         self.lift_nest(inputs)
 
-    def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
         """Tensors that were made of numbers or NumPy arrays are made again in each replay."""
         if not self.recording or isinstance(result, BaseException):
             return

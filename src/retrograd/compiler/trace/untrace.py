@@ -34,7 +34,7 @@ def numbers_of(x: Any) -> Any:
     return x._xp if kind is TracedModule else x
 
 
-def same_number(value: Any, seen: Any) -> bool:
+def same_number(value: object, seen: Any) -> bool:
     """Whether a number, or other plain value, is the one that the trace saw: NaN is NaN, and 0.0 is not -0.0."""
     if value == seen:
         return bool(value) and type(value) is not complex or repr(value) == repr(seen)

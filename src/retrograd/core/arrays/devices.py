@@ -80,7 +80,7 @@ class Device:
         """Decorate a function: new Tensors inside are made on the device."""
 
         @wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
+        def inside(*args: object, **kwargs: object) -> Any:
             with self:
                 return function(*args, **kwargs)
 
@@ -117,7 +117,7 @@ class Backend:
         """The data as an array of this library, sharing memory where it can."""
         return np.asarray(data, dtype=dtype)
 
-    def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
+    def to_numpy(self, array: Any) -> np.ndarray:
         """The array as NumPy's, copied off a GPU when need be."""
         return array
 
@@ -183,7 +183,7 @@ class CupyBackend(Backend):
         with self.xp.cuda.Device(device.index):
             return self.xp.asarray(data, dtype=dtype)
 
-    def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
+    def to_numpy(self, array: Any) -> np.ndarray:
         return self.xp.asnumpy(array)
 
     def address(self, array: Any) -> int:
@@ -271,7 +271,7 @@ def backend_of(array: Any) -> Backend:
     raise TypeError(f"wanted a NumPy or CuPy array, got {kind.__module__}.{kind.__qualname__}")
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: object) -> bool:
     """Whether the value is an array (not a NumPy scalar) of a known library."""
     return is_array_type(type(value))
 
@@ -416,7 +416,7 @@ def backend_for(device: str | Device | None) -> Backend:
     return NUMPY if place.type == "cpu" else cupy_backend()
 
 
-def as_array_like(value: Any, arrays: tuple[Any, ...]) -> Any:
+def as_array_like(value: object, arrays: tuple[Any, ...]) -> Any:
     """A result as an array of the library that the first array among the inputs is of."""
     for array in arrays:
         if type(array) is np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import call_error, describe
-from ..missing_names import is_bfloat16
+from ..missing_names import provided
 from .devices import is_array
 from .python_numbers import wrapped
 
@@ -86,7 +86,7 @@ def is_differentiable(dtype: DType) -> bool:
 
 def is_number_dtype(dtype: DType) -> bool:
     """Whether Tensors hold numbers of this dtype: NumPy's, and bfloat16, whose arithmetic is set up when first met."""
-    return dtype.kind in "biufc" or dtype.name == "bfloat16" and is_bfloat16(dtype)
+    return dtype.kind in "biufc" or dtype.name == "bfloat16" and provided["bfloat16"](dtype)
 
 
 def as_dtype(dtype: Any) -> DType:
@@ -147,12 +147,12 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
     return promote_types(higher, lower)
 
 
-def is_bool(value: Any) -> bool:
+def is_bool(value: object) -> bool:
     """Whether the value is a bool, or an array or a Tensor of bools."""
     return value.dtype.kind == "b" if hasattr(value, "dtype") else isinstance(value, bool)
 
 
-def scalar_dtype(value: Any) -> DType:
+def scalar_dtype(value: object) -> DType:
     """The dtype a Python (or NumPy) number becomes as a tensor of its own."""
     if isinstance(value, (bool, np.bool_)):
         return bool_
@@ -207,7 +207,7 @@ def can_cast(source: Any, target: Any) -> bool:
     return category(np.dtype(source)) <= category(np.dtype(target))
 
 
-def is_array_or_number(value: Any) -> bool:
+def is_array_or_number(value: object) -> bool:
     """Whether the value is an array of a known library, or a Python or NumPy number."""
     return is_array(value) or isinstance(value, (bool, int, float, complex, np.generic))
 

@@ -41,7 +41,7 @@ if _extobj_contextvar is not None:
                 raise
             return self
 
-    def silenced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def silenced(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         """What the function returns, run without floating-point warnings."""
         found = _extobj_contextvar.get()
         try:  # as in ``quiet`` below
@@ -54,7 +54,7 @@ if _extobj_contextvar is not None:
         """The function, run without floating-point warnings."""
         look, put, state = _extobj_contextvar.get, _extobj_contextvar.set, _SILENT
 
-        def quiet(*args: Any, **kwargs: Any) -> Any:
+        def quiet(*args: object, **kwargs: object) -> Any:
             found = look()
             try:  # signals come after a call: with ``put`` outside, between its effect and the protection from it
                 put(state)
@@ -67,7 +67,7 @@ if _extobj_contextvar is not None:
 else:  # pragma: no cover - depends on the NumPy version
     silent = partial(np.errstate, all="ignore")  # type: ignore[misc,assignment]
 
-    def silenced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def silenced(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         """What the function returns, run without floating-point warnings."""
         with silent():
             return function(*args, **kwargs)

@@ -5,8 +5,9 @@ In float16 1e5 is infinite and 1e-8 is zero, so that ``x / 1e5`` would be 0; PyT
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,16 +15,22 @@ from ..graph.modes import watchers
 from ..tensor.tensor import Tensor, new_tensor
 from .fp_warnings import silenced
 
-if TYPE_CHECKING:
-    from ..graph.primitive import Primitive
+
+class Arithmetic(Protocol):
+    """What is used of a primitive with two operands."""
+
+    forward: Callable[..., Any]
+
+    def __call__(self, a: Any, b: Any, /) -> Any:
+        """The result for Tensors or arrays."""
 
 
 @lru_cache(maxsize=1024)
-def _holds(dtype: np.dtype[Any], number: float) -> bool:
+def _holds(dtype: np.dtype, number: float) -> bool:
     return bool(float(number) == float(silenced(dtype.type, float(number))))
 
 
-def in_float32(primitive: Primitive, a: Any, b: Any) -> Tensor | None:
+def in_float32(primitive: Arithmetic, a: Any, b: Any) -> Tensor | None:
     """A product or quotient of a float16 or bfloat16 operand and a number that this dtype would round; else None.
 
     The number is a Python number, or a 0-d array of a wider dtype beside an array with dimensions.
@@ -52,5 +59,5 @@ def _is_half(x: Any) -> bool:
     return dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV"
 
 
-def _recorded(value: Any) -> bool:
+def _recorded(value: object) -> bool:
     return isinstance(value, Tensor) and value._requires

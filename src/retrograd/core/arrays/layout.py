@@ -104,7 +104,7 @@ class Lines:
 
     __slots__ = ("__array_interface__", "memory")
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.memory = np.empty(prod(shape) * dtype.itemsize + LINE, np.uint8)
         place = place_of(self.memory)
         data = place + -place % LINE, False

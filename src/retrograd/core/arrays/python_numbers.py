@@ -15,7 +15,7 @@ _LARGEST_BFLOAT16 = 255 * 2.0**120
 
 
 @lru_cache(maxsize=32)
-def bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+def bounds(dtype: np.dtype) -> tuple[Any, Any]:
     """The smallest and the largest finite number of a dtype; for complex dtypes, of the real and imaginary parts."""
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
@@ -23,7 +23,7 @@ def bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     return -largest, largest
 
 
-def wrapped(value: int, dtype: np.dtype[Any]) -> int:
+def wrapped(value: int, dtype: np.dtype) -> int:
     """An operand of integer arithmetic, modulo 2 to the number of bits: 200 is -56 beside int8.
 
     Raises:
@@ -39,7 +39,7 @@ def wrapped(value: int, dtype: np.dtype[Any]) -> int:
     return (value - low) % (high - low + 1) + low
 
 
-def converted(value: Any, dtype: np.dtype[Any]) -> Any:
+def converted(value: Any, dtype: np.dtype) -> Any:
     """A number to be written into elements of a dtype, as a Python number that NumPy converts without a warning.
 
     Unsigned integers take the negatives of their own range, modulo 2 to the number of bits, as in PyTorch.
@@ -71,12 +71,12 @@ def converted(value: Any, dtype: np.dtype[Any]) -> Any:
     return int(value)
 
 
-def _overflow(value: Any, dtype: np.dtype[Any]) -> RuntimeError:
+def _overflow(value: object, dtype: np.dtype) -> RuntimeError:
     kind = "complex value" if isinstance(value, complex) else "value"
     return RuntimeError(f"{kind} {value} cannot be converted to {dtype} without overflow")
 
 
-def whole_number(value: Any, dtype: np.dtype[Any]) -> int:
+def whole_number(value: object, dtype: np.dtype) -> int:
     """A number as an element of a Tensor of integers that is made of Python's numbers.
 
     Raises:
@@ -88,7 +88,7 @@ def whole_number(value: Any, dtype: np.dtype[Any]) -> int:
     return int(converted(value, dtype))
 
 
-def check_elements(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> None:
+def check_elements(array: np.ndarray, dtype: np.dtype) -> None:
     """Refuse an array of Python's numbers, of which one is no ``whole_number`` of the dtype.
 
     Raises:

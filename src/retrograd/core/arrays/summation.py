@@ -87,7 +87,7 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
 
 
 @lru_cache(maxsize=64)
-def _ones(length: int, dtype: np.dtype[Any]) -> Any:
+def _ones(length: int, dtype: np.dtype) -> Any:
     ones = np.ones(length, dtype)
     ones.flags.writeable = False
     return ones
@@ -119,7 +119,7 @@ def small_sum(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
     return None
 
 
-def _sum_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _sum_rows(x: np.ndarray) -> np.ndarray:
     """The sum over the middle one of three dimensions."""
     before, rows, width = x.shape
     if rows <= BLOCK:

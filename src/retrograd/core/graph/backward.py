@@ -366,7 +366,7 @@ def _add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Any) -
     return before
 
 
-def as_array(value: Any, like: Any = None) -> Any:
+def as_array(value: object, like: Any = None) -> Any:
     """A NumPy scalar, which NumPy makes of 0-d results, as the 0-d array it stands for."""
     return value if is_array(value) else backend_of(value).asarray(value)
 

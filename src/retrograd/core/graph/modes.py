@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import call
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from .observers import Observer
+from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -23,7 +20,7 @@ class _Modes(threading.local):
     def __init__(self) -> None:
         self.grad_enabled = True
         self.inference = False
-        self.observers: tuple[Observer, ...] = ()
+        self.observers: tuple[Any, ...] = ()  # each an ``Observer``, which knows Tensors and nodes
         self.level: Any = None  # of the innermost mapped function
         self.transform = ""  # that differentiates the function which runs, by name
         self.written: list[Any] | None = None  # while it runs, references to the Tensors that it wrote in place
@@ -44,6 +41,9 @@ unrecorded: set[int] = set()
 # What else a part of a program runs in, beside these modes (``autocast``, once it is loaded): each function, called in
 # the first run of the part, gives what makes a context manager for a second run.
 surroundings: list[Callable[[], Callable[[], AbstractContextManager[Any]]]] = []
+
+# Which casts operators make on this thread (``autocast``, once it is loaded): what traced programs depend on.
+casting: list[Callable[[], tuple[Any, ...]]] = []
 
 
 class AtomicExit(io.IOBase):
@@ -155,12 +155,12 @@ def decorated(function: Function, mode: Callable[[], AbstractContextManager[Any]
     """The function inside a mode made anew for each call; a generator is inside while it runs, not in between."""
 
     @functools.wraps(function)
-    def inside(*args: Any, **kwargs: Any) -> Any:
+    def inside(*args: object, **kwargs: object) -> Any:
         with mode():
             return function(*args, **kwargs)
 
     @functools.wraps(function)
-    def steps(*args: Any, **kwargs: Any) -> Iterator[Any]:
+    def steps(*args: object, **kwargs: object) -> Iterator[Any]:
         generator = function(*args, **kwargs)
         resume, value = generator.send, None
         while True:
@@ -179,6 +179,12 @@ def decorated(function: Function, mode: Callable[[], AbstractContextManager[Any]
                 resume, value = generator.throw, error
 
     return steps if inspect.isgeneratorfunction(function) else inside  # type: ignore[return-value]
+
+
+def tell_departed(x: object, how: str, result: object = None) -> None:
+    """Tell this thread's observers that the values of a Tensor leave the graph."""
+    for observer in modes.observers:
+        observer.departed(x, how, result)
 
 
 def is_grad_enabled() -> bool:

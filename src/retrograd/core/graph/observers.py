@@ -68,12 +68,12 @@ class Observer:
     ) -> None:
         """It has raised, and ``called`` does not follow."""
 
-    def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
         """A call of a module begins, or of a public operator, by its name; the calls until ``closed`` are its parts.
 
         The inputs of an operator are ``Given``."""
 
-    def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
         """It has ended; ``result`` is what it gave, or the exception that it raised."""
 
     def switched(self, grad_enabled: bool) -> None:
@@ -97,7 +97,7 @@ class Observer:
     def entered(self, node: Node, g: Any) -> None:
         """The walk has the whole cotangent of a node (a tuple for several outputs) and calls its rules next."""
 
-    def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
         """A rule gave ``given`` for the input ``index``; ``g`` is that in the input's shape and dtype, and is added
         to ``before``, where another operator has sent something to the same place."""
 
@@ -136,12 +136,6 @@ class observing(Mode):
 
     def _clone(self) -> Mode:
         return observing(self.observer)
-
-
-def tell_departed(x: Tensor, how: str, result: Tensor | None = None) -> None:
-    """Tell this thread's observers that values leave the graph."""
-    for observer in modes.observers:
-        observer.departed(x, how, result)
 
 
 def observed_step(step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

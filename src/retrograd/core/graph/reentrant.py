@@ -26,7 +26,7 @@ class _Here(threading.local):
 _here = _Here()
 
 
-def reentrant(function: Callable[..., Result], *args: Any) -> Result:
+def reentrant(function: Callable[..., Result], *args: object) -> Result:
     """``function(*args)``, where the call may begin a backward pass."""
     depth = _here.depth
     if depth == LEVELS:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,7 @@ from ..graph.modes import modes
 from ..graph.nodes import edge_of
 from ..tensor.storage import LOCAL_ONLY, borrowed, overlaps_itself, storage_of
 from ..tensor.tensor import Tensor, new_tensor
-
-if TYPE_CHECKING:
-    from .batching import Level
+from .layers import Layer
 
 DATA_DEPENDENT = "vmap: It looks like you're {how}. Inside vmap a Tensor stands for all examples, and {instead}."
 
@@ -44,13 +42,13 @@ class Batched(Wrapping):
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 100
 
-    level: Level
+    level: Layer
     value: Tensor
     mapped: bool
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype
 
-    def __init__(self, level: Level, value: Tensor, mapped: bool) -> None:
+    def __init__(self, level: Layer, value: Tensor, mapped: bool) -> None:
         array = value.array
         self.level = level
         self.value = value
@@ -190,7 +188,7 @@ class Batched(Wrapping):
     def __getitem__(self, key: Any) -> Any:
         return new_tensor(self)[_tensors(key)].array
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Any, value: object) -> None:
         new_tensor(self)[_tensors(key)] = _tensors(value)
 
     def __len__(self) -> int:
@@ -247,7 +245,7 @@ def _tensors(value: Any) -> Any:
     return value
 
 
-def _arrays(value: Any) -> Any:
+def _arrays(value: object) -> Any:
     """The results of a call as arrays again."""
     if isinstance(value, Tensor):
         return value.array
@@ -317,7 +315,7 @@ def _on_examples(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
 ELEMENTWISE = {"__call__": (0, 1, 2), "isin": (0,), "searchsorted": (1,), "unravel_index": (0,)}
 
 
-def _element_by_element(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], level: Level) -> Any:
+def _element_by_element(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], level: Layer) -> Any:
     """The results of all examples, by one call; NotImplemented where examples differ in what is no element."""
     places = ELEMENTWISE.get(function.__name__, ())
     mapped = [index for index, x in enumerate(args) if any(part.mapped for part in _batched(x))]
@@ -338,7 +336,7 @@ def _element_by_element(function: Callable[..., Any], args: Sequence[Any], kwarg
     return tuple(found) if several else found[0]
 
 
-def _batched(value: Any) -> Any:
+def _batched(value: object) -> Any:
     if type(value) is Batched:
         yield value
     elif isinstance(value, (tuple, list)):
@@ -361,7 +359,7 @@ def _write_at(ufunc: np.ufunc, out: Any, indices: Any, values: Any = None) -> No
         raise TypeError(f"np.{ufunc.__name__}.at has no rule inside vmap for what is the same for all examples")
     for index in range(out.level.size):
 
-        def at(value: Any, index: int = index) -> Any:
+        def at(value: object, index: int = index) -> Any:
             if type(value) is Batched and value.level is out.level:
                 return value.value.array[index] if value.mapped else value.value.array
             return tuple(map(at, value)) if type(value) is tuple else value
@@ -398,7 +396,7 @@ def _along_axis(function: Callable[..., Any], x: Any, *args: Any, **kwargs: Any)
 ALONG_AXES = frozenset(("all", "any", "argmax", "argmin", "argsort", "argpartition", "count_nonzero"))
 
 
-def _share(a: Any, b: Any, *_: Any) -> bool:
+def _share(a: Any, b: Any, *_: object) -> bool:
     if type(a) is not Batched or type(b) is not Batched:
         return False
     storage = a.value._storage

@@ -40,6 +40,7 @@ from ..tensor.mutation import (
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, new_tensor
 from .batched import Batched, snapshot, snapshot_of
+from .layers import Layer
 
 # Parameters of these types hold no arrays; those of operators that say so of theirs are added.
 PLAIN: set[type] = {int, float, bool, str, type(None), slice, complex, np.dtype, type(Ellipsis)}
@@ -86,7 +87,7 @@ class Call:
         x = value if isinstance(value, Tensor) else new_tensor(self.array_of(value))
         return x.expand((self.size, *x.array.shape))
 
-    def array_of(self, value: Any) -> Any:
+    def array_of(self, value: object) -> Any:
         """A number or bare array as an array beside the others."""
         arrays = tuple([x.array if isinstance(x, Tensor) else x for x in self.values])
         return value if is_array(value) else as_array_like(value, arrays)
@@ -116,7 +117,7 @@ class Call:
     def parameters(self) -> dict[str, Any]:
         """The parameters on the level itself."""
 
-        def lifted(part: Any) -> Any:
+        def lifted(part: object) -> Any:
             return Batched(self.level, part, True) if isinstance(part, Tensor) else part
 
         return {name: replaced(value, lifted) for name, value in self.params.items()}
@@ -151,34 +152,16 @@ class Call:
         return any(holds_tensor(value) for value in self.params.values())
 
 
-class Level:
-    """One run of ``vmap``: how many examples there are, and what random operators give each of them."""
+class Level(Layer):
+    """One run of ``vmap`` that computes: on arrays of all examples, with what random operators give each of them."""
+
+    below: Level | None
 
     def __init__(self, size: int, randomness: str) -> None:
-        below = modes.level
-        self.below: Level | None = below
-        self.depth = 1 if below is None else below.depth + 1
-        self.size = size
+        super().__init__(size)
         self.randomness = randomness
         self.grad_enabled = modes.grad_enabled
         self.thread = id(modes.__dict__)
-        self.asked: list[Any] = []  # the functions of NumPy's whose rules for Tensors run now
-
-    def check(self) -> None:
-        """Refuse a Tensor that outlived its mapped function.
-
-        Raises:
-            RuntimeError: the run has ended, or is another thread's.
-        """
-        level = modes.level
-        while level is not None:
-            if level is self:
-                return
-            level = level.below
-        raise RuntimeError(
-            "vmap: a Tensor of a mapped function was used after that function had returned, or on another thread; "
-            "return it from the function instead of storing it"
-        )
 
     def drawn(self, draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> Any:
         """Random numbers of a shape for each example, or the same for all.
@@ -267,7 +250,7 @@ class Level:
         return highest(inputs, {})
 
     @staticmethod
-    def kept(value: Any) -> Any:
+    def kept(value: object) -> Any:
         """What a node saves of a value."""
         kind = type(value)
         if kind is Batched:
@@ -306,7 +289,7 @@ def _is_plain(value: Any) -> bool:
     return kind in PLAIN or kind is tuple and PLAIN.issuperset(map(type, value))
 
 
-def parts(value: Any) -> Any:
+def parts(value: object) -> Any:
     """The parts of a parameter that may be arrays: of tuples, lists and what has a ``key`` (an index)."""
     if isinstance(value, (tuple, list)):
         for item in value:
@@ -333,7 +316,7 @@ def replaced(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
-def holds_tensor(value: Any) -> bool:
+def holds_tensor(value: object) -> bool:
     """Whether a parameter differs between the examples."""
     if _is_plain(value):
         return False
@@ -353,7 +336,7 @@ def forward(level: Level, primitive: Primitive, *arrays: Any, **params: Any) -> 
             flags.append(False)
     differ = False
 
-    def lowered(part: Any) -> Any:
+    def lowered(part: object) -> Any:
         nonlocal differ
         if type(part) is not Batched or part.level is not level:
             return part
@@ -456,7 +439,7 @@ def looped(call: Call) -> Any:
     return _stacked([at(index) for index in range(call.size)])
 
 
-def _example(part: Any, index: int) -> Any:
+def _example(part: object, index: int) -> Any:
     return part.array[index] if isinstance(part, Tensor) else part
 
 

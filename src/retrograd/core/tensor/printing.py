@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..arrays.devices import backend_of
+from ..arrays.devices import Device, backend_of
 from ..arrays.dtypes import bool_, get_default_dtype, int64
-
-if TYPE_CHECKING:
-    from .tensor import Tensor
+from ..graph.nodes import Node
 
 # What else is shown of a Tensor, by functions of it: ``tangent=...`` of a dual Tensor.
 details: list[Callable[[Any], str | None]] = []
@@ -20,7 +18,19 @@ details: list[Callable[[Any], str | None]] = []
 print_options: dict[str, Any] = {"precision": 4, "threshold": 1000, "edgeitems": 3}
 
 
-def tensor_repr(x: Tensor) -> str:
+class Printable(Protocol):
+    """What is read of a Tensor that is printed."""
+
+    array: Any
+    _requires: bool
+    _node: Node | None
+
+    @property
+    def device(self) -> Device:
+        """Where the array is."""
+
+
+def tensor_repr(x: Printable) -> str:
     """``tensor([...])`` with whatever of dtype, device, shape and history is not evident."""
     array = backend_of(x.array).to_numpy(x.array)
     name = "tensor" if type(x).__module__.startswith("retrograd.core") else type(x).__name__

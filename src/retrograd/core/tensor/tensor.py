@@ -32,9 +32,8 @@ from ..errors import (
     warn_of_missing_gradient,
 )
 from ..graph.handles import LeafHooks
-from ..graph.modes import modes, watchers
+from ..graph.modes import modes, tell_departed, watchers
 from ..graph.nodes import edge_of
-from ..graph.observers import tell_departed
 from .copies import Copies
 from .printing import tensor_repr
 from .storage import Storage, leave, share, sharers
@@ -199,7 +198,7 @@ class Tensor(Copies, TensorMethods):
             tell_departed(self, "tolist")
         return backend_of(self.array).to_numpy(self.array).tolist()
 
-    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
         """The elements as a NumPy array: the same memory on the CPU, a copy off a GPU.
 
         ``force`` detaches first, as PyTorch's does.
@@ -474,7 +473,7 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
     has_tensors = False
     dtypes: set[Any] = set()  # of Tensors and arrays; and the types of Python's numbers
 
-    def plain(value: Any) -> Any:
+    def plain(value: object) -> Any:
         nonlocal python_numbers, has_tensors
         if isinstance(value, Tensor):
             python_numbers, has_tensors = False, True

@@ -72,7 +72,6 @@ class Bernoulli(SuccessOdds):
     Args:
         probs: the probability of 1; or
         logits: its log-odds.
-        validate_args: whether to check.
 
     Raises:
         ValueError: not exactly one of probs and logits, or invalid values.
@@ -126,7 +125,6 @@ class Geometric(SuccessOdds):
     Args:
         probs: the probability of success, in ``(0, 1]``; or
         logits: its log-odds.
-        validate_args: whether to check.
 
     Raises:
         ValueError: not exactly one of probs and logits, or invalid values.
@@ -182,7 +180,6 @@ class Binomial(SuccessOdds):
         total_count: ``n``.
         probs: the probability of success; or
         logits: its log-odds.
-        validate_args: whether to check.
 
     Raises:
         ValueError: not exactly one of probs and logits, or invalid values.
@@ -266,7 +263,6 @@ class NegativeBinomial(SuccessOdds):
         total_count: the number of failures, not negative; it need not be an integer.
         probs: the probability of success, in ``[0, 1)``; or
         logits: its log-odds.
-        validate_args: whether to check.
 
     Raises:
         ValueError: not exactly one of probs and logits, or invalid values.
@@ -327,7 +323,6 @@ class ContinuousBernoulli(SuccessOdds):
         probs: p, in ``(0, 1)``, which is neither the mean nor a probability; or
         logits: ``log(p / (1 - p))``.
         lims: where p lies between these, near 1/2, Taylor series stand for quotients of small numbers.
-        validate_args: whether to check.
 
     Raises:
         ValueError: not exactly one of probs and logits, or invalid values.
@@ -425,7 +420,6 @@ class LogitRelaxedBernoulli(SuccessOdds):
         temperature: a positive Tensor or number.
         probs: the probability of 1; or
         logits: its log-odds.
-        validate_args: whether to check.
 
     >>> rg.distributions.LogitRelaxedBernoulli(rg.tensor(1.0), logits=rg.tensor(0.0)).log_prob(rg.tensor(0.0)).exp()
     tensor(0.25)

@@ -84,7 +84,6 @@ class Categorical(ClassWeights):
     Args:
         probs: weights of the classes along the last dimension, which need not sum to 1; or
         logits: their logarithms.
-        validate_args: whether to check.
 
     Raises:
         ValueError: not exactly one of probs and logits, or they have no dimension or invalid values.
@@ -138,7 +137,6 @@ class OneHotCategorical(ClassWeights):
     Args:
         probs: weights of the classes along the last dimension, which need not sum to 1; or
         logits: their logarithms.
-        validate_args: whether to check.
 
     Raises:
         ValueError: not exactly one of probs and logits, or they have no dimension or invalid values.
@@ -206,7 +204,6 @@ class Multinomial(ClassWeights):
         total_count: ``n``.
         probs: weights of the classes along the last dimension, which need not sum to 1; or
         logits: their logarithms.
-        validate_args: whether to check.
 
     Raises:
         ValueError: not exactly one of probs and logits, or they have no dimension or invalid values.
@@ -272,7 +269,6 @@ class ExpRelaxedCategorical(ClassWeights):
         temperature: a positive Tensor or number.
         probs: weights of the classes along the last dimension, which need not sum to 1; or
         logits: their logarithms.
-        validate_args: whether to check.
 
     >>> d = rg.distributions.ExpRelaxedCategorical(rg.tensor(0.5), logits=rg.zeros(3))
     >>> d.rsample().exp().sum()

@@ -17,7 +17,6 @@ class Poisson(Distribution):
 
     Args:
         rate: the mean, not negative.
-        validate_args: whether to check.
 
     Raises:
         ValueError: the rate is negative.

@@ -47,7 +47,6 @@ class HalfNormal(_Folded):
 
     Args:
         scale: positive.
-        validate_args: whether to check.
 
     Raises:
         ValueError: the scale is not positive.
@@ -73,7 +72,6 @@ class HalfCauchy(_Folded):
 
     Args:
         scale: positive.
-        validate_args: whether to check.
 
     Raises:
         ValueError: the scale is not positive.

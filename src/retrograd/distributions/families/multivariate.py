@@ -123,7 +123,6 @@ class MultivariateNormal(_WithCovariance):
         covariance_matrix: the positive definite covariance; or
         precision_matrix: its inverse; or
         scale_tril: its lower Cholesky factor, which costs least.
-        validate_args: whether to check.
 
     Raises:
         ValueError: not exactly one matrix, or a parameter is invalid.
@@ -195,7 +194,6 @@ class LowRankMultivariateNormal(Distribution):
         loc: the mean, of n elements along the last dimension.
         cov_factor: W, n x rank.
         cov_diag: the diagonal of D, positive.
-        validate_args: whether to check.
 
     Raises:
         ValueError: the shapes do not fit, or a parameter is invalid.
@@ -312,7 +310,6 @@ class Wishart(_WithCovariance):
         covariance_matrix: the positive definite covariance of x; or
         precision_matrix: its inverse; or
         scale_tril: its lower Cholesky factor.
-        validate_args: whether to check.
 
     Raises:
         ValueError: not exactly one matrix, df too small, or a parameter is invalid.
@@ -424,7 +421,6 @@ class LKJCholesky(Distribution):
     Args:
         dim: the side of the matrices, at least 2.
         concentration: positive; 1 is uniform, larger is closer to the unit matrix.
-        validate_args: whether to check.
 
     Raises:
         ValueError: dim is below 2, or the concentration is not positive.

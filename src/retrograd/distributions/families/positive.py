@@ -23,10 +23,6 @@ class Exponential(Distribution):
 
     Args:
         rate: positive; the mean is ``1 / rate``.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.Exponential(2.0).mean
     tensor(0.5)
@@ -78,10 +74,6 @@ class Gamma(Distribution):
     Args:
         concentration: a, positive.
         rate: positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.Gamma(2.0, 1.0).log_prob(rg.tensor(1.0))
     tensor(-1.)
@@ -139,10 +131,6 @@ class Chi2(Gamma):
 
     Args:
         df: the degrees of freedom, positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.Chi2(3.0).mean
     tensor(3.)
@@ -171,10 +159,6 @@ class InverseGamma(TransformedDistribution):
     Args:
         concentration: positive.
         rate: positive; the rate of x, and the scale of ``1 / x``.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.InverseGamma(3.0, 4.0).mean
     tensor(2.)
@@ -229,10 +213,6 @@ class LogNormal(TransformedDistribution):
     Args:
         loc: the mean of x.
         scale: the standard deviation of x, positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.LogNormal(0.0, 1.0).mean
     tensor(1.6487)
@@ -283,10 +263,6 @@ class Weibull(TransformedDistribution):
     Args:
         scale: positive.
         concentration: k, positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.Weibull(2.0, 1.0).mean
     tensor(2.)
@@ -336,10 +312,6 @@ class Pareto(TransformedDistribution):
     Args:
         scale: positive.
         alpha: positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.Pareto(1.0, 3.0).mean
     tensor(1.5)
@@ -393,10 +365,6 @@ class GeneralizedPareto(Distribution):
         loc: the lower bound.
         scale: positive.
         concentration: ``c``.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.GeneralizedPareto(0.0, 1.0, 0.0).cdf(rg.tensor(1.0))
     tensor(0.6321)
@@ -482,10 +450,6 @@ class FisherSnedecor(Distribution):
     Args:
         df1: the degrees of freedom of the numerator, positive.
         df2: the degrees of freedom of the denominator, positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.FisherSnedecor(2.0, 4.0).mean
     tensor(2.)

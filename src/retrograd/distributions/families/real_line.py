@@ -45,10 +45,6 @@ class Normal(_LocationScale):
     Args:
         loc: the mean.
         scale: the standard deviation, positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.Normal(0.0, 1.0).log_prob(rg.tensor(0.0))
     tensor(-0.9189)
@@ -88,10 +84,6 @@ class Laplace(_LocationScale):
     Args:
         loc: the mean.
         scale: the mean distance from it, positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.Laplace(0.0, 1.0).log_prob(rg.tensor(0.0))
     tensor(-0.6931)
@@ -135,10 +127,6 @@ class Cauchy(_LocationScale):
     Args:
         loc: the median.
         scale: half the distance between the quartiles, positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.Cauchy(0.0, 1.0).cdf(rg.tensor(1.0))
     tensor(0.75)
@@ -174,10 +162,6 @@ class Gumbel(_LocationScale):
     Args:
         loc: the mode.
         scale: positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.Gumbel(0.0, 1.0).mean
     tensor(0.5772)
@@ -219,10 +203,6 @@ class StudentT(Distribution):
         df: the degrees of freedom, positive.
         loc: the centre.
         scale: positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.StudentT(3.0).variance
     tensor(3.)
@@ -288,7 +268,6 @@ class Uniform(Distribution):
     Args:
         low: the lower bound, included.
         high: the upper bound.
-        validate_args: whether to check.
 
     Raises:
         ValueError: low is not below high.
@@ -349,10 +328,6 @@ class VonMises(Distribution):
     Args:
         loc: the mean direction.
         concentration: positive; the larger, the narrower.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> angles = rg.distributions.VonMises(0.0, 4.0).sample((100,))
     >>> bool((angles.abs() <= np.pi).all())

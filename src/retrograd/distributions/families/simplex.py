@@ -25,10 +25,6 @@ class Beta(Distribution):
     Args:
         concentration1: a, positive.
         concentration0: b, positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.Beta(1.0, 3.0).mean
     tensor(0.25)
@@ -94,10 +90,6 @@ class Kumaraswamy(TransformedDistribution):
     Args:
         concentration1: a, positive.
         concentration0: b, positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.Kumaraswamy(1.0, 3.0).mean
     tensor(0.25)
@@ -166,7 +158,6 @@ class RelaxedBernoulli(TransformedDistribution):
         temperature: positive; the lower, the closer samples are to 0 and 1.
         probs: the probability of 1; or
         logits: its log-odds.
-        validate_args: whether to check.
 
     Raises:
         ValueError: not exactly one of probs and logits, or invalid values.
@@ -216,7 +207,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         temperature: positive; the lower, the closer samples are to one-hot.
         probs: weights of the classes along the last dimension, which need not sum to 1; or
         logits: their logarithms.
-        validate_args: whether to check.
 
     Raises:
         ValueError: not exactly one of probs and logits, or they have no dimension or invalid values.
@@ -261,7 +251,6 @@ class Dirichlet(Distribution):
 
     Args:
         concentration: a, positive, along the last dimension.
-        validate_args: whether to check.
 
     Raises:
         ValueError: the concentration has no dimension or is not positive.
@@ -318,10 +307,6 @@ class LogisticNormal(TransformedDistribution):
     Args:
         loc: the means of the log-odds, along the last dimension, one less than the simplex has.
         scale: their standard deviations, positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: a parameter is invalid.
 
     >>> rg.distributions.LogisticNormal(rg.zeros(3), rg.ones(3)).sample().shape
     (4,)

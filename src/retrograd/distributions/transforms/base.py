@@ -313,7 +313,6 @@ class IndependentTransform(Transform):
     Args:
         base_transform: the transform.
         reinterpreted_batch_ndims: how many dimensions, beside those of its own event.
-        cache_size: the size of the cache, 0 or 1.
     """
 
     _compared = ("base_transform", "reinterpreted_batch_ndims")

@@ -45,7 +45,6 @@ class PowerTransform(Transform):
 
     Args:
         exponent: a number or a Tensor that broadcasts with x.
-        cache_size: the size of the cache, 0 or 1.
 
     >>> rg.distributions.PowerTransform(2)(rg.tensor([3.0]))
     tensor([9.])
@@ -180,7 +179,6 @@ class AffineTransform(Transform):
         loc: a number or a Tensor.
         scale: a number or a Tensor, not 0.
         event_dim: how many last dimensions make one event.
-        cache_size: the size of the cache, 0 or 1.
 
     >>> rg.distributions.AffineTransform(1, 2)(rg.tensor([3.0]))
     tensor([7.])
@@ -234,7 +232,6 @@ class CumulativeDistributionTransform(Transform):
 
     Args:
         distribution: a distribution of numbers with ``cdf`` and ``icdf``.
-        cache_size: the size of the cache, 0 or 1.
 
     >>> distributions = rg.distributions
     >>> distributions.CumulativeDistributionTransform(distributions.Normal(0.0, 1.0))(rg.tensor([0.0]))

@@ -26,7 +26,6 @@ class ReshapeTransform(Transform):
     Args:
         in_shape: the shape of an event of the input.
         out_shape: the shape of an event of the output.
-        cache_size: the size of the cache, 0 or 1.
 
     Raises:
         ValueError: the shapes have different numbers of elements.

@@ -181,7 +181,7 @@ class PathObserver(Observer):
         if self._comes is None and len(senders) > 1:
             self.cancelled.append((node, senders))
 
-    def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
         largest = _largest(g)
         self._goes = max(self._goes, largest)
         if largest and node.parents[index] is not self.edge:

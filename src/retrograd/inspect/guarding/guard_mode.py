@@ -26,9 +26,9 @@ from ...core.mapping.batched import Batched
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor
 from ..record import Record
-from ..recorder import Recorder, is_layered
+from ..recorder import is_layered
 from .gradient_norms import GradientNorms
-from .history import MOVING, History, Past, as_read, tensor_inputs
+from .history import MOVING, Past, Watched, as_read, tensor_inputs
 from .optimizer_steps import Step, report_step
 from .reports import named, report_backward, report_data, report_forward, report_layered, report_root
 
@@ -111,7 +111,7 @@ class guard(Mode):
         return self._watch.norms.chart()
 
 
-class _GuardObserver(Recorder):
+class _GuardObserver(Watched):
     accounts = False
 
     def __init__(self, forward: bool, backward: bool, norms: GradientNorms) -> None:
@@ -120,7 +120,6 @@ class _GuardObserver(Recorder):
         self.looks_backward = backward
         self.norms = norms
         self.story = ""
-        self.history = History()
         self._before: Any = None  # the values that an in-place operator will overwrite
         self._incoming: list[Any] = []
         self._walk_site: Site | None = None
@@ -128,8 +127,6 @@ class _GuardObserver(Recorder):
         self._below: WeakKeyDictionary[Node, Record] = (
             WeakKeyDictionary()
         )  # records of calls inside vmap, for all examples
-        self.sizes: dict[int, list[float]] = {}  # by parameter: the largest element at each backward pass
-        self.overflows = False  # whether the last report is of an overflow
         self._step: Step | None = None  # the optimizer step in progress
         self._scaling = False  # whether a GradScaler is multiplying
         self._scaled: WeakSet[Node] = WeakSet()  # losses multiplied by a GradScaler
@@ -150,7 +147,7 @@ class _GuardObserver(Recorder):
         self.story = story
         raise GuardError(story)
 
-    def _compose_report(self, story: Callable[..., str], record: Record | None, *args: Any) -> None:
+    def _compose_report(self, story: Callable[..., str], record: Record | None, *args: object) -> None:
         """Compose a report and stop; an error in the report must not hide the finding."""
         self.overflows = False
         try:
@@ -343,7 +340,7 @@ class _GuardObserver(Recorder):
         if len(self._incoming) > 1:  # the first one stays: it marks that the pass has begun
             self._incoming.pop()
 
-    def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
         if self.story or not self.looks_backward and not self.norms.watches or self._muted:
             return
         array = as_array(getattr(g, "array", g))
@@ -364,10 +361,12 @@ class _GuardObserver(Recorder):
             compose = self._layered_report if layered else self._backward_report
             self._compose_report(compose, self.record_of(node), node, index, given, all_examples(array), incoming)
 
-    def _backward_report(self, record: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
+    def _backward_report(
+        self, record: Record | None, node: Node, index: int, given: object, g: Any, incoming: Any
+    ) -> str:
         return report_backward(self, node, index, given, g, incoming, record)
 
-    def _layered_report(self, _: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
+    def _layered_report(self, _: Record | None, node: Node, index: int, given: object, g: Any, incoming: Any) -> str:
         return report_layered(self, node, index, given, g, incoming, self._below.get(node))
 
     def finished(self, leaf: Tensor, g: Any) -> None:
@@ -433,7 +432,7 @@ def _all_finite(values: tuple[Any, ...]) -> bool:
     return all(finite(x) for x in values if is_array(x) and x.dtype.kind in INEXACT)
 
 
-def _is_not_finite(value: Any) -> bool:
+def _is_not_finite(value: object) -> bool:
     return isinstance(value, (float, np.floating)) and not math.isfinite(value)
 
 

@@ -20,6 +20,7 @@ from ...core.tensor.storage import byte_span
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..memory import owner_of
 from ..record import Departure, Input, Record
+from ..recorder import Recorder
 
 _MOST_BYTES = 1 << 28
 _STEPS = 40
@@ -289,3 +290,13 @@ def tensor_inputs(inputs: tuple[Any, ...], record: Record) -> tuple[Input | None
     return tuple(
         [next(recorded, None) if isinstance(x, (Tensor, int, float, complex)) or is_array(x) else None for x in inputs]
     )
+
+
+class Watched(Recorder):
+    """The records of a guard, with the data for its reports."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = History()
+        self.sizes: dict[int, list[float]] = {}  # by parameter: the largest element at each backward pass
+        self.overflows = False  # whether the last report is of an overflow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...autograd.arithmetic import shown
 from ...autograd.influence import element, first_index
@@ -12,9 +12,7 @@ from ...core.arrays.dtypes import INEXACT
 from ...core.arrays.fp_warnings import silent
 from ...core.source_location import Site
 from ...core.tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    from .guard_mode import _GuardObserver
+from .history import Watched
 
 
 class Entry(NamedTuple):
@@ -61,7 +59,7 @@ def gradient_of(parameter: Tensor) -> Any:
     return grad.array if isinstance(grad, Tensor) else grad.values().array
 
 
-def report_step(watch: _GuardObserver, step: Step, entry: Entry, site: Site) -> str:
+def report_step(watch: Watched, step: Step, entry: Entry, site: Site) -> str:
     """Return the report of a parameter that an optimizer step made infinite or NaN."""
     p, options, before = entry
     name = type(step.optimizer).__name__

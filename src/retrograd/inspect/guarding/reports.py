@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,7 @@ from ...autograd.influence import element, first_index, saved_values
 from ...core.arrays.devices import array_module, backend_of, is_array
 from ...core.graph.nodes import Node
 from ..record import Input, Record
-from .history import MOVING, Past, Way, way_back
-
-if TYPE_CHECKING:
-    from .guard_mode import _GuardObserver
+from .history import MOVING, Past, Watched, Way, way_back
 
 Index = tuple[int, ...]
 _DROPPING = {"where", "masked_fill", "mul", "masked_select", "getitem", "clamp", "clamp_min", "clamp_max", "nan_to_num"}
@@ -26,7 +23,7 @@ _GROWN_ADVICE = "the parameter grew in training: lower the learning rate, or cli
 
 
 def report_forward(
-    watch: _GuardObserver,
+    watch: Watched,
     record: Record,
     past: Past,
     places: list[Any],
@@ -63,7 +60,7 @@ def _inputs_at(record: Record, past: Past, places: list[Any], finding: Finding) 
     return lines
 
 
-def _back(watch: _GuardObserver, past: Past, places: list[Any], finding: Finding) -> list[str]:
+def _back(watch: Watched, past: Past, places: list[Any], finding: Finding) -> list[str]:
     """Return the way back from the culprit to the first operator or leaf with such a value."""
     number = finding.culprit
     assert number is not None
@@ -74,7 +71,7 @@ def _back(watch: _GuardObserver, past: Past, places: list[Any], finding: Finding
     return way_lines(watch, way)
 
 
-def way_lines(watch: _GuardObserver, way: Way) -> list[str]:
+def way_lines(watch: Watched, way: Way) -> list[str]:
     """Return the way back as text, with the cause at its end."""
     lines = []
     computed = [link for link in way.links if not link.moved]
@@ -111,7 +108,7 @@ def passed_on_lines(way: Way) -> list[str]:
     return [f"  passed on by {', '.join(places[:_MOST_LINKS])}"] if places else []
 
 
-def _growth_lines(watch: _GuardObserver, leaf: Input, value: Any) -> list[str]:
+def _growth_lines(watch: Watched, leaf: Input, value: Any) -> list[str]:
     """Return how the largest element of a parameter grew over the backward passes."""
     sizes = [*watch.sizes.get(leaf.leaf, []), abs(value)]
     if len(sizes) < 2 or not sizes[-1] > 10 * sizes[0]:
@@ -122,7 +119,7 @@ def _growth_lines(watch: _GuardObserver, leaf: Input, value: Any) -> list[str]:
 
 
 def report_data(
-    watch: _GuardObserver, record: Record, past: Past, number: int, place: int, out: Any, bad: Any, index: Index
+    watch: Watched, record: Record, past: Past, number: int, place: int, out: Any, bad: Any, index: Index
 ) -> str:
     """Return the report of a NaN or infinity that no operator computed: it is in the data or in weights."""
     x, source = past.inputs[number], past.sources[number]
@@ -171,7 +168,7 @@ def _leaf_array(past: Past, number: int, way: Way) -> tuple[Any, int]:
     return array, int(array.size - int(array_module(array).isfinite(array).sum()))
 
 
-def report_root(watch: _GuardObserver, node: Node, g: Any) -> str:
+def report_root(watch: Watched, node: Node, g: Any) -> str:
     """Return the report of an upstream gradient, passed to backward, that is not finite."""
     bad = ~array_module(g).isfinite(g)
     index = first_index(bad)
@@ -185,7 +182,7 @@ def report_root(watch: _GuardObserver, node: Node, g: Any) -> str:
 
 
 def report_layered(
-    watch: _GuardObserver, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None
+    watch: Watched, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None
 ) -> str:
     """Return the report of a derivative rule inside ``vmap`` whose result for all examples is not finite.
 
@@ -206,7 +203,7 @@ def report_layered(
     return report_backward(watch, node, number, given, g, incoming, None, note)
 
 
-def _shape_read(watch: _GuardObserver, node: Node, number: int, record: Record | None) -> tuple[int, ...] | None:
+def _shape_read(watch: Watched, node: Node, number: int, record: Record | None) -> tuple[int, ...] | None:
     """Return the shape of one input of an operator, if it is still known."""
     past = None if record is None else watch.history.of(record)
     if past is None or record is None or record.operator != node.operator or number >= len(past.inputs):
@@ -215,7 +212,7 @@ def _shape_read(watch: _GuardObserver, node: Node, number: int, record: Record |
 
 
 def report_backward(
-    watch: _GuardObserver,
+    watch: Watched,
     node: Node,
     number: int,
     given: Any,
@@ -295,7 +292,7 @@ def _read_with(past: Past, name: str, number: int, place: int, index: Index) -> 
     return places
 
 
-def _mask(watch: _GuardObserver, record: Record, index: Index) -> Record | None:
+def _mask(watch: Watched, record: Record, index: Index) -> Record | None:
     """Return the operator that masked an element of the record's output: one whose derivative there is 0.
 
     The element is followed through elementwise operators, which keep its index.

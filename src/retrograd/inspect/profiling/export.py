@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...core.source_location import Site
 from ..record import Record
-
-if TYPE_CHECKING:
-    from .profile_mode import profile
+from .profiler import Profiled
 
 
-def chrome(p: profile) -> str:
+def chrome(p: Profiled) -> str:
     """Return the Trace Event Format: complete events in microseconds on one thread, and counters of memory."""
     spans = sorted(p.spans, key=lambda span: (span.began, -span.ended))
     start = spans[0].began if spans else 0.0
@@ -51,7 +49,7 @@ def _details(record: Record) -> dict[str, Any]:
     }
 
 
-def speedscope(p: profile) -> str:
+def speedscope(p: Profiled) -> str:
     """Return speedscope's file format: one profile of seconds, forward and backward, and one of saved bytes."""
     frames: list[dict[str, Any]] = []
     numbers: dict[Any, int] = {}

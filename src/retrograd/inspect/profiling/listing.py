@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import linecache
-from typing import TYPE_CHECKING
 
 from ..table import columns_of_terminal, cut, duration, percent, size
-
-if TYPE_CHECKING:
-    from .profile_mode import profile
+from .profiler import Profiled
 
 _AROUND = 2
 _PARTS = 12
 _MARGIN = 60  # columns of figures next to a line's text
 
 
-def listing(p: profile) -> str:
+def listing(p: Profiled) -> str:
     """Return the listing of all files, and what the peak of memory consisted of."""
     if not p.records and not p.outside:
         return "no operator ran"
@@ -62,7 +59,7 @@ def _file(file: str, of_lines: dict[int, list[float]], whole: float, width: int)
     return lines
 
 
-def _peak(p: profile) -> list[str]:
+def _peak(p: Profiled) -> list[str]:
     parts = p.peak
     if not parts:
         return []

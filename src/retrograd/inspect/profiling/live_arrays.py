@@ -69,7 +69,7 @@ class LiveArrays:
             self.most = self.total
             self._most_at = len(self._log)
 
-    def _died(self, key: int, piece: _Piece, _: Any) -> None:
+    def _died(self, key: int, piece: _Piece, _: object) -> None:
         known = self._alive.get(key)
         if known is not None and known[1] is piece:
             del self._alive[key]

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..drawing.formats.page import filled, json_inside
 from ..record import Record
-
-if TYPE_CHECKING:
-    from .profile_mode import profile
+from .profiler import Profiled
 
 _MOST_LINES = 100
 
 
-def page_of(p: profile) -> str:
+def page_of(p: Profiled) -> str:
     """Return the page."""
     return filled(_asset("flame.html"), {"data": json_inside(data_of(p)), "script": _asset("flame.js")})
 
 
-def data_of(p: profile) -> dict[str, Any]:
+def data_of(p: Profiled) -> dict[str, Any]:
     """Return the tree of calls with the figures of everything below each call, the lines, and the peak."""
     root = _node("all", "", "frame")
     below: dict[int, dict[Any, Any]] = {id(root): {}}
@@ -70,7 +68,7 @@ def data_of(p: profile) -> dict[str, Any]:
     return {"tree": root, "lines": lines, "peak": peak, "most": p.most, "count": len(p.records)}
 
 
-def _levels(p: profile, record: Record) -> list[tuple[Any, str, str, str]]:
+def _levels(p: Profiled, record: Record) -> list[tuple[Any, str, str, str]]:
     levels: list[tuple[Any, str, str, str]] = [
         (site, f"{site} {site.function}", site.code, "frame")
         for site in p.recorder.stacks.get(record.index, (record.site,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from functools import partial
 from operator import call
@@ -12,15 +11,12 @@ from typing import Any
 from ...core.graph.modes import Mode, modes
 from ...core.source_location import user_frame
 from ..recorder import own
-from ..table import Groups
-from ..tracing import Grouping, Records
+from ..tracing import Grouping, Groups, Records
 from . import export, listing, page
-from .live_arrays import Part
-from .outside_time import Stack
-from .profiler import Profiler, Span
+from .profiler import Profiled, Profiler
 
 
-class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one for its C code
+class profile(Profiled, Mode):  # type: ignore[misc]  # no file, though Mode is one for its C code
     """Measure a program: seconds forward and backward and the bytes saved in between, by operator, line and module.
 
     The time of the measurement itself is excluded. The time of derivative rules is charged to the line that called the
@@ -42,9 +38,8 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
     """
 
     def __init__(self) -> None:
-        self.recorder = Profiler()
         Mode.__init__(self)
-        Records.__init__(self, self.recorder.records, self.recorder.departures)
+        Profiled.__init__(self, Profiler())
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
@@ -89,37 +84,6 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
         found = Groups(sorted(groups.items(), key=lambda item: -item[1].seconds - item[1].other))
         found.outside = 0.0 if what == "line" else self.other
         return found
-
-    @property
-    def outside(self) -> dict[Stack, float]:
-        """The seconds in which no operator ran, by the stack of lines."""
-        self.recorder.outside.finish()
-        return self.recorder.outside.seconds
-
-    @property
-    def other(self) -> float:
-        """The seconds in which no operator and no derivative rule ran."""
-        return math.fsum(self.outside.values())
-
-    @property
-    def wall(self) -> float:
-        """All seconds from start to end, without those of the measurement."""
-        return self.seconds + self.other
-
-    @property
-    def spans(self) -> list[Span]:
-        """Intervals of operators, their rules and modules, in the order in which they ended."""
-        return self.recorder.spans
-
-    @property
-    def most(self) -> int:
-        """The peak of the bytes in arrays of operators."""
-        return self.recorder.live.most
-
-    @property
-    def peak(self) -> list[Part]:
-        """The arrays at the peak by line, operator and kind, the largest part first."""
-        return self.recorder.live.peak()
 
     def to_chrome(self, path: str | Path) -> None:
         """Write a trace for chrome://tracing and Perfetto: modules, operators and memory over time.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -12,7 +13,8 @@ from ...core.tensor.tensor import Tensor
 from ..memory import owner_of
 from ..record import Record
 from ..recorder import Recorder, is_layered, own
-from .live_arrays import LiveArrays
+from ..tracing import Records
+from .live_arrays import LiveArrays, Part
 from .outside_time import OutsideTime, Stack
 
 
@@ -132,7 +134,7 @@ class Profiler(Recorder):
                 if id(owner) not in self._leaves:
                     self.live.add(owner, record, "saved for backward", clock, kept=True)
 
-    def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
         start = perf_counter()
         record = self.record_of(node)
         if record is not None and not is_layered((getattr(g, "array", g),)):
@@ -145,17 +147,56 @@ class Profiler(Recorder):
         if len(self.spans) > count:
             self.spans[-1] = self.spans[-1]._replace(kind="backward")
 
-    def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
         if isinstance(what, str):
             self._busy()
         super().opened(what, inputs)
         if not isinstance(what, str):
             self._entered.append((self.names.path, self.now()))
 
-    def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
         super().closed(what, inputs, result)
         if not isinstance(what, str) and self._entered:
             name, began = self._entered.pop()
             self.spans.append(Span(name, "module", began, self.now(), None))
         if isinstance(what, str):
             self._idle()
+
+
+class Profiled(Records):
+    """The measurements: records of operators, the time outside of operators, and memory."""
+
+    def __init__(self, recorder: Profiler) -> None:
+        super().__init__(recorder.records, recorder.departures)
+        self.recorder = recorder
+
+    @property
+    def outside(self) -> dict[Stack, float]:
+        """The seconds in which no operator ran, by the stack of lines."""
+        self.recorder.outside.finish()
+        return self.recorder.outside.seconds
+
+    @property
+    def other(self) -> float:
+        """The seconds in which no operator and no derivative rule ran."""
+        return math.fsum(self.outside.values())
+
+    @property
+    def wall(self) -> float:
+        """All seconds from start to end, without those of the measurement."""
+        return self.seconds + self.other
+
+    @property
+    def spans(self) -> list[Span]:
+        """Intervals of operators, their rules and modules, in the order in which they ended."""
+        return self.recorder.spans
+
+    @property
+    def most(self) -> int:
+        """The peak of the bytes in arrays of operators."""
+        return self.recorder.live.most
+
+    @property
+    def peak(self) -> list[Part]:
+        """The arrays at the peak by line, operator and kind, the largest part first."""
+        return self.recorder.live.peak()

@@ -169,7 +169,7 @@ def _norm(array: Any) -> float:
     return float(array_module(array).sqrt((magnitudes.astype(kind) ** 2).sum()))
 
 
-def _is_of_the_engine(part: Any) -> bool:
+def _is_of_the_engine(part: object) -> bool:
     return isinstance(part, tuple) and all(isinstance(one, Storage) for one in part)
 
 

@@ -344,7 +344,7 @@ class _EventRecorder(Observer):
         if node.plan.select is None:
             self._event = Event(len(self.events), node, kept, self.names)
 
-    def sent(self, node: Node, index: int, given: Any, g: Any, before: Any) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
         event = self._event
         if node.plan.select is not None or event is None:
             return

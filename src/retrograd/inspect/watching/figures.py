@@ -10,21 +10,20 @@ import numpy as np
 
 from ...training import plots
 from .measures import densities_over_time
+from .page import Watched
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .watch import watch
-
 _NAMED = 12  # the most curves in a legend
 
 
-def render(w: watch) -> bytes:
+def render(w: Watched) -> bytes:
     """Return the figure as PNG."""
     return plots.render(figure_of(w))
 
 
-def figure_of(w: watch) -> Figure:
+def figure_of(w: Watched) -> Figure:
     """Draw loss and learning rate, norms, update ratios, activations, and distributions over time."""
     figure = plots.new_figure(15, 11)
     losses, totals, ratios, norms, weights, activations, flat, gradients, values = figure.subplots(3, 3).flat
@@ -83,7 +82,7 @@ def figure_of(w: watch) -> Figure:
     return figure
 
 
-def _across(steps: Sequence[int]) -> np.ndarray[Any, Any]:
+def _across(steps: Sequence[int]) -> np.ndarray:
     """Return the column edges, half way between steps."""
     at = np.array(steps, dtype=float)
     middle = (at[1:] + at[:-1]) / 2

@@ -19,7 +19,7 @@ import numpy as np
 from ...core.arrays.devices import array_module, backend_of
 from ..statistics import statistics
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 WHOLE = 512  # elements of a sample; smaller arrays are not sampled
 BINS = 30

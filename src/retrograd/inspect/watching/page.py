@@ -10,26 +10,43 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ...nn.base.module import Module
+from ...optim.optimizer import Optimizer
 from ..drawing.formats.page import filled, json_inside
 from .measures import Activation, Distribution, Record
-
-if TYPE_CHECKING:
-    from .watch import watch
+from .rules import Alarm
 
 _MOST = 400  # records on the page
 _COLUMNS = 60  # records with histograms
 
 
-def page_of(w: watch) -> str:
+class Watched(Protocol):
+    """The figures of a watched run that pages and pictures show."""
+
+    model: Module
+    optimizers: list[Optimizer]
+    every: int
+    names: list[str]
+
+    @property
+    def records(self) -> list[Record]:
+        """A record for each recorded step."""
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """The problems found so far."""
+
+
+def page_of(w: Watched) -> str:
     """Return the page."""
     return filled(_asset("watch.html"), {"data": json_inside(data_of(w)), "script": _asset("watch.js")})
 
 
-def data_of(w: watch, most: int = _MOST) -> dict[str, Any]:
+def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
     """Return the figures of at most ``most`` records, with NaN and infinities as strings, which JSON requires."""
     records = w.records[:: -(-len(w.records) // most)]
     if records[-1] is not w.records[-1]:

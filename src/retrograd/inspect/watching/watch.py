@@ -215,7 +215,7 @@ class watch:
         self._watcher = self._guest = self._record = None
         self._weights, self._gradients, self._before = {}, {}, {}
 
-    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _before_step(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         if self._watcher is None:
             return
         if self._record is None:
@@ -225,7 +225,7 @@ class watch:
         with silent():
             self._measure({name: p for name, p in self._parameters.items() if id(p) in mine})
 
-    def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _after_step(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         record = self._record
         if record is not None:
             with silent():
@@ -335,5 +335,5 @@ def _probe(optimizer: Optimizer) -> Tensor:
     return next((p for p in graded if p.grad is not None and p.grad.array.any()), next(_parameters(optimizer)))
 
 
-def _item(value: Any) -> Any:
+def _item(value: object) -> Any:
     return value.item() if isinstance(value, Tensor) else value

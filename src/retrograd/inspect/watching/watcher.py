@@ -51,7 +51,7 @@ class Watcher(Observer):
         self.on = True
         self.attach()
 
-    def attach(self, *anything: Any) -> None:
+    def attach(self, *anything: object) -> None:
         """Add the observer to this thread, again if leaving a block has removed it."""
         if self.on:
             attach(self)
@@ -63,13 +63,13 @@ class Watcher(Observer):
 
     # The forward
 
-    def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
         if not self.on:
             detach(self)
         elif id(what) in self._paths:
             self._running.append((self._paths[id(what)], {}))
 
-    def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
         path = self._paths.get(id(what))
         if path is None or not self._running:
             return

@@ -22,7 +22,7 @@ from contextlib import suppress
 from functools import cache
 from io import BufferedReader
 from threading import Condition, Thread
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ..runtime.cores import count
 from ..runtime.settings import turned_on
@@ -151,7 +151,7 @@ class Ahead:
         Thread(target=self._hear, args=(process,), name="retrograd-ahead", daemon=True).start()
         self._tell(*[place for place in sys.path if isinstance(place, str)])
 
-    def _tell(self, *message: Any) -> None:
+    def _tell(self, *message: object) -> None:
         if self._process is not None and self._process.stdin is not None:
             try:
                 self._process.stdin.write(json.dumps(message).encode() + b"\n")

@@ -81,7 +81,7 @@ class Loop:
         args = tuple(map(_plain, args))
         self.entry(*args)(*args)
 
-    def entry(self, *args: Any) -> Callable[..., Any]:
+    def entry(self, *args: object) -> Callable[..., Any]:
         """The function of these arguments' kinds, which answers ``NotImplemented`` to others."""
         kinds = tuple(map(kind_of, args))
         with _lock:
@@ -127,7 +127,7 @@ class Loops:
 loops = cache(Loops)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """The argument with the types that machine code knows."""
     if isinstance(value, np.ndarray):
         value = value.view(np.ndarray) if type(value) is not np.ndarray else value

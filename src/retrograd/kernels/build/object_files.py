@@ -204,7 +204,7 @@ class Shared(NamedTuple):
     launch: Any  # ``launch(*how, function, data)``, whose ``how`` comes before ``args`` among the loop's arguments
     how: int  # numbers
 
-    def failed(self, context: Any, builder: Any, callee: Any, values: Any) -> Any:
+    def failed(self, context: Any, builder: Any, callee: object, values: Any) -> Any:
         """Whether the loop fails: its arguments stand in the caller's frame, where each part reads them."""
         module, how, arguments = builder.module, values[: self.how], values[self.how :]
         kind = ir.LiteralStructType([value.type for value in arguments])
@@ -228,7 +228,7 @@ def compile(recipe: Any, kinds: tuple[at.Kind, ...], name: str) -> bytes:
     """The object file of a function that ``njit`` made, or of a ``Shared`` loop, for arguments of some kinds."""
     wanted = tuple(map(numba_type, kinds))
 
-    def enter(context: Any, module: Any, callee: Any, signature: Any) -> None:
+    def enter(context: Any, module: Any, callee: object, signature: Any) -> None:
         entry = _Entry(context, module, name)
         values = entry.arguments(kinds, wanted)
 
@@ -246,10 +246,10 @@ def compile(recipe: Any, kinds: tuple[at.Kind, ...], name: str) -> bytes:
     return _compiled(recipe, wanted, name, enter)
 
 
-def compile_routine(made: Any, letters: str, name: str) -> bytes:
+def compile_routine(made: object, letters: str, name: str) -> bytes:
     """The object file of a function that ``routine`` made, for arguments of some kinds: a function of C."""
 
-    def enter(context: Any, module: Any, callee: Any, signature: Any) -> None:
+    def enter(context: Any, module: Any, callee: object, signature: Any) -> None:
         kinds = [context.get_value_type(kind) for kind in signature]
         function = ir.Function(module, ir.FunctionType(_INT, kinds), name)
         builder, inner = ir.IRBuilder(function.append_basic_block()), context.declare_function(module, callee)
@@ -327,17 +327,17 @@ class _Entry:
         kind = ir.FunctionType(result, [argument.type for argument in arguments])
         return self.builder.call(cgutils.get_or_insert_function(self.module, kind, at.PREFIX + name), arguments)
 
-    def field(self, value: Any, offset: int, kind: Any) -> Any:
+    def field(self, value: object, offset: int, kind: Any) -> Any:
         """What an object has at an offset."""
         place = self.builder.gep(value, [_WORD(offset)])
         return self.builder.load(self.builder.bitcast(place, kind.as_pointer()))
 
-    def known(self, thing: Any) -> Any:
+    def known(self, thing: object) -> Any:
         """The address of an object in the table."""
         number = next(number for number, one in enumerate(at.OBJECTS) if one is thing)
         return self.field(self.function.args[0], at.TABLE_AT + 8 * number, _WORD)
 
-    def give(self, thing: Any) -> None:
+    def give(self, thing: object) -> None:
         found = self.builder.inttoptr(self.known(thing), _POINTER)
         self.call("Py_IncRef", ir.VoidType(), found)
         self.builder.ret(found)
@@ -348,12 +348,12 @@ class _Entry:
         self.builder.cbranch(condition, further, self.mismatch)
         self.builder.position_at_end(further)
 
-    def demand_type(self, value: Any, *kinds: type) -> None:
+    def demand_type(self, value: object, *kinds: type) -> None:
         found = self.field(value, at.HEAD - 8, _WORD)
         same = [self.builder.icmp_unsigned("==", found, self.known(kind)) for kind in kinds]
         self.demand(same[0] if len(same) == 1 else self.builder.or_(*same))
 
-    def unpacked(self, value: Any, kind: at.Kind, wanted: Any) -> Any:
+    def unpacked(self, value: object, kind: at.Kind, wanted: Any) -> Any:
         """An object as Numba's value."""
         builder = self.builder
         if kind == "int":

@@ -20,7 +20,7 @@ CONTIGUOUS, ALIGNED = 0x1, 0x100  # of the flags
 Kind = Any  # of an argument: its name, or for an array dtype, axes, and whether it is contiguous and aligned
 
 
-def kind_of_array(dtype: np.dtype[Any], axes: int, contiguous: bool = True, aligned: bool = True) -> Kind:
+def kind_of_array(dtype: np.dtype, axes: int, contiguous: bool = True, aligned: bool = True) -> Kind:
     """The kind of an array as an argument. Contiguous is what NumPy calls C-contiguous.
 
     Raises:

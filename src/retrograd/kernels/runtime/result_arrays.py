@@ -53,7 +53,7 @@ def _offered(offers: Callable[..., Any], function: Callable[..., Any], args: Any
         _here.offers = before
 
 
-def into(slots: Sequence[Any], function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def into(slots: Sequence[Any], function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
     """The function's result, where the arrays that it asks for are these, in order; None stands for a new one."""
     left = iter(slots)
 
@@ -64,7 +64,7 @@ def into(slots: Sequence[Any], function: Callable[..., Any], *args: Any, **kwarg
     return _offered(offers, function, args, kwargs)
 
 
-def noted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
+def noted(function: Callable[..., Any], *args: object, **kwargs: object) -> tuple[Any, list[Any]]:
     """The function's result, and the arrays that it asked for."""
     asked: list[Any] = []
 

@@ -169,7 +169,7 @@ def take_mode(mode: int, set_mode: int) -> None:
     _pool.words[MODE // 8] = mode
 
 
-def launch(loop: Callable[..., object], total: int, least: int, *args: Any) -> None:
+def launch(loop: Callable[..., object], total: int, least: int, *args: object) -> None:
     """A loop that ``native.shared`` made, on ``range(total)`` in parts of at least ``least``.
 
     A short one is over soon, whoever waits. There the caller nearly always takes the first half, and finds in its cache
@@ -186,7 +186,7 @@ def launch(loop: Callable[..., object], total: int, least: int, *args: Any) -> N
     loop(address, size, 0, total, max(least, -(-total // parts)), *args)
 
 
-def launch_products(loop: Callable[..., object], total: int, least: int, *args: Any) -> None:
+def launch_products(loop: Callable[..., object], total: int, least: int, *args: object) -> None:
     """``launch`` for a loop that calls BLAS, which uses one thread in each of the pool's meanwhile."""
     blas.one_thread(launch, loop, total, least, *args)
 

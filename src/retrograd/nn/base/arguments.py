@@ -18,6 +18,21 @@ DeviceLike: TypeAlias = types.DeviceLike | None
 DTypeLike: TypeAlias = types.DTypeLike | None
 
 
+# What docstrings of modules say alike.
+DESCRIPTIONS = {
+    "bias": "whether a bias is added.",
+    "device": "the device of the parameters, by default the default device.",
+    "dtype": "the dtype of the parameters, by default the default dtype.",
+    "ignore_index": "targets of this class do not count.",
+    "inplace": "overwrite the input.",
+    "out_channels": "the number C' of the output's channels.",
+    "reduce": "deprecated form of ``reduction``.",
+    "reduction": '``"none"``, ``"mean"`` or ``"sum"``.',
+    "return_indices": "return the maxima's places, too.",
+    "size_average": "deprecated form of ``reduction``.",
+}
+
+
 def ntuple(value: int | Iterable[int], count: int) -> tuple[int, ...]:
     """``value`` repeated, or the tuple it is already.
 
@@ -27,7 +42,7 @@ def ntuple(value: int | Iterable[int], count: int) -> tuple[int, ...]:
     return tuple(value) if isinstance(value, Iterable) else (value,) * count
 
 
-def device_and_dtype(*args: Any, **kwargs: Any) -> tuple[Any, np.dtype[Any] | None]:
+def device_and_dtype(*args: Any, **kwargs: Any) -> tuple[Any, np.dtype | None]:
     """What ``Module.to(device, dtype)``, ``.to(dtype)`` or ``.to(tensor)`` ask for; None for what they leave as it is.
 
     Each form takes ``non_blocking`` as its last argument and ``memory_format`` as a keyword. Neither has an effect.

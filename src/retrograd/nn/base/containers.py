@@ -274,7 +274,7 @@ class ParameterList(Module):
     def __iadd__(self, parameters: Iterable[Any]) -> ParameterList:
         return self.extend(parameters)
 
-    def append(self, value: Any) -> ParameterList:
+    def append(self, value: object) -> ParameterList:
         """Put a value at the end."""
         self._size += 1
         self[self._size - 1] = value
@@ -323,7 +323,7 @@ class ParameterDict(Module):
             raise AttributeError(f"ParameterDict: there is no entry {key!r}")
         return getattr(self, key)
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: object) -> None:
         if key not in self._keys and hasattr(self, key):
             raise KeyError(f"ParameterDict: {key!r} is the name of an attribute")
         setattr(self, key, _as_parameter(value))
@@ -349,7 +349,7 @@ class ParameterDict(Module):
         """Another dictionary of the same Parameters."""
         return type(self)(OrderedDict(self.items()))
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
+    def setdefault(self, key: str, default: object = None) -> Any:
         """The value of a key, entered as ``default`` where there is none."""
         if key not in self:
             self[key] = default
@@ -377,7 +377,7 @@ class ParameterDict(Module):
         """The value of a key, ``default`` where there is none."""
         return self[key] if key in self._keys else default
 
-    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+    def fromkeys(self, keys: Iterable[str], default: object = None) -> ParameterDict:
         """A new dictionary with ``default`` under every key."""
         return type(self)(OrderedDict.fromkeys(keys, default))
 
@@ -407,17 +407,17 @@ class ParameterDict(Module):
     def extra_repr(self) -> str:
         return _describe_values(self.items())
 
-    def __or__(self, other: Any) -> ParameterDict:
+    def __or__(self, other: object) -> ParameterDict:
         result = self.copy()
         result.update(other)
         return result
 
-    def __ror__(self, other: Any) -> ParameterDict:
+    def __ror__(self, other: object) -> ParameterDict:
         result = type(self)(other)
         result.update(self)
         return result
 
-    def __ior__(self, other: Any) -> ParameterDict:
+    def __ior__(self, other: object) -> ParameterDict:
         self.update(other)
         return self
 
@@ -425,7 +425,7 @@ class ParameterDict(Module):
         raise RuntimeError("ParameterDict: it cannot be called")
 
 
-def _as_parameter(value: Any) -> Any:
+def _as_parameter(value: object) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 

@@ -48,7 +48,7 @@ def init_from_fields(cls: M) -> M:
     buffers = [field.name for field in fields if field.type == "Tensor | None"]
 
     @wraps(assign)
-    def __init__(self: Module, *args: Any, **kwargs: Any) -> None:
+    def __init__(self: Module, *args: object, **kwargs: object) -> None:
         Module.__init__(self)
         assign(self, *args, **kwargs)
         for name in buffers:

@@ -92,7 +92,7 @@ def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
     return RemovableHandle(module_hooks, hook)
 
 
-def registered(hooks: OrderedDict[int, Hook], module: Any, name: str, value: Any) -> Any:
+def registered(hooks: OrderedDict[int, Hook], module: Any, name: str, value: object) -> Any:
     """What is to be entered in a module for the value, after the hooks."""
     for hook in hooks.values():
         replacement = hook(module, name, value)

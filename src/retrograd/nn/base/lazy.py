@@ -44,7 +44,7 @@ class LazyModuleMixin(Module):
 
     cls_to_become: ClassVar[type[Module] | None] = None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         self._initialize_hook = self.register_forward_pre_hook(_infer, with_kwargs=True)
 
@@ -120,8 +120,6 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     Args:
         out_features: the length of the last dimension of the output.
-        bias: whether there is an offset.
-        device, dtype: of the parameters.
 
     >>> layer = rg.nn.LazyLinear(2)
     >>> layer(rg.ones(5, 3)).shape, layer
@@ -227,7 +225,6 @@ class LazyConv1d(_LazyConv, Conv1d):
     """``Conv1d`` that takes ``in_channels`` from its first input: ``(N, C, L)`` to ``(N, C', L')``.
 
     Args:
-        out_channels: C'.
         kernel_size, stride, padding, ...: the further arguments of ``Conv1d``, in its order.
 
     >>> rg.nn.LazyConv1d(8, 3)(rg.ones(2, 4, 5)).shape
@@ -241,7 +238,6 @@ class LazyConv2d(_LazyConv, Conv2d):
     """``Conv2d`` that takes ``in_channels`` from its first input: ``(N, C, H, W)`` to ``(N, C', H', W')``.
 
     Args:
-        out_channels: C'.
         kernel_size, stride, padding, ...: the further arguments of ``Conv2d``, in its order.
 
     >>> rg.nn.LazyConv2d(8, 3)(rg.ones(2, 4, 5, 5)).shape
@@ -255,7 +251,6 @@ class LazyConv3d(_LazyConv, Conv3d):
     """``Conv3d`` of an input ``(N, C, D, H, W)`` to ``(N, C', D', H', W')``, C being that of the first.
 
     Args:
-        out_channels: C'.
         kernel_size, stride, padding, ...: the further arguments of ``Conv3d``, in its order.
 
     >>> rg.nn.LazyConv3d(8, 3)(rg.ones(2, 4, 5, 5, 5)).shape
@@ -269,7 +264,6 @@ class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
     """``ConvTranspose1d`` that takes ``in_channels`` from its first input: ``(N, C, L)`` to ``(N, C', L')``.
 
     Args:
-        out_channels: C'.
         kernel_size, stride, padding, ...: the further arguments of ``ConvTranspose1d``, in its order.
 
     >>> rg.nn.LazyConvTranspose1d(8, 3)(rg.ones(2, 4, 5)).shape
@@ -283,7 +277,6 @@ class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
     """``ConvTranspose2d`` that takes ``in_channels`` from its first input: ``(N, C, H, W)`` to ``(N, C', H', W')``.
 
     Args:
-        out_channels: C'.
         kernel_size, stride, padding, ...: the further arguments of ``ConvTranspose2d``, in its order.
 
     >>> rg.nn.LazyConvTranspose2d(8, 3)(rg.ones(2, 4, 5, 5)).shape
@@ -297,7 +290,6 @@ class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
     """``ConvTranspose3d`` of an input ``(N, C, D, H, W)`` to ``(N, C', D', H', W')``, C being that of the first.
 
     Args:
-        out_channels: C'.
         kernel_size, stride, padding, ...: the further arguments of ``ConvTranspose3d``, in its order.
 
     >>> rg.nn.LazyConvTranspose3d(8, 3)(rg.ones(2, 4, 5, 5, 5)).shape

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module
 from operator import methodcaller
 from typing import Any, ClassVar, TypeVar
 
@@ -13,7 +12,7 @@ from ...core.arrays.dtypes import FLOATING, INEXACT
 from ...core.graph.handles import RemovableHandle
 from ...core.graph.modes import modes, no_grad, watchers
 from ...core.graph.observers import Observer
-from ...core.tensor.notebook_repr import shown_by
+from ...core.missing_names import provided, repr_html
 from ...core.tensor.tensor import Tensor
 from ..parameter import Buffer, Parameter, convert
 from . import global_hooks
@@ -86,7 +85,7 @@ class Module(State):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
 
-    def _call_hooked(self, *args: Any, **kwargs: Any) -> Any:
+    def _call_hooked(self, *args: object, **kwargs: object) -> Any:
         """``__call__`` while there are hooks on all modules."""
         if watchers and modes.observers:
             return self._call_watched(modes.observers, args, kwargs)
@@ -139,7 +138,7 @@ class Module(State):
             raise
         return result if backward is None else backward.watch_outputs(result)
 
-    def _call_always_called(self, hooks: list[tuple[Any, bool, bool]], args: Any, kwargs: dict[str, Any]) -> None:
+    def _call_always_called(self, hooks: list[tuple[Any, bool, bool]], args: object, kwargs: dict[str, Any]) -> None:
         """After an error, call the hooks that want it; an error of theirs is a warning beside the first error."""
         for hook, with_kwargs, always in hooks:
             if always:
@@ -186,7 +185,7 @@ class Module(State):
 
     # Attributes
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         tables = self.__dict__
         if isinstance(value, Parameter):
             _forget(self, name, keep="_parameters")
@@ -511,7 +510,7 @@ class Module(State):
         """
         own = self.__getstate__().get("forward")  # which a program may have given this one module
         forward = type(self).forward.__get__(self) if own is None else own
-        compiled = import_module("retrograd.compiler").compile(forward, **options)
+        compiled = provided["compile"](forward, **options)
         self.__dict__.update(forward=compiled, _compiled=(compiled, own))
 
     def cpu(self: Self) -> Self:
@@ -539,7 +538,7 @@ class Module(State):
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
 
-    _repr_html_ = shown_by("modules", "module_html")
+    _repr_html_ = repr_html("module_html")
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)

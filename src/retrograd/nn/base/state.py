@@ -258,7 +258,7 @@ def _load_into(target: Tensor, source: Tensor, assign: bool) -> None:
     target.data = loaded.detach()
 
 
-def _as_tensor(value: Any) -> Tensor | None:
+def _as_tensor(value: object) -> Tensor | None:
     """An array, or another library's tensor, as a Tensor; None for whatever else (lists and numbers are no weights)."""
     if not hasattr(value, "__array__"):
         return None

@@ -97,7 +97,7 @@ class Uninitialized:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         return type(self), (self._requires, str(self._device), self._dtype)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -183,6 +183,6 @@ class UninitializedBuffer(Uninitialized, Buffer):
         self.persistent = persistent
 
 
-def is_lazy(value: Any) -> bool:
+def is_lazy(value: object) -> bool:
     """Whether it is a parameter or buffer that has no shape yet."""
     return isinstance(value, Uninitialized)

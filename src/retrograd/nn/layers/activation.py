@@ -20,9 +20,6 @@ from ..parameter import Parameter, new_parameter
 class ReLU(Module):
     """``max(x, 0)``, elementwise; shape and dtype are kept.
 
-    Args:
-        inplace: overwrite the input.
-
     >>> rg.nn.ReLU()(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
@@ -36,9 +33,6 @@ class SELU(Module):
     """``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))``, elementwise, with constants that keep mean and variance.
 
     ``scale = 1.0507...`` and ``alpha = 1.6732...``. Shape and dtype are kept.
-
-    Args:
-        inplace: overwrite the input.
 
     Source: Klambauer et al., Self-normalizing neural networks, 2017.
 
@@ -54,9 +48,6 @@ class SELU(Module):
 class SiLU(Module):
     """``x * sigmoid(x)``, also called swish, elementwise; shape and dtype are kept.
 
-    Args:
-        inplace: overwrite the input.
-
     Source: Hendrycks and Gimpel, Gaussian error linear units, 2016.
 
     >>> rg.nn.SiLU()(rg.tensor([0.0, 1.0]))
@@ -70,9 +61,6 @@ class SiLU(Module):
 @init_from_fields
 class Mish(Module):
     """``x * tanh(log(1 + exp(x)))``, elementwise; shape and dtype are kept.
-
-    Args:
-        inplace: overwrite the input.
 
     Source: Misra, Mish: a self regularized non-monotonic activation function, 2019.
 
@@ -88,9 +76,6 @@ class Mish(Module):
 class Hardswish(Module):
     """``x * min(max(x + 3, 0), 6) / 6``, elementwise; shape and dtype are kept.
 
-    Args:
-        inplace: overwrite the input.
-
     Source: Howard et al., Searching for MobileNetV3, 2019.
 
     >>> rg.nn.Hardswish()(rg.tensor([-3.0, 3.0]))
@@ -104,9 +89,6 @@ class Hardswish(Module):
 @init_from_fields
 class Hardsigmoid(Module):
     """``min(max(x / 6 + 1 / 2, 0), 1)``, elementwise; shape and dtype are kept.
-
-    Args:
-        inplace: overwrite the input.
 
     >>> rg.nn.Hardsigmoid()(rg.tensor([-4.0, 0.0]))
     tensor([0. , 0.5])
@@ -122,7 +104,6 @@ class ELU(Module):
 
     Args:
         alpha: minus the limit for small x.
-        inplace: overwrite the input.
 
     Source: Clevert et al., Fast and accurate deep network learning by exponential linear units, 2016.
 
@@ -141,7 +122,6 @@ class CELU(Module):
 
     Args:
         alpha: minus the limit for small x.
-        inplace: overwrite the input.
 
     Raises:
         RuntimeError: when called, ``alpha`` is 0.
@@ -163,7 +143,6 @@ class LeakyReLU(Module):
 
     Args:
         negative_slope: the factor below 0.
-        inplace: overwrite the input.
 
     >>> rg.nn.LeakyReLU(0.5)(rg.tensor([-1.0, 1.0]))
     tensor([-0.5,  1. ])
@@ -217,7 +196,6 @@ class Hardtanh(Module):
     Args:
         min_val: the lower bound.
         max_val: the upper bound.
-        inplace: overwrite the input.
         min_value, max_value: deprecated names of the bounds.
 
     Raises:
@@ -247,9 +225,6 @@ class Hardtanh(Module):
 class ReLU6(Hardtanh):
     """``min(max(x, 0), 6)``, elementwise; shape and dtype are kept.
 
-    Args:
-        inplace: overwrite the input.
-
     >>> rg.nn.ReLU6()(rg.tensor([-1.0, 8.0]))
     tensor([0., 6.])
     """
@@ -269,7 +244,6 @@ class Threshold(Module):
     Args:
         threshold: what ``x`` is compared with.
         value: what takes its place.
-        inplace: overwrite the input.
 
     >>> rg.nn.Threshold(0.1, 20.0)(rg.tensor([0.0, 1.0]))
     tensor([20.,  1.])

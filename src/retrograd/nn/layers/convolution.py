@@ -167,7 +167,6 @@ class Conv1d(_Conv):
         groups: the channels are split into as many parts that do not see each other.
         bias: whether there is an offset per output channel.
         padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-        device, dtype: of the parameters.
 
     Raises:
         ValueError: ``groups`` does not divide C and C', an unknown padding or mode, or ``"same"`` with a stride.

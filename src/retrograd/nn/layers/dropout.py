@@ -31,7 +31,6 @@ class Dropout(_DropoutNd):
 
     Args:
         p: the probability, in ``[0, 1]``.
-        inplace: overwrite the input.
 
     Raises:
         ValueError: ``p`` is outside ``[0, 1]``.

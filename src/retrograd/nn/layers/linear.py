@@ -34,8 +34,6 @@ class Linear(Module):
     Args:
         in_features: the length of the last dimension of the input.
         out_features: the length of the last dimension of the output.
-        bias: whether there is an offset.
-        device, dtype: of the parameters.
 
     Raises:
         RuntimeError: when called, the input's last dimension has another length, or its dtype is another.
@@ -80,8 +78,6 @@ class Bilinear(Module):
 
     Args:
         in1_features, in2_features, out_features: the lengths of the last dimensions.
-        bias: whether there is an offset.
-        device, dtype: of the parameters.
 
     Raises:
         ValueError: ``in1_features`` is not positive.

@@ -145,7 +145,6 @@ class BatchNorm1d(_BatchNorm):
         affine: whether there are factors and offsets.
         track_running_stats: whether running averages are kept; else evaluation uses the batch, too.
         device, dtype: of parameters and buffers.
-        bias: whether there are offsets.
 
     Raises:
         ValueError: when called, the input has another number of dimensions, or in training one value per channel.
@@ -260,8 +259,6 @@ class LayerNorm(_Affine):
         normalized_shape: the lengths of those dimensions; one number for the last alone.
         eps: added to the variance.
         elementwise_affine: whether there are factors and offsets.
-        bias: whether there are offsets.
-        device, dtype: of the parameters.
 
     Raises:
         RuntimeError: when called, the input does not end in these dimensions.
@@ -314,7 +311,6 @@ class RMSNorm(Module):
         normalized_shape: the lengths of those dimensions; one number for the last alone.
         eps: added to the mean square; by default the machine epsilon of the dtype, float32's for 16 bits.
         elementwise_affine: whether there are factors.
-        device, dtype: of the parameters.
 
     Raises:
         RuntimeError: when called, the input does not end in these dimensions.
@@ -368,8 +364,6 @@ class GroupNorm(_Affine):
         num_channels: ``C``.
         eps: added to the variance.
         affine: whether there are factors and offsets per channel.
-        device, dtype: of the parameters.
-        bias: whether there are offsets.
 
     Raises:
         ValueError: ``num_groups`` does not divide ``num_channels``.

@@ -351,7 +351,6 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
         kernel_size: the windows' lengths.
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: return the maxima's places, too.
 
     Raises:
         ValueError: not one of output_size and output_ratio is given, or a ratio is not between 0 and 1.
@@ -375,7 +374,6 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
         kernel_size: the windows' lengths.
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: return the maxima's places, too.
 
     Raises:
         ValueError: not one of output_size and output_ratio is given, or a ratio is not between 0 and 1.

@@ -26,7 +26,6 @@ class RReLU(_RReLU):
 
     Args:
         lower, upper: the least and the greatest slope.
-        inplace: overwrite the input.
 
     Source: Xu et al., Empirical evaluation of rectified activations in convolutional network, 2015.
 
@@ -41,7 +40,6 @@ class AlphaDropout(_DropoutNd):
 
     Args:
         p: the probability, in ``[0, 1]``.
-        inplace: overwrite the input.
 
     Raises:
         ValueError: ``p`` is outside ``[0, 1]``.

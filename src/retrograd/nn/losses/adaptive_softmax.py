@@ -36,7 +36,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs: where the head and each cluster but the last ends, ascending.
         div_value: by what power of this the inputs of the clusters' layers are shortened.
         head_bias: whether the head has an offset.
-        device, dtype: of the parameters.
 
     Raises:
         ValueError: the cutoffs are not ascending numbers between 1 and ``n_classes - 1``.

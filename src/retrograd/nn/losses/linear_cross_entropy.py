@@ -45,7 +45,6 @@ class LinearCrossEntropyLoss(Module):
         out_features: ``(d1, ...)`` for targets ``(N, d1, ...)``.
         bias: whether the layer has an offset.
         device, dtype: of the layer's parameters.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: a weight for each class.
         ignore_index: the class index that does not count, by default -100.
         label_smoothing: how much of each target is spread evenly over the classes.

@@ -63,7 +63,6 @@ class L1Loss(_Loss):
     """``|x - y|`` for input and target of one shape ``(*)``.
 
     Args:
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         size_average, reduce: deprecated, see ``reduction``.
 
     >>> rg.nn.L1Loss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
@@ -86,7 +85,6 @@ class SmoothL1Loss(_Loss):
     """``(x - y)^2 / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere, for one shape ``(*)``.
 
     Args:
-        size_average, reduce, reduction: as for ``L1Loss``.
         beta: where the parabola ends.
 
     Raises:
@@ -110,7 +108,6 @@ class HuberLoss(_Loss):
     """``(x - y)^2 / 2`` where ``|x - y| < delta``, ``delta * (|x - y| - delta / 2)`` elsewhere, for one shape ``(*)``.
 
     Args:
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         delta: where the parabola ends.
 
     Raises:
@@ -135,7 +132,6 @@ class CrossEntropyLoss(_WeightedLoss):
 
     Args:
         weight: a factor per class, ``(C,)``.
-        ignore_index: targets of this class do not count.
         size_average, reduce, reduction: as for ``L1Loss``; the mean is weighted.
         label_smoothing: the share of a target that goes to all classes alike, in ``[0, 1]``.
 
@@ -158,7 +154,6 @@ class NLLLoss(_WeightedLoss):
 
     Args:
         weight: a factor per class, ``(C,)``.
-        ignore_index: targets of this class do not count.
         size_average, reduce, reduction: as for ``L1Loss``; the mean is weighted.
 
     >>> rg.nn.NLLLoss()(rg.tensor([[-0.5, -1.0]]), rg.tensor([1]))
@@ -180,7 +175,6 @@ class BCELoss(_WeightedLoss):
 
     Args:
         weight: a factor per element, of a shape that broadcasts to ``(*)``.
-        size_average, reduce, reduction: as for ``L1Loss``.
 
     Raises:
         RuntimeError: when called, an ``x`` is outside ``[0, 1]``.
@@ -197,7 +191,6 @@ class BCEWithLogitsLoss(_Loss):
 
     Args:
         weight: a factor per element, of a shape that broadcasts to ``(*)``.
-        size_average, reduce, reduction: as for ``L1Loss``.
         pos_weight: a factor on the positive targets, of a shape that broadcasts to ``(*)``.
 
     >>> rg.nn.BCEWithLogitsLoss()(rg.tensor([0.0]), rg.tensor([1.0]))
@@ -239,7 +232,6 @@ class PoissonNLLLoss(_Loss):
         log_input: False for rates themselves, ``x - y * log(x + eps)``.
         full: add Stirling's approximation of ``log(y!)`` where ``y > 1``.
         eps: keeps the logarithm finite.
-        size_average, reduce, reduction: as for ``L1Loss``.
 
     >>> rg.nn.PoissonNLLLoss()(rg.zeros(2), rg.ones(2))
     tensor(1.)
@@ -268,7 +260,6 @@ class GaussianNLLLoss(_Loss):
     Args:
         full: add the constant ``log(2 pi) / 2``.
         eps: the least variance.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:
         ValueError: when called, a variance is negative.
@@ -301,7 +292,6 @@ class HingeEmbeddingLoss(_Loss):
 
     Args:
         margin: distances of dissimilar pairs beyond it cost nothing.
-        size_average, reduce, reduction: as for ``L1Loss``.
 
     >>> rg.nn.HingeEmbeddingLoss()(rg.tensor([0.5, 0.5]), rg.tensor([1.0, -1.0]))
     tensor(0.5)
@@ -322,7 +312,6 @@ class CosineEmbeddingLoss(_Loss):
 
     Args:
         margin: cosines of dissimilar pairs below it cost nothing.
-        size_average, reduce, reduction: as for ``L1Loss``.
 
     >>> rg.nn.CosineEmbeddingLoss()(rg.ones(1, 2), rg.ones(1, 2), rg.tensor([-1.0]))
     tensor(1.)
@@ -341,7 +330,6 @@ class MarginRankingLoss(_Loss):
 
     Args:
         margin: differences beyond it cost nothing.
-        size_average, reduce, reduction: as for ``L1Loss``.
 
     >>> rg.nn.MarginRankingLoss()(rg.zeros(1), rg.ones(1), rg.ones(1))
     tensor(1.)
@@ -364,10 +352,9 @@ class MultiMarginLoss(_WeightedLoss):
         p: 1 or 2.
         margin: score differences beyond it cost nothing.
         weight: a factor per class, ``(C,)``.
-        size_average, reduce, reduction: as for ``L1Loss``.
 
     Raises:
-        ValueError: another ``p``, or a weight that is no vector.
+        ValueError: another ``p``, or a weight that is not a vector.
 
     >>> rg.nn.MultiMarginLoss()(rg.zeros(1, 2), rg.tensor([0]))
     tensor(0.5)
@@ -405,7 +392,6 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
     Args:
         weight: a factor per class, ``(C,)``.
-        size_average, reduce, reduction: as for ``L1Loss``.
 
     >>> rg.nn.MultiLabelSoftMarginLoss()(rg.zeros(1, 2), rg.ones(1, 2))
     tensor(0.6931)
@@ -422,7 +408,6 @@ class TripletMarginLoss(_Loss):
         p: the norm's degree.
         eps: is added to the differences, so that the norm has a derivative.
         swap: take the nearer of a and p to n, as Balntas et al. do.
-        size_average, reduce, reduction: as for ``L1Loss``.
 
     Raises:
         ValueError: ``margin`` is not above 0.
@@ -455,7 +440,6 @@ class TripletMarginWithDistanceLoss(_Loss):
         distance_function: the distance d, from two Tensors ``(N, *)`` to ``(N,)``; by default ``PairwiseDistance()``.
         margin: differences of distances beyond it cost nothing; above 0.
         swap: take the nearer of a and p to n.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:
         ValueError: ``margin`` is not above 0.

@@ -22,7 +22,9 @@ def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> Any:
     return [inputs] * count
 
 
-def scatter_kwargs(inputs: Any, kwargs: Any, target_gpus: Any, dim: int = 0) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def scatter_kwargs(
+    inputs: Any, kwargs: object, target_gpus: Any, dim: int = 0
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Parts of positional and keyword arguments, one per device, as many of one as of the other."""
     parts = scatter(inputs, target_gpus, dim) if inputs else []
     options = scatter(kwargs, target_gpus, dim) if kwargs else []

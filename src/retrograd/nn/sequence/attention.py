@@ -29,7 +29,6 @@ class MultiheadAttention(Module):
         add_zero_attn: attend to one more key and value of zeros.
         kdim, vdim: the lengths of keys and values, by default E.
         batch_first: inputs and results are ``(N, L, E)`` instead of ``(L, N, E)``.
-        device, dtype: of the parameters.
 
     Raises:
         ValueError: ``embed_dim`` or ``num_heads`` is not positive.

@@ -7,16 +7,20 @@ from collections.abc import Callable
 from math import sqrt
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ...core.errors import describe
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, new_tensor
+from ...ops.indexing.gather import index_select
 from ...ops.make.filled import zeros
 from ...ops.nn.recurrent.cells import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
 from ...ops.nn.recurrent.layers import gru, lstm, rnn_relu, rnn_tanh
+from ...ops.shape.joining import cat
 from .. import init
 from ..base.arguments import DeviceLike, DTypeLike
 from ..base.module import Module
 from ..parameter import Parameter, new_parameter
-from ..utils.rnn import PackedSequence, run_packed
+from ..utils.rnn import PackedSequence, lengths_of
 
 
 def _refuse_projection(name: str, given: dict[str, int]) -> None:
@@ -25,6 +29,43 @@ def _refuse_projection(name: str, given: dict[str, int]) -> None:
         raise ValueError(f"{name}: proj_size argument is only supported for LSTM, not RNN or GRU")
     for argument in given:
         raise TypeError(f"{name}.__init__() got an unexpected keyword argument {argument!r}")
+
+
+def _run_packed(
+    layer: RNNBase, packed: PackedSequence, states: tuple[Tensor, ...] | None
+) -> tuple[PackedSequence, tuple[Tensor, ...]]:
+    """The outputs and final states of a recurrent layer: sequences of one length go through it together."""
+    sizes = lengths_of(packed.batch_sizes)
+    batch = int(sizes[0])
+    lengths = (sizes[:, None] > np.arange(batch)[None, :]).sum(0)
+    if states is not None and packed.sorted_indices is not None:
+        states = tuple(index_select(state, 1, packed.sorted_indices) for state in states)
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    outputs: list[Tensor] = []
+    places: list[np.ndarray] = []
+    finals: list[tuple[Tensor, ...]] = []
+    first = 0
+    batch_first, layer.batch_first = layer.batch_first, False
+    try:
+        while first < batch:  # lengths descend: equal ones stand together
+            length = int(lengths[first])
+            end = int((lengths >= length).sum())
+            rows = (starts[:length, None] + np.arange(first, end)[None, :]).reshape(-1)
+            x = index_select(packed.data, 0, new_tensor(rows)).reshape(length, end - first, *packed.data.shape[1:])
+            own = None if states is None else tuple(state[:, first:end] for state in states)
+            result, final = layer._run(x, own)
+            outputs.append(result.reshape(rows.size, *result.shape[2:]))
+            places.append(rows)
+            finals.append(final)
+            first = end
+    finally:
+        layer.batch_first = batch_first
+    order = np.argsort(np.concatenate(places))
+    data = index_select(cat(outputs), 0, new_tensor(order))
+    ends = tuple(cat([final[index] for final in finals], 1) for index in range(len(finals[0])))
+    if packed.unsorted_indices is not None:
+        ends = tuple(index_select(state, 1, packed.unsorted_indices) for state in ends)
+    return PackedSequence(data, *packed[1:]), ends
 
 
 class RNNBase(Module):
@@ -137,7 +178,7 @@ class RNNBase(Module):
         """The outputs and final states, without a batch dimension where the input has none."""
         name = type(self).__name__
         if isinstance(input, PackedSequence):
-            return run_packed(self, input, states)
+            return _run_packed(self, input, states)
         if input.ndim not in (2, 3):
             raise ValueError(f"{name}: expected an input of 2 or 3 dimensions, got {describe(input)}")
         if input.array.shape[-1] != self.input_size:
@@ -204,7 +245,6 @@ class RNN(RNNBase):
         hidden_size: H, the length of the hidden state.
         num_layers: layers on top of each other, each taking the outputs of the one below.
         nonlinearity: "tanh" or "relu".
-        bias: whether there are offsets.
         batch_first: inputs and outputs are ``(N, T, *)`` instead of ``(T, N, *)``; states are not affected.
         dropout: the probability with which an output of all but the last layer is dropped in training.
         bidirectional: also run from the end, and join the outputs of both.

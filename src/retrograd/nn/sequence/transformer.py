@@ -75,7 +75,6 @@ class TransformerEncoderLayer(_SelfAttentive):
         batch_first: inputs are ``(N, S, E)`` instead of ``(S, N, E)``.
         norm_first: normalize before attention and network instead of after the sum.
         bias: whether layers have offsets.
-        device, dtype: of the parameters.
 
     Raises:
         RuntimeError: an unknown activation.
@@ -308,7 +307,6 @@ class Transformer(Module):
             ``TransformerEncoderLayer``.
         num_encoder_layers, num_decoder_layers: the heights of the stacks.
         custom_encoder, custom_decoder: modules to take instead.
-        device, dtype: of the parameters.
 
     Raises:
         RuntimeError: when called, sizes of source and target that fit neither each other nor ``d_model``.

@@ -117,7 +117,7 @@ class ParametrizationList(ModuleList):
         return result
 
 
-def _inverse(module: Module, value: Any) -> Any:
+def _inverse(module: Module, value: object) -> Any:
     """What a parametrization starts from to give ``value``: the value itself where it has no ``right_inverse``."""
     if hasattr(module, "right_inverse"):
         try:
@@ -127,7 +127,7 @@ def _inverse(module: Module, value: Any) -> Any:
     return value
 
 
-def _check_originals(value: Any, original: Tensor) -> None:
+def _check_originals(value: object, original: Tensor) -> None:
     """Refuse what no first parametrization can start from."""
     if isinstance(value, Tensor):
         if value.dtype != original.dtype or value.device != original.device:
@@ -179,7 +179,7 @@ def _become(module: Module, plain: type[Module], names: tuple[str, ...]) -> None
         module.__class__ = plain
         return
 
-    def reduce(self: Module, protocol: Any) -> Any:
+    def reduce(self: Module, protocol: object) -> Any:
         return _restore, (plain, names), self.__dict__
 
     attributes: dict[str, Any] = {name: _computed(name) for name in names}

@@ -357,7 +357,7 @@ def global_unstructured(
     parameters: Iterable[tuple[Module, str]],
     pruning_method: type[BasePruningMethod],
     importance_scores: Mapping[tuple[Module, str], Tensor] | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> None:
     """Prune several parameters at once, with one count of elements for all.
 

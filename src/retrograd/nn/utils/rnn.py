@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.indexing.gather import index_select
 from ...ops.make.filled import full
 from ...ops.shape.joining import cat
-
-if TYPE_CHECKING:
-    from ..sequence.recurrent import RNNBase
 
 
 class _Fields(NamedTuple):
@@ -61,7 +58,7 @@ class PackedSequence(_Fields):
         """The sequences on a GPU."""
         return self._with(self.data.cuda(*args, **kwargs))
 
-    def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
+    def cpu(self, *args: object, **kwargs: object) -> PackedSequence:
         """The sequences in the CPU's memory."""
         return self.to("cpu", *args, **kwargs)
 
@@ -120,14 +117,14 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return None if permutation is None else permutation.argsort()
 
 
-def _lengths(lengths: Any) -> np.ndarray[Any, Any]:
-    array: np.ndarray[Any, Any] = np.asarray(lengths.cpu().numpy() if isinstance(lengths, Tensor) else list(lengths))
+def lengths_of(lengths: Any) -> np.ndarray:
+    array: np.ndarray = np.asarray(lengths.cpu().numpy() if isinstance(lengths, Tensor) else list(lengths))
     return array.astype(np.int64)
 
 
-def _places(batch_sizes: np.ndarray[Any, Any], batch: int) -> np.ndarray[Any, Any]:
+def _places(batch_sizes: np.ndarray, batch: int) -> np.ndarray:
     """Where the packed elements lie in a padded ``(T * B, *)``, in their order."""
-    places: np.ndarray[Any, Any] = np.concatenate(
+    places: np.ndarray = np.concatenate(
         [step * batch + np.arange(size, dtype=np.int64) for step, size in enumerate(batch_sizes)]
     )
     return places
@@ -148,7 +145,7 @@ def pack_padded_sequence(
         ValueError: a length is not positive, or they are not as many as the sequences.
         RuntimeError: the lengths do not descend.
     """
-    counts = _lengths(lengths)
+    counts = lengths_of(lengths)
     if batch_first:
         input = input.transpose(0, 1)
     steps, batch = input.shape[:2]
@@ -197,7 +194,7 @@ def pad_packed_sequence(
     (tensor([[1., 2.],
             [3., 0.]]), tensor([2, 1]))
     """
-    sizes = _lengths(sequence.batch_sizes)
+    sizes = lengths_of(sequence.batch_sizes)
     steps, batch = len(sizes), int(sizes[0])
     if total_length is not None:
         if total_length < steps:
@@ -265,46 +262,9 @@ def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> Packe
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
     """The sequences of a padded Tensor without their padding."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    return [row[:length] for row, length in zip(rows, _lengths(lengths).tolist(), strict=True)]
+    return [row[:length] for row, length in zip(rows, lengths_of(lengths).tolist(), strict=True)]
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The sequences of a packed one."""
     return unpad_sequence(*pad_packed_sequence(packed_sequences, batch_first=True), batch_first=True)
-
-
-def run_packed(
-    layer: RNNBase, packed: PackedSequence, states: tuple[Tensor, ...] | None
-) -> tuple[PackedSequence, tuple[Tensor, ...]]:
-    """The outputs and final states of a recurrent layer: sequences of one length go through it together."""
-    sizes = _lengths(packed.batch_sizes)
-    batch = int(sizes[0])
-    lengths = (sizes[:, None] > np.arange(batch)[None, :]).sum(0)
-    if states is not None and packed.sorted_indices is not None:
-        states = tuple(index_select(state, 1, packed.sorted_indices) for state in states)
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    outputs: list[Tensor] = []
-    places: list[np.ndarray[Any, Any]] = []
-    finals: list[tuple[Tensor, ...]] = []
-    first = 0
-    batch_first, layer.batch_first = layer.batch_first, False
-    try:
-        while first < batch:  # lengths descend: equal ones stand together
-            length = int(lengths[first])
-            end = int((lengths >= length).sum())
-            rows = (starts[:length, None] + np.arange(first, end)[None, :]).reshape(-1)
-            x = index_select(packed.data, 0, new_tensor(rows)).reshape(length, end - first, *packed.data.shape[1:])
-            own = None if states is None else tuple(state[:, first:end] for state in states)
-            result, final = layer._run(x, own)
-            outputs.append(result.reshape(rows.size, *result.shape[2:]))
-            places.append(rows)
-            finals.append(final)
-            first = end
-    finally:
-        layer.batch_first = batch_first
-    order = np.argsort(np.concatenate(places))
-    data = index_select(cat(outputs), 0, new_tensor(order))
-    ends = tuple(cat([final[index] for final in finals], 1) for index in range(len(finals[0])))
-    if packed.unsorted_indices is not None:
-        ends = tuple(index_select(state, 1, packed.unsorted_indices) for state in ends)
-    return PackedSequence(data, *packed[1:]), ends

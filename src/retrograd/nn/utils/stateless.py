@@ -14,7 +14,7 @@ from ..base.module import Module
 def functional_call(
     module: Module,
     parameters_and_buffers: Mapping[str, Tensor],
-    args: Any = None,
+    args: object = None,
     kwargs: dict[str, Any] | None = None,
     *,
     tie_weights: bool = True,

@@ -10,7 +10,7 @@ from ... import _generated
 from ...core.tensor.tensor import Tensor
 from ...nn import functional as F
 from ..table import Attributes, constant, ints, operator
-from .windows import padded, pads_of, with_ceiling
+from .convolution import padded, pads_of, with_ceiling
 
 rg = _generated.toplevel
 _MAXIMA: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}

@@ -202,7 +202,7 @@ def rnn(
         constant_ = 0 if bias is None else bias[:hidden] + bias[hidden:]
         return lambda row, states: (f(row @ wx.T + states[0] @ wh.T + constant_),)
 
-    def fast(*args: Any) -> Any:
+    def fast(*args: object) -> Any:
         return None
 
     return _layer(at, x, [h0], lengths, (w, r, b), make, fast)

@@ -46,7 +46,7 @@ def resize(
     return x if x.dtype == dtype else rg.round(x).to(dtype) if at("mode", "nearest") != "nearest" else x.to(dtype)
 
 
-def _places(at: Attributes, length: int, size: int, scale: float, region: Any) -> np.ndarray[Any, Any]:
+def _places(at: Attributes, length: int, size: int, scale: float, region: Any) -> np.ndarray:
     """Where each new element lies among the old ones."""
     mode, i = at("coordinate_transformation_mode", "half_pixel"), np.arange(size, dtype=np.float64)
     if mode == "asymmetric":
@@ -70,7 +70,7 @@ def _places(at: Attributes, length: int, size: int, scale: float, region: Any) -
     return found
 
 
-def _along(at: Attributes, x: Tensor, axis: int, places: np.ndarray[Any, Any], scale: float) -> Tensor:
+def _along(at: Attributes, x: Tensor, axis: int, places: np.ndarray, scale: float) -> Tensor:
     mode, length = at("mode", "nearest"), x.shape[axis]
     outside = at("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
     beyond = (places < 0) | (places > length - 1) if outside else np.zeros(len(places), bool)
@@ -96,7 +96,7 @@ def _along(at: Attributes, x: Tensor, axis: int, places: np.ndarray[Any, Any], s
     return rg.where(constant(beyond.reshape(shape), bool, x), value, y)
 
 
-def _weights(at: Attributes, mode: str, places: Any, length: int, scale: float) -> np.ndarray[Any, Any]:
+def _weights(at: Attributes, mode: str, places: Any, length: int, scale: float) -> np.ndarray:
     """The matrix ``(new, old)`` of linear or cubic interpolation."""
     wide = min(scale, 1.0) if at("antialias", 0) else 1.0  # shrinking, the kernel covers what becomes one element
     reach = (1 if mode == "linear" else 2) / wide

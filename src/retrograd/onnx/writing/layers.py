@@ -33,7 +33,7 @@ def linear(b: Builder, call: Call) -> str:
 
 
 @whole("einsum", accepts=lambda equation, *args: isinstance(equation, str))
-def einsum(b: Builder, equation: str, *operands: Any) -> str:
+def einsum(b: Builder, equation: str, *operands: object) -> str:
     parts = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     return b.node("Einsum", [b.argument(x) for x in parts], equation=equation.replace(" ", ""))
 
@@ -121,7 +121,7 @@ def avg_pool(b: Builder, call: Call) -> str:
     return y
 
 
-def _to_one(input: Tensor, output_size: Any, *args: Any, **kwargs: Any) -> bool:
+def _to_one(input: Tensor, output_size: Any, *args: object, **kwargs: object) -> bool:
     return set(output_size if isinstance(output_size, (tuple, list)) else (output_size,)) == {1}
 
 
@@ -222,7 +222,9 @@ def instance_norm(
 
 
 @whole("mse_loss", "l1_loss")
-def distance(b: Builder, input: Tensor, target: Tensor, *args: Any, reduction: str = "mean", **kwargs: Any) -> str:
+def distance(
+    b: Builder, input: Tensor, target: Tensor, *args: object, reduction: str = "mean", **kwargs: object
+) -> str:
     assert b._call is not None
     if args or kwargs:
         raise b.fail("weights and older arguments")

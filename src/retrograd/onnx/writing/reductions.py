@@ -100,7 +100,7 @@ def argmin(b: Builder, input: Tensor, dim: int | None = None, keepdim: bool = Fa
     return _argument(b, input, dim, keepdim, "ArgMin")
 
 
-def _by_axis(*args: Any, **kwargs: Any) -> bool:
+def _by_axis(*args: object, **kwargs: object) -> bool:
     dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis"))
     return isinstance(dim, int)
 
@@ -130,7 +130,7 @@ def of_all(b: Builder, call: Call) -> str:
 
 @whole("topk")
 def topk(
-    b: Builder, input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, **kwargs: Any
+    b: Builder, input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, **kwargs: object
 ) -> list[str]:
     found: list[str] = b.node("TopK", [b.argument(input), b.ints(k)], 2, axis=dim, largest=int(largest), sorted=1)
     return found

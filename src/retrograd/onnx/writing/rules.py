@@ -25,7 +25,7 @@ def primitive(*names: str) -> Callable[[Rule], Rule]:
     return enter
 
 
-def always(*args: Any, **kwargs: Any) -> bool:
+def always(*args: object, **kwargs: object) -> bool:
     """Any call is written as a whole."""
     return True
 

@@ -101,7 +101,7 @@ def repeat(b: Builder, call: Call) -> str:
 
 
 @whole("repeat_interleave", accepts=lambda x, repeats, *args, **kwargs: isinstance(repeats, int))
-def repeat_interleave(b: Builder, input: Tensor, repeats: int, dim: int | None = None, **kwargs: Any) -> str:
+def repeat_interleave(b: Builder, input: Tensor, repeats: int, dim: int | None = None, **kwargs: object) -> str:
     x = b.argument(input)
     if dim is None:
         x, dim = b.node("Reshape", [x, b.ints(-1)]), 0
@@ -209,7 +209,7 @@ def index_select(b: Builder, input: Tensor, dim: int, index: Tensor) -> str:
 
 
 @whole("gather")
-def gather(b: Builder, input: Tensor, dim: int, index: Tensor, **kwargs: Any) -> str:
+def gather(b: Builder, input: Tensor, dim: int, index: Tensor, **kwargs: object) -> str:
     pairs = enumerate(zip(index.shape, input.shape, strict=True))
     if any(i != n for axis, (i, n) in pairs if axis != dim % input.ndim):
         raise b.fail("an index of another shape than the input")
@@ -217,7 +217,7 @@ def gather(b: Builder, input: Tensor, dim: int, index: Tensor, **kwargs: Any) ->
 
 
 @whole("embedding")
-def embedding(b: Builder, input: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> str:
+def embedding(b: Builder, input: Tensor, weight: Tensor, *args: object, **kwargs: object) -> str:
     return b.node("Gather", [b.argument(weight), b.argument(input, np.int64)], axis=0)
 
 

@@ -23,12 +23,8 @@ from ..table.types import Operand, Size
 def argwhere(input: Tensor) -> Tensor:
     """The indices of the elements that are not zero, a row per element, in row-major order: ``nonzero(input)``.
 
-    Derivative: none.
     Shape: any; ``(count, ndim)``.
     Dtype: all; int64.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.argwhere(rg.tensor([[0, 2], [3, 0]]))
     tensor([[0, 1],
@@ -42,13 +38,13 @@ def argwhere(input: Tensor) -> Tensor:
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first ``size`` rows of ``nonzero(input)``, filled up with ``fill_value``.
 
-    Derivative: none.
     Shape: any; ``(size, ndim)``.
     Dtype: all; int64.
 
     Args:
         size: the number of rows.
         fill_value: what stands in rows beyond the last element that is not zero.
+
     Raises:
         RuntimeError: ``size`` is negative.
 
@@ -69,7 +65,6 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
     """``(indices // stride_d) % shape_d``, a Tensor per dimension: coordinates of positions in a flattened Tensor.
 
-    Derivative: none.
     Shape: any; each result has that of ``indices``.
     Dtype: integers; the results have that of ``indices``.
 
@@ -77,9 +72,11 @@ def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
         indices: positions in row-major order, from 0 to the number of elements less one; negative ones count from the
             end.
         shape: the lengths of the dimensions.
+
     Returns: as many Tensors as the shape has dimensions.
+
     Raises:
-        TypeError: the indices or the lengths are no integers.
+        TypeError: the indices or the lengths are not integers.
         ValueError: a length is negative, or a position is out of range.
 
     >>> rg.unravel_index(rg.tensor([5, 0]), (2, 3))
@@ -111,7 +108,6 @@ def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each of ``elements`` occurs in ``test_elements``; NaN occurs nowhere.
 
-    Derivative: none.
     Shape: both any; the result has that of ``elements``.
     Dtype: all but complex; bool. The two are compared in their common dtype.
 
@@ -120,6 +116,7 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = Fal
         test_elements: a Tensor or a number, not both numbers.
         assume_unique: promises that no number occurs twice in either; the result does not depend on it.
         invert: whether each does *not* occur.
+
     Raises:
         TypeError: both are numbers.
 

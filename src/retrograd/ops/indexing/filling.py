@@ -70,8 +70,6 @@ def fill(input: Tensor, value: Number | Tensor) -> Tensor:
     """``out = value``: a Tensor like the input with one value everywhere.
 
     Derivative: input: 0. value: the sum of ``g``.
-    Shape: any, kept.
-    Dtype: any, kept.
 
     Args:
         input: gives shape, dtype and device.
@@ -110,8 +108,6 @@ def zero_(self: Tensor) -> Tensor:
     """``self = 0``: zero written over every element.
 
     Derivative: 0.
-    Shape: any, kept.
-    Dtype: any, kept.
 
     >>> rg.ones(2).zero_()
     tensor([0., 0.])
@@ -129,7 +125,6 @@ def copy_(self: Tensor, src: Operand, non_blocking: bool = False) -> Tensor:
 
     Args:
         src: a Tensor, an array or a number.
-        non_blocking: taken for compatibility.
 
     Raises:
         RuntimeError: ``src`` does not broadcast to this shape, or is complex and this Tensor is not.

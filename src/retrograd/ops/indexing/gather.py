@@ -27,17 +27,13 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     Derivative: ``g`` added at the positions.
     Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
     of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
-        dim: the dimension.
         index: integers from 0 on.
         sparse_grad: taken for PyTorch's sake; gradients are dense.
 
     Raises:
         RuntimeError: the index does not fit or is out of range.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
     tensor([[1, 1],
@@ -56,10 +52,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
     Derivative: ``g`` added at the positions.
     Shape: as many dimensions in both, which broadcast but in ``dim``; the result is as long there as the indices.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         indices: int64; negative ones count from the end.
         dim: the dimension; None flattens both.
 
@@ -102,15 +96,12 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
     Derivative: ``g`` added at the positions.
     Shape: (*, n, *) to (*, len(index), *).
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
-        dim: the dimension.
         index: a vector of integers from 0 on.
 
     Raises:
-        IndexError: a position is negative or too large, or the index is no vector.
+        IndexError: a position is negative or too large, or the index is not a vector.
         RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
 
     >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
@@ -124,20 +115,17 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return apply(INDEX_SELECT, (x,), {"index": vector(x, dim, index, error=error)[0]})
 
 
-@operator()
+@operator(raises="position")
 def take(input: Tensor, index: Tensor) -> Tensor:
     """``out = input.ravel()[index]``.
 
     Derivative: ``g`` added at the positions.
     Shape: any; the result has the index's.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         index: integers; negative ones count from the end.
 
     Raises:
-        IndexError: a position is out of range.
         RuntimeError: the index is not of integers.
 
     >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))
@@ -158,11 +146,6 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
     Derivative: ``g`` where the mask holds, 0 elsewhere.
     Shape: input and mask broadcast; the result is a vector.
-    Dtype: any, kept.
-
-    Args:
-        input: a Tensor.
-        mask: bools.
 
     Raises:
         RuntimeError: the mask is not of bools, or the shapes do not broadcast.

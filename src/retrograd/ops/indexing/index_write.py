@@ -73,15 +73,13 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     Dtype: any, kept; source has the input's.
 
     Args:
-        input: a Tensor.
-        dim: the dimension.
         index: a vector of integers from 0 on; what is added at a repeated position adds up.
         source: the slices.
         alpha: a factor for them.
 
     Raises:
         RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
-        IndexError: ``dim`` is out of range, or the index is no vector.
+        IndexError: ``dim`` is out of range, or the index is not a vector.
 
     >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
     tensor([3., 0., 0.])
@@ -95,19 +93,14 @@ def _index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Write
     return Write(INDEX_COPY, x, source, {"index": _or_whole(place, x)})
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=index_add)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
     Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
-    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
-    Dtype: any, kept; source has the input's.
 
     Args:
-        input: a Tensor.
-        dim: the dimension.
         index: a vector of integers from 0 on.
-        source: the slices.
 
     Raises:
         IndexError: source does not fit, or ``dim`` or a position is out of range.
@@ -137,12 +130,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
     """``out[.., index[i], ..] = value``, in a copy of the input.
 
     Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
-    Shape: any, kept.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
-        dim: the dimension.
         index: a vector of integers; negative ones count from the end.
         value: a number or a 0-d Tensor.
 
@@ -169,7 +158,7 @@ def _index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
     return Write(INDEX_PUT_ADD if accumulate else INDEX_PUT, x, values, {"index": index})
 
 
-@operator(inplace=True)
+@operator(inplace=True, raises="position")
 def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """``out[indices] = values``, or ``+=`` with ``accumulate``, in a copy of the input.
 
@@ -179,15 +168,13 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
     Dtype: any, kept; values have the input's.
 
     Args:
-        input: a Tensor.
         indices: a tuple of Tensors of integers or bools, one per dimension; None stands for a whole dimension.
         values: what is written.
         accumulate: add instead of replacing; at a repeated position all values are added.
 
     Raises:
-        IndexError: a position is out of range.
         RuntimeError: the values do not broadcast, or the dtypes differ.
-        TypeError: ``indices`` is no tuple of Tensors.
+        TypeError: ``indices`` is not a tuple of Tensors.
 
     >>> rg.index_put(rg.zeros(3), (rg.tensor([0, 0]),), rg.tensor([1.0, 2.0]), accumulate=True)
     tensor([3., 0., 0.])
@@ -221,7 +208,6 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     Dtype: any, kept; source has the input's.
 
     Args:
-        input: a Tensor.
         index: integers; negative ones count from the end.
         source: what is written.
         accumulate: add instead of replacing.
@@ -278,8 +264,6 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     Dtype: any, kept; source has the input's.
 
     Args:
-        input: a Tensor.
-        mask: bools.
         source: the elements.
 
     Raises:

@@ -37,8 +37,7 @@ from ..shape.shape import apply_view
 from ..table.registry import operator
 from ..table.types import IndexLike, Operand
 from . import batching
-from .lists import is_read_as_tuple
-from .placing import WARNING, selected_first
+from .placing import WARNING, is_read_as_tuple, selected_first
 from .writing import byte_mask, written_value
 
 _ELLIPSIS = type(Ellipsis)
@@ -435,13 +434,12 @@ def getitem(self: Tensor, index: IndexLike) -> Tensor:
     Shape: as PyTorch's: the dimensions of positions stand where the positions do, and first where a slice stands
         between two of them. An integer is not a position: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``. NumPy takes it
         for one.
-    Dtype: any, kept.
 
     Args:
         index: what stands between the brackets.
 
     Raises:
-        IndexError: too many indices, one out of range, a mask of another shape, or something that is no index.
+        IndexError: too many indices, one out of range, a mask of another shape, or something that is not an index.
 
     >>> x = rg.arange(6).reshape(2, 3)
     >>> x[1, ::-1], x[:, [0, 0, 2]], x[x > 3]
@@ -526,7 +524,7 @@ def adding(name: str, *, contiguous: bool = False) -> Primitive:
 SETITEM: Primitive = setting("setitem")
 
 
-@operator(namespace="Tensor", name="__setitem__", differentiable=False)
+@operator(namespace="Tensor", name="__setitem__", differentiable=False, like=getitem)
 def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> None:
     """``self[index] = value``, with every index that NumPy takes.
 
@@ -536,7 +534,6 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
     Dtype: any; the value takes that of ``self``.
 
     Args:
-        index: what stands between the brackets.
         value: a Tensor, an array, a number, or a list of numbers.
 
     Raises:

@@ -1,13 +1,18 @@
-"""Where the dimensions of positions go in the result of an index: PyTorch's order, where NumPy's is another.
+"""Indices that PyTorch reads otherwise than NumPy: integers beside positions, and lists.
 
 NumPy takes an integer beside an array as a position, so that a slice between the two moves the dimensions of the
 positions to the front: ``x[0, :, [1, 2]]`` of shape ``(2, 3, 4)`` has shape ``(2, 3)``. PyTorch selects by the integer
-first, and the result has shape ``(3, 2)``.
+first, and the result has shape ``(3, 2)``. A list between brackets is positions, or as PyTorch reads it a tuple.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from warnings import warn
+
+from ...core.arrays.devices import is_array
+from ...core.tensor.tensor import Tensor
 
 WARNING = (
     "x[0, :, [1, 2]], an integer beside positions with a slice or None between, is read as x[0][:, [1, 2]], as PyTorch "
@@ -64,3 +69,21 @@ def _together(items: Key) -> bool:
     """Whether NumPy puts the dimensions of positions in their place: no slice, None or Ellipsis is between any two."""
     places = [place for place, item in enumerate(items) if type(item) is int or _is_position(item)]
     return places[-1] - places[0] == len(places) - 1
+
+
+LIST_WARNING = (
+    "x[[a, b]], a list of lists, Tensors or slices, is read as x[a, b], as PyTorch reads it: write x[a, b]. NumPy "
+    "reads one array of positions, and PyTorch will, too: for that write x[torch.tensor([a, b])] or x[np.array([a, b])]"
+)
+
+
+def is_read_as_tuple(index: list[Any]) -> bool:
+    """Whether PyTorch takes a list for all that stands between the brackets, and not for positions; then it warns."""
+    if len(index) >= 32 or not any(map(_is_no_position, index)):
+        return False
+    warn(LIST_WARNING, UserWarning, stacklevel=5)
+    return True
+
+
+def _is_no_position(item: Any) -> bool:
+    return item is None or item is Ellipsis or isinstance(item, (slice, Sequence, Tensor)) or is_array(item)

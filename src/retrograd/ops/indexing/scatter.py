@@ -5,7 +5,7 @@ Of several values written to one position the last stays, and it alone gets the 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from ...core.errors import describe
 from ...core.graph.primitive import apply, operand
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..shape.shape import reshape
+from ..table.arguments import dimension
 from ..table.registry import operator
 from ..table.types import Number, Operand
 from .indexing import ERASE, Index, add_at, adding, setting
-from .positions import along, at_least_vector, same_dtype
+from .positions import along, at_least_vector, check_range, same_dtype
 from .scatter_reductions import SCATTER_AMAX, SCATTER_AMIN, SCATTER_PROD
 from .writing import Write, in_place, result, written_value
 
@@ -93,8 +94,6 @@ def scatter(
     Dtype: any, kept; src has the input's.
 
     Args:
-        input: a Tensor.
-        dim: the dimension.
         index: integers from 0 on.
         src: a Tensor, or a number.
         value: a number, instead of ``src``.
@@ -102,7 +101,6 @@ def scatter(
 
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.scatter(rg.zeros(2, 3), 1, rg.tensor([[0], [2]]), 1.0)
     tensor([[1., 0., 0.],
@@ -116,24 +114,15 @@ def _scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Write:
     return Write(SCATTER_ADD, x, _source(x, src, index), {"index": place})
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=scatter)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``out[i, index[i, j, k], k] += src[i, j, k]`` for dimension 1 of three, from a copy of the input.
 
     Derivative: input: ``g``. src: ``g`` at the positions.
-    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-    input in none but ``dim``. The result has the input's.
-    Dtype: any, kept; src has the input's.
 
     Args:
-        input: a Tensor.
-        dim: the dimension.
         index: integers from 0 on; what is added at a repeated position adds up.
         src: what is added.
-
-    Raises:
-        RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
     tensor([2., 0., 1.])
@@ -148,7 +137,7 @@ in_place("scatter_add", _scatter_add)
 # Reductions of all that is written to one place
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=scatter)
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -156,21 +145,14 @@ def scatter_reduce(
 
     Derivative: that of the reduction, for the input and src; ``"amax"`` and ``"amin"`` divide ``g`` equally among all
     that equal the extreme value. input: 0 where something was written unless ``include_self``.
-    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-    input in none but ``dim``. The result has the input's.
-    Dtype: any, kept; src has the input's.
 
     Args:
-        input: a Tensor.
-        dim: the dimension.
-        index: integers from 0 on.
         src: the values.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
         include_self: whether the input's element takes part where something is written.
 
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
     tensor([6., 4.])
@@ -197,3 +179,52 @@ def _divided(total: Tensor, place: Index, include_self: bool, index: Tensor) -> 
     if total.array.dtype.kind in "iu":
         return new_tensor(total.array // count)
     return total / new_tensor(count)
+
+
+@operator(inplace=True)
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: Literal["prod", "mean", "amax", "amin"],
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """``input`` with the slices of ``source`` reduced into positions along ``dim``: as ``index_add``, other than sums.
+
+    Derivative: input, source: that of the reduction; for amax and amin divided equally among all that equal the
+    extreme value.
+    Shape: input any; index ``(n,)``; source the input's with n along ``dim``; the result has the input's.
+    Dtype: input and source one; index integers.
+
+    Args:
+        index: which position each slice of the source goes to; one may occur several times.
+        source: the slices.
+        reduce: how values for one position are put together.
+        include_self: whether the input's values take part where something is written.
+
+    Raises:
+        IndexError: a position is out of range.
+        RuntimeError: the source does not fit, the dtypes differ, or the reduction is unknown.
+
+    >>> rg.index_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
+    tensor([6., 4.])
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"reduce must be prod, mean, amax or amin, got {reduce!r}")
+    x, index, source = operand(input), operand(index, "index"), operand(source, "source")
+    if index.array.dtype.kind not in "iu" or index.array.ndim > 1:
+        raise RuntimeError(f"index must be a vector of integers, got {describe(index)}")
+    if not x.array.ndim:
+        result = index_reduce(x.reshape(1), dim, index, source.reshape(1), reduce, include_self=include_self)
+        return result.reshape(())
+    place, count = dimension(dim, x.array.ndim), index.array.size
+    wanted = (*x.array.shape[:place], count, *x.array.shape[place + 1 :])
+    if source.array.shape != wanted:
+        raise RuntimeError(
+            f"source must have shape {wanted} for {count} positions in {describe(x)}, got {describe(source)}"
+        )
+    check_range(index, 0, x.array.shape[place], place, x)
+    column = index.reshape([count if axis == place else 1 for axis in range(x.array.ndim)])
+    return scatter_reduce(x, place, column.expand(*wanted), source, reduce, include_self=include_self)

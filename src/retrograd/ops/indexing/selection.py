@@ -41,13 +41,12 @@ def where(
 
     Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. What was not
     taken gets 0 whatever its value, NaN included.
-    Shape: those of the three broadcast.
     Dtype: any; the result has PyTorch's result type of input and other.
 
     Args:
         condition: bools; alone also numbers, which hold where they are not 0.
         input: a Tensor or a number.
-        other: a Tensor or a number.
+
     Returns: a Tensor; without ``input`` and ``other`` a tuple of positions, one Tensor per dimension.
 
     Raises:
@@ -91,12 +90,10 @@ def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
     """``self if condition else other``, elementwise: ``where`` with this Tensor first of the two.
 
     Derivative: self: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0.
-    Shape: those of the three broadcast.
     Dtype: any; the result has PyTorch's result type of self and other.
 
     Args:
         condition: bools.
-        other: a Tensor or a number.
 
     Raises:
         RuntimeError: the condition is not of bools, or the shapes do not broadcast.
@@ -156,14 +153,12 @@ def masked_fill(input: Operand, mask: Tensor, value: Number | Tensor) -> Tensor:
     Dtype: any; the input's, kept.
 
     Args:
-        input: a Tensor.
-        mask: bools.
         value: a number or a 0-d Tensor.
 
     Raises:
         RuntimeError: the mask is not of bools, the value has dimensions, is beyond the input's range, or is complex and
             the input is not.
-        TypeError: the value is no number.
+        TypeError: the value is not a number.
 
     >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)
     tensor([-1.,  2.])

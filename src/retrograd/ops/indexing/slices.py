@@ -1,17 +1,18 @@
-"""A slice, several, or a diagonal replaced by a Tensor of its shape."""
+"""A slice, several, or a diagonal replaced by a Tensor of its shape; diagonals filled in place."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
 from ...core.tensor.tensor import Tensor
-from ..shape.views import diagonal
+from ..shape.views import as_strided, diagonal
 from ..table.arguments import dimension, integer
 from ..table.batching import copy_to_write
 from ..table.registry import operator
-from ..table.types import Operand
+from ..table.types import Number, Operand
 from .indexing import Index, setting
 
 SELECT_SCATTER, SLICE_SCATTER = setting("select_scatter"), setting("slice_scatter")
@@ -31,12 +32,10 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
     Derivative: input: ``g``, 0 in the slice. src: the slice of ``g``.
     Shape: the input's, kept; src has it without ``dim``.
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least one dimension.
         src: the slice.
-        dim: the dimension.
         index: which slice; negative ones count from the end.
 
     Raises:
@@ -63,19 +62,16 @@ def slice_scatter(
 
     Derivative: input: ``g``, 0 in the slices. src: the slices of ``g``.
     Shape: the input's, kept; src has that of the slices.
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least one dimension.
         src: the slices.
-        dim: the dimension.
         start: the first slice; None for 0.
         end: the slice to stop before; None for all.
         step: how far from one to the next.
 
     Raises:
         RuntimeError: src has not the slices' shape, or step is not positive.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.slice_scatter(rg.zeros(4), rg.ones(2), start=1, end=3)
     tensor([0., 1., 1., 0.])
@@ -87,24 +83,18 @@ def slice_scatter(
     return _replaced(SLICE_SCATTER, x, src, (*(slice(None),) * place, slice(start, end, step), Ellipsis))
 
 
-@operator()
+@operator(like=diagonal)
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """``diagonal(out, offset, dim1, dim2) = src``, in a copy of the input.
 
     Derivative: input: ``g``, 0 on the diagonal. src: the diagonal of ``g``.
     Shape: the input's, kept; src has that of ``diagonal(input, offset, dim1, dim2)``.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor of at least two dimensions.
         src: the diagonal.
-        offset: which diagonal: > 0 above the main one, < 0 below.
-        dim1: the dimension of the rows.
-        dim2: the dimension of the columns.
 
     Raises:
         RuntimeError: src has not the diagonal's shape, or the two dimensions are the same.
-        IndexError: a dimension is out of range.
 
     >>> rg.diagonal_scatter(rg.zeros(2, 2), rg.ones(2))
     tensor([[1., 0.],
@@ -117,3 +107,34 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
         raise RuntimeError(f"expected src to have shape {part.array.shape}, the diagonal's, got {describe(src)}")
     part.copy_(src)
     return out
+
+
+@operator(namespace="Tensor", name="fill_diagonal_")
+def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tensor:
+    """``self[i, i, ...] = fill_value``, in place; the Tensor is returned.
+
+    Derivative: ``g``, 0 on the diagonal.
+    Shape: two dimensions, or more of one length.
+    Dtype: all.
+
+    Args:
+        fill_value: the number.
+        wrap: let the diagonal of a tall matrix begin anew after each square block and a row between.
+
+    Raises:
+        RuntimeError: there are fewer than two dimensions, or more of several lengths.
+
+    >>> rg.zeros(2, 3).fill_diagonal_(5)
+    tensor([[5., 0., 0.],
+            [0., 5., 0.]])
+    """
+    shape = self.array.shape
+    if len(shape) < 2 or len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError(f"wanted two dimensions, or more of one length, got {describe(self)}")
+    steps = tuple(stride // self.array.dtype.itemsize for stride in self.array.strides)
+    if not prod(shape):
+        return self
+    as_strided(self, (min(shape),), (sum(steps),)).fill_(fill_value)
+    if wrap and len(shape) == 2 and shape[0] > shape[1] + 1:
+        self[shape[1] + 1 :].fill_diagonal_(fill_value, True)
+    return self

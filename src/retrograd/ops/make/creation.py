@@ -108,10 +108,8 @@ def tensor(
     Dtype: Python floats become the default dtype, ints int64; arrays and Tensors keep theirs.
 
     Args:
-        data: a number, nested sequences of numbers, an array or a Tensor.
         dtype: the dtype, by default as above.
         device: the device, by default the data's, or the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
         TypeError: the data are not numbers.
@@ -137,7 +135,6 @@ def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike | No
     Dtype: Python floats become the default dtype, ints int64; arrays and Tensors keep theirs.
 
     Args:
-        data: a number, nested sequences of numbers, an array or a Tensor.
         dtype: the dtype, by default as above.
         device: the device, by default the data's, or the default device.
 
@@ -183,7 +180,6 @@ def asarray(
         dtype: the dtype, by default as above; of bytes the default dtype.
         device: the device, by default the data's, or the default device.
         copy: True never shares memory, False always, None where it can.
-        requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
         RuntimeError: ``copy=False`` and it is a NumPy scalar.
@@ -218,7 +214,6 @@ def asarray(
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """``array`` as a Tensor on its memory: a write to one is seen in the other.
 
-    Derivative: none.
     Shape: the array's.
     Dtype: the array's: bools, integers, floating or complex.
 
@@ -226,7 +221,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
         array: a NumPy array.
 
     Raises:
-        TypeError: it is no NumPy array, or not one of numbers.
+        TypeError: it is not a NumPy array, or not one of numbers.
 
     >>> rg.from_numpy(np.arange(3))
     tensor([0, 1, 2])
@@ -238,7 +233,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     return new_tensor(to_array(array, device="cpu", copy=False))
 
 
-@operator(namespace="Tensor", name="new_tensor", differentiable=False)
+@operator(namespace="Tensor", name="new_tensor", differentiable=False, like=as_tensor)
 def new_tensor_(
     self: Tensor,
     data: Any,
@@ -250,18 +245,11 @@ def new_tensor_(
     """``data`` as a new leaf on memory of its own, with this Tensor's dtype and device.
 
     Derivative: none.
-    Shape: that of the data.
     Dtype: this Tensor's.
 
     Args:
-        data: a number, nested sequences of numbers, an array or a Tensor.
         dtype: the dtype, by default this Tensor's.
         device: the device, by default this Tensor's.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        TypeError: the data are no numbers.
-        ValueError: the nested sequences are ragged.
 
     >>> rg.zeros(1).new_tensor([1, 2])
     tensor([1., 2.])
@@ -275,7 +263,6 @@ def new_tensor_(
 def is_tensor(obj: object) -> bool:
     """``isinstance(obj, Tensor)``: whether the object is a Tensor.
 
-    Derivative: none.
     Shape: any.
     Dtype: any; the result is a Python bool.
 

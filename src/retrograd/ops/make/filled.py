@@ -68,7 +68,7 @@ def _filled_like(
 # Of a given size
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, raises="length")
 def zeros(
     *size: Size,
     dtype: DTypeLike | None = None,
@@ -78,18 +78,11 @@ def zeros(
 ) -> Tensor:
     """``0`` everywhere.
 
-    Derivative: none.
     Shape: ``zeros(2, 3)`` and ``zeros((2, 3))`` are of shape (2, 3).
     Dtype: any, by default the default dtype.
 
     Args:
         size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        RuntimeError: a length is negative.
 
     >>> rg.zeros(2, 2)
     tensor([[0., 0.],
@@ -98,7 +91,7 @@ def zeros(
     return _filled(shape_of(size, keywords), 0, dtype_or_default(dtype), device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=zeros)
 def ones(
     *size: Size,
     dtype: DTypeLike | None = None,
@@ -108,18 +101,7 @@ def ones(
 ) -> Tensor:
     """``1`` everywhere.
 
-    Derivative: none.
     Shape: ``ones(2, 3)`` and ``ones((2, 3))`` are of shape (2, 3).
-    Dtype: any, by default the default dtype.
-
-    Args:
-        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        RuntimeError: a length is negative.
 
     >>> rg.ones(2, dtype=rg.int64)
     tensor([1, 1])
@@ -127,7 +109,7 @@ def ones(
     return _filled(shape_of(size, keywords), 1, dtype_or_default(dtype), device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=zeros)
 def empty(
     *size: Size,
     dtype: DTypeLike | None = None,
@@ -137,18 +119,7 @@ def empty(
 ) -> Tensor:
     """``out[i]`` is whatever the memory held.
 
-    Derivative: none.
     Shape: ``empty(2, 3)`` and ``empty((2, 3))`` are of shape (2, 3).
-    Dtype: any, by default the default dtype.
-
-    Args:
-        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        RuntimeError: a length is negative.
 
     >>> rg.empty(2, 3).shape
     (2, 3)
@@ -156,7 +127,7 @@ def empty(
     return _filled(shape_of(size, keywords), None, dtype_or_default(dtype), device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, shape="size", raises="length")
 def full(
     size: Size,
     fill_value: Operand,
@@ -167,20 +138,13 @@ def full(
 ) -> Tensor:
     """``fill_value`` everywhere.
 
-    Derivative: none.
-    Shape: ``size``.
     Dtype: any, by default that of the number: bool, int64, the default dtype, or its complex one.
 
     Args:
-        size: the lengths of the dimensions.
-        fill_value: a number, or a Tensor or array that holds one.
         dtype: the dtype, by default that of the number.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
-        RuntimeError: a length is negative.
-        TypeError: ``fill_value`` is no number.
+        TypeError: ``fill_value`` is not a number.
 
     >>> rg.full((2,), 7)
     tensor([7, 7])
@@ -189,7 +153,7 @@ def full(
     return _filled(shape, fill, scalar_dtype(fill) if dtype is None else as_dtype(dtype), device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, raises="length")
 def eye(
     n: int,
     m: int | None = None,
@@ -200,19 +164,12 @@ def eye(
 ) -> Tensor:
     """``1`` on the diagonal, ``0`` elsewhere: the identity matrix.
 
-    Derivative: none.
     Shape: (n, m).
     Dtype: any, by default the default dtype.
 
     Args:
         n: the number of rows.
         m: the number of columns, by default n.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        RuntimeError: a length is negative.
 
     >>> rg.eye(2)
     tensor([[1., 0.],
@@ -235,18 +192,10 @@ def zeros_like(
 ) -> Tensor:
     """``0`` everywhere, in the shape, dtype and device of ``input``.
 
-    Derivative: none.
-    Shape: any; the result has the input's.
-    Dtype: any; the result has the input's.
-
     Args:
         input: the Tensor after which it is formed.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.zeros_like(rg.tensor([1, 2]))
     tensor([0, 0])
@@ -255,7 +204,7 @@ def zeros_like(
     return _filled_like(x, x.shape, 0, dtype, device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=zeros_like)
 def ones_like(
     input: Tensor,
     *,
@@ -265,19 +214,6 @@ def ones_like(
 ) -> Tensor:
     """``1`` everywhere, in the shape, dtype and device of ``input``.
 
-    Derivative: none.
-    Shape: any; the result has the input's.
-    Dtype: any; the result has the input's.
-
-    Args:
-        input: the Tensor after which it is formed.
-        dtype: the dtype, by default the input's.
-        device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.ones_like(rg.tensor([1.0, 2.0]))
     tensor([1., 1.])
     """
@@ -285,7 +221,7 @@ def ones_like(
     return _filled_like(x, x.shape, 1, dtype, device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=zeros_like)
 def empty_like(
     input: Tensor,
     *,
@@ -295,19 +231,6 @@ def empty_like(
 ) -> Tensor:
     """Whatever the memory held, in the shape, dtype and device of ``input``.
 
-    Derivative: none.
-    Shape: any; the result has the input's.
-    Dtype: any; the result has the input's.
-
-    Args:
-        input: the Tensor after which it is formed.
-        dtype: the dtype, by default the input's.
-        device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.empty_like(rg.zeros(2, 3)).shape
     (2, 3)
     """
@@ -315,7 +238,7 @@ def empty_like(
     return _filled_like(x, x.shape, None, dtype, device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=zeros_like)
 def full_like(
     input: Tensor,
     fill_value: Operand,
@@ -326,20 +249,6 @@ def full_like(
 ) -> Tensor:
     """``fill_value`` everywhere, in the shape, dtype and device of ``input``.
 
-    Derivative: none.
-    Shape: any; the result has the input's.
-    Dtype: any; the result has the input's.
-
-    Args:
-        input: the Tensor after which it is formed.
-        fill_value: a number, or a Tensor or array that holds one.
-        dtype: the dtype, by default the input's.
-        device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.full_like(rg.zeros(2), 3)
     tensor([3., 3.])
     """
@@ -347,7 +256,7 @@ def full_like(
     return _filled_like(x, x.shape, python_number(fill_value, "fill_value"), dtype, device, requires_grad)
 
 
-@operator(namespace="Tensor", differentiable=False)
+@operator(namespace="Tensor", differentiable=False, shape="size", like=zeros)
 def new_zeros(
     self: Tensor,
     *size: Size,
@@ -358,18 +267,11 @@ def new_zeros(
 ) -> Tensor:
     """``0`` everywhere, in the dtype and device of this Tensor.
 
-    Derivative: none.
-    Shape: ``size``.
     Dtype: any, by default this Tensor's.
 
     Args:
-        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
         dtype: the dtype, by default this Tensor's.
         device: the device, by default this Tensor's.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        RuntimeError: a length is negative.
 
     >>> rg.ones(1, dtype=rg.int64).new_zeros(2)
     tensor([0, 0])
@@ -377,7 +279,7 @@ def new_zeros(
     return _filled_like(self, shape_of(size, keywords), 0, dtype, device, requires_grad)
 
 
-@operator(namespace="Tensor", differentiable=False)
+@operator(namespace="Tensor", differentiable=False, like=new_zeros)
 def new_ones(
     self: Tensor,
     *size: Size,
@@ -388,26 +290,13 @@ def new_ones(
 ) -> Tensor:
     """``1`` everywhere, in the dtype and device of this Tensor.
 
-    Derivative: none.
-    Shape: ``size``.
-    Dtype: any, by default this Tensor's.
-
-    Args:
-        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
-        dtype: the dtype, by default this Tensor's.
-        device: the device, by default this Tensor's.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        RuntimeError: a length is negative.
-
     >>> rg.zeros(1).new_ones(2)
     tensor([1., 1.])
     """
     return _filled_like(self, shape_of(size, keywords), 1, dtype, device, requires_grad)
 
 
-@operator(namespace="Tensor", differentiable=False)
+@operator(namespace="Tensor", differentiable=False, like=new_zeros)
 def new_empty(
     self: Tensor,
     *size: Size,
@@ -418,26 +307,13 @@ def new_empty(
 ) -> Tensor:
     """``out[i]`` is whatever the memory held, in the dtype and device of this Tensor.
 
-    Derivative: none.
-    Shape: ``size``.
-    Dtype: any, by default this Tensor's.
-
-    Args:
-        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
-        dtype: the dtype, by default this Tensor's.
-        device: the device, by default this Tensor's.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        RuntimeError: a length is negative.
-
     >>> rg.zeros(1).new_empty(2, 3).shape
     (2, 3)
     """
     return _filled_like(self, shape_of(size, keywords), None, dtype, device, requires_grad)
 
 
-@operator(namespace="Tensor", differentiable=False)
+@operator(namespace="Tensor", differentiable=False, like=new_zeros)
 def new_full(
     self: Tensor,
     size: Size,
@@ -449,19 +325,8 @@ def new_full(
 ) -> Tensor:
     """``fill_value`` everywhere, in the dtype and device of this Tensor.
 
-    Derivative: none.
-    Shape: ``size``.
-    Dtype: any, by default this Tensor's.
-
     Args:
         size: the lengths of the dimensions.
-        fill_value: a number, or a Tensor or array that holds one.
-        dtype: the dtype, by default this Tensor's.
-        device: the device, by default this Tensor's.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        RuntimeError: a length is negative.
 
     >>> rg.zeros(1).new_full((2,), 3)
     tensor([3., 3.])

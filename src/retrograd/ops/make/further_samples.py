@@ -25,17 +25,15 @@ _DOUBLE = np.dtype(np.float64)
 POISSON: Primitive = Primitive("poisson", lambda x, sample: sample, "x", [lambda g: ZEROS(g)], batch=given("sample"))
 
 
-@operator(method=False, real=True)
+@operator(method=False, real=True, dtype="floating")
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Counts k with probability ``input^k e^-input / k!``.
 
     Derivative: zero.
-    Shape: any; the result has the input's.
-    Dtype: floating; kept.
 
     Args:
         input: the rates, not negative.
-        generator: where the numbers come from, by default the default generator.
+
     Raises:
         RuntimeError: a rate is negative, or the input is not floating.
 
@@ -61,13 +59,12 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     """Write ``e^(mean + std * z)``, z being normal with mean 0 and variance 1, over every element.
 
     Derivative: zero for what was there before.
-    Shape: any.
     Dtype: floating.
 
     Args:
         mean: the mean of the logarithm.
         std: its standard deviation, above 0.
-        generator: where the numbers come from, by default the default generator.
+
     Raises:
         RuntimeError: ``std`` is not positive.
 
@@ -81,18 +78,14 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     return _write(self, lambda xp: xp.exp(standard_normal(xp, self.array.shape, _DOUBLE, generator) * std + mean))
 
 
-@operator(namespace="Tensor", name="cauchy_", differentiable=False, real=True)
+@operator(namespace="Tensor", name="cauchy_", differentiable=False, real=True, like=log_normal_)
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Write numbers of density ``sigma / (pi ((x - median)^2 + sigma^2))`` over every element.
-
-    Derivative: zero for what was there before.
-    Shape: any.
-    Dtype: floating.
 
     Args:
         median: the median.
         sigma: half the width at half the height, above 0.
-        generator: where the numbers come from, by default the default generator.
+
     Raises:
         RuntimeError: ``sigma`` is not positive.
 
@@ -113,12 +106,11 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     """Write counts ``k = 1, 2, ...`` with probability ``(1 - p)^(k - 1) p`` over every element.
 
     Derivative: zero for what was there before.
-    Shape: any.
     Dtype: all but bool and complex.
 
     Args:
         p: the probability of an end, in ``(0, 1)``.
-        generator: where the numbers come from, by default the default generator.
+
     Raises:
         RuntimeError: ``p`` is not between 0 and 1.
 

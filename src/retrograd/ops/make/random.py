@@ -36,7 +36,7 @@ def _random(
     return create(lambda xp: draw(xp, shape, kind, generator), device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, raises="length")
 def rand(
     *size: Size,
     generator: Generator | None = None,
@@ -47,19 +47,13 @@ def rand(
 ) -> Tensor:
     """Numbers uniform on ``[0, 1)``.
 
-    Derivative: none.
     Shape: ``rand(2, 3)`` and ``rand((2, 3))`` are of shape (2, 3).
     Dtype: floating; by default the default dtype.
 
     Args:
         size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
-        generator: where the numbers come from, by default the default generator.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
-        RuntimeError: a length is negative.
         NotImplementedError: the dtype is not floating.
 
     >>> rg.rand(2, 3).shape
@@ -68,7 +62,7 @@ def rand(
     return _random(uniform, shape_of(size, keywords), dtype, device, requires_grad, generator)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=rand)
 def randn(
     *size: Size,
     generator: Generator | None = None,
@@ -79,20 +73,8 @@ def randn(
 ) -> Tensor:
     """``out[i] ~ N(0, 1)``: numbers normal with mean 0 and variance 1.
 
-    Derivative: none.
     Shape: ``randn(2, 3)`` and ``randn((2, 3))`` are of shape (2, 3).
     Dtype: floating and complex, where the variance is that of both parts together; by default the default dtype.
-
-    Args:
-        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
-        generator: where the numbers come from, by default the default generator.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        RuntimeError: a length is negative.
-        NotImplementedError: the dtype is not floating.
 
     >>> rg.randn(2, 3).shape
     (2, 3)
@@ -111,16 +93,12 @@ def rand_like(
 ) -> Tensor:
     """Numbers uniform on ``[0, 1)``, in the shape, dtype and device of ``input``.
 
-    Derivative: none.
-    Shape: any; the result has the input's.
     Dtype: floating, or complex with both parts drawn; by default the input's.
 
     Args:
         input: the Tensor after which it is formed.
-        generator: where the numbers come from, by default the default generator.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
         NotImplementedError: the dtype is not floating.
@@ -133,7 +111,7 @@ def rand_like(
     return _random(uniform, x.shape, dtype, device, requires_grad, generator)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=rand_like)
 def randn_like(
     input: Tensor,
     *,
@@ -144,19 +122,7 @@ def randn_like(
 ) -> Tensor:
     """Numbers normal with mean 0 and variance 1, in the shape, dtype and device of ``input``.
 
-    Derivative: none.
-    Shape: any; the result has the input's.
     Dtype: floating and complex; by default the input's.
-
-    Args:
-        input: the Tensor after which it is formed.
-        generator: where the numbers come from, by default the default generator.
-        dtype: the dtype, by default the input's.
-        device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        NotImplementedError: the dtype is not floating.
 
     >>> rg.randn_like(rg.zeros(2, 3)).shape
     (2, 3)
@@ -166,7 +132,7 @@ def randn_like(
     return _random(standard_normal, x.shape, dtype, device, requires_grad, generator)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, shape="size")
 def randint(
     low: int = 0,
     high: int | Size | None = None,
@@ -179,18 +145,12 @@ def randint(
 ) -> Tensor:
     """Integers uniform on ``low, ..., high - 1``: ``randint(high, size)`` or ``randint(low, high, size)``.
 
-    Derivative: none.
-    Shape: ``size``.
     Dtype: any, by default int64.
 
     Args:
         low: the smallest, by default 0.
         high: one more than the largest.
-        size: the lengths of the dimensions.
-        generator: where the numbers come from, by default the default generator.
         dtype: the dtype, by default int64.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
         RuntimeError: ``low`` is not less than ``high``, or the dtype does not hold the numbers between them.
@@ -215,7 +175,7 @@ def randint(
     )
 
 
-@operator(method=False, differentiable=False, real=True)
+@operator(method=False, differentiable=False, real=True, shape="same", like=randint)
 def randint_like(
     input: Tensor,
     low: int | None = None,
@@ -228,21 +188,13 @@ def randint_like(
 ) -> Tensor:
     """Integers uniform on ``low, ..., high - 1``, in the shape, dtype and device of ``input``.
 
-    Derivative: none.
-    Shape: any; the result has the input's.
     Dtype: any but complex; by default the input's.
 
     Args:
         input: the Tensor after which it is formed.
         low: the smallest, by default 0; alone it is ``high``.
-        high: one more than the largest.
-        generator: where the numbers come from, by default the default generator.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        RuntimeError: ``low`` is not less than ``high``, or the dtype does not hold the numbers between them.
 
     >>> rg.randint_like(rg.zeros(2, 3), 5).shape
     (2, 3)
@@ -256,7 +208,7 @@ def randint_like(
     )
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=randint)
 def randperm(
     n: int,
     *,
@@ -267,16 +219,10 @@ def randperm(
 ) -> Tensor:
     """``0, ..., n - 1`` in random order.
 
-    Derivative: none.
     Shape: (n).
-    Dtype: any, by default int64.
 
     Args:
         n: how many integers.
-        generator: where the numbers come from, by default the default generator.
-        dtype: the dtype, by default int64.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
         RuntimeError: ``n`` is negative.
@@ -303,7 +249,6 @@ def normal(
 ) -> Tensor:
     """``mean + std * n`` with n normal with mean 0 and variance 1.
 
-    Derivative: none.
     Shape: that of ``mean`` and ``std`` broadcast, or ``size`` where both are numbers.
     Dtype: floating; that of ``mean``, or of ``std`` where mean is a number.
 
@@ -311,10 +256,8 @@ def normal(
         mean: the mean.
         std: the standard deviation, at least 0.
         size: the lengths of the dimensions, where mean and std are numbers.
-        generator: where the numbers come from, by default the default generator.
         dtype: the dtype where mean and std are numbers, by default the default dtype.
         device: the device where mean and std are numbers, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
         RuntimeError: a standard deviation is negative.

@@ -31,7 +31,6 @@ def arange(
 ) -> Tensor:
     """``start, start + step, ...`` below ``end``; ``arange(end)`` starts at 0.
 
-    Derivative: none.
     Shape: (n) with ``n = ceil((end - start) / step)``.
     Dtype: int64 for integers, else the default dtype.
 
@@ -40,8 +39,6 @@ def arange(
         end: the bound that is not reached; NumPy's name of it is ``stop``.
         step: the distance of two numbers; below 0 the numbers fall.
         dtype: the dtype, by default as above.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
         RuntimeError: ``step`` is zero or leads away from ``end``, or a bound is not finite.
@@ -101,7 +98,6 @@ def linspace(
 ) -> Tensor:
     """``start + i * (end - start) / (steps - 1)`` for i below ``steps``: evenly spaced, both ends included.
 
-    Derivative: none.
     Shape: (steps).
     Dtype: any but bool, by default the default dtype, or the complex one for complex ends.
 
@@ -109,9 +105,6 @@ def linspace(
         start: the first number.
         end: the last number.
         steps: how many numbers.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
         RuntimeError: ``steps`` is negative, or an end is beyond the dtype's range, or complex where the dtype is real.
@@ -153,7 +146,7 @@ def _spaced(xp: Any, first: complex, last: complex, count: int) -> Any:
         return xp.where(number < count // 2, first + step * number, last - step * (count - 1 - number))
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=linspace)
 def logspace(
     start: Operand,
     end: Operand,
@@ -166,22 +159,10 @@ def logspace(
 ) -> Tensor:
     """``base^x`` for the x of ``linspace(start, end, steps)``.
 
-    Derivative: none.
-    Shape: (steps).
-    Dtype: any but bool, by default the default dtype, or the complex one for complex ends.
-
     Args:
         start: the first exponent.
         end: the last exponent.
-        steps: how many numbers.
         base: what is raised to the exponents.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-
-    Raises:
-        RuntimeError: ``steps`` is negative, or an end is beyond the dtype's range, or complex where the dtype is real.
-        NotImplementedError: the dtype is bool.
 
     >>> rg.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
@@ -214,25 +195,19 @@ def _index_grid(
     return create(make, device)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, raises="length")
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """``(i, j)`` with ``j - i <= offset``: the places on and below a diagonal of a matrix, row by row.
 
-    Derivative: none.
     Shape: (2, n): the row indices and the column indices.
     Dtype: any, by default int64.
 
     Args:
         row: the number of rows of the matrix.
         col: the number of its columns.
-        offset: which diagonal: 0 the main one, above it 1, 2, ..., below it -1, -2, ...
         dtype: the dtype, by default int64.
-        device: the device, by default the default device.
-
-    Raises:
-        RuntimeError: a length is negative.
 
     >>> rg.tril_indices(2, 2)
     tensor([[0, 1, 1],
@@ -241,25 +216,11 @@ def tril_indices(
     return _index_grid(row, col, offset, lambda columns, rows: columns <= rows, dtype, device)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=tril_indices)
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """``(i, j)`` with ``j - i >= offset``: the places on and above a diagonal of a matrix, row by row.
-
-    Derivative: none.
-    Shape: (2, n): the row indices and the column indices.
-    Dtype: any, by default int64.
-
-    Args:
-        row: the number of rows of the matrix.
-        col: the number of its columns.
-        offset: which diagonal: 0 the main one, above it 1, 2, ..., below it -1, -2, ...
-        dtype: the dtype, by default int64.
-        device: the device, by default the default device.
-
-    Raises:
-        RuntimeError: a length is negative.
 
     >>> rg.triu_indices(2, 2)
     tensor([[0, 0, 1],

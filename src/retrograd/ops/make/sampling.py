@@ -42,13 +42,11 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     """``1`` with probability ``input``, or ``p``; else ``0``.
 
     Derivative: zero.
-    Shape: any; the result has the input's.
     Dtype: floating; with ``p`` any but complex. The result has the input's.
 
     Args:
         input: the probabilities of 1, or with ``p`` only the shape.
         p: one probability for all.
-        generator: where the numbers come from, by default the default generator.
 
     Raises:
         RuntimeError: a probability is not between 0 and 1, or the input is not floating.
@@ -72,7 +70,6 @@ def multinomial(
 ) -> Tensor:
     """``P(out = i) = input[i] / sum(input)``: positions drawn in proportion to the weights, for each row.
 
-    Derivative: none.
     Shape: (n) to (num_samples); (m, n) to (m, num_samples).
     Dtype: floating; the result is int64.
 
@@ -80,7 +77,6 @@ def multinomial(
         input: weights, at least 0; they need not sum to 1.
         num_samples: how many positions per row.
         replacement: whether one may be drawn again.
-        generator: where the numbers come from, by default the default generator.
 
     Raises:
         RuntimeError: weights are negative, not finite or all zero, or fewer than ``num_samples`` can be drawn.
@@ -153,13 +149,11 @@ def uniform_(
     """Write numbers uniform on ``[from, to)`` over every element.
 
     Derivative: zero for what was there before.
-    Shape: any.
     Dtype: floating and complex, whose parts are both drawn from ``[from, to)``.
 
     Args:
         from_: the lower bound; PyTorch's name of it, ``from``, is taken, too.
         to: the upper bound.
-        generator: where the numbers come from, by default the default generator.
 
     Raises:
         RuntimeError: ``from`` is greater than ``to``, or the dtype does not hold ``to - from``.
@@ -184,13 +178,11 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     """``self[i] ~ N(mean, std^2)``: write normal numbers over every element.
 
     Derivative: zero for what was there before.
-    Shape: any.
     Dtype: floating and complex.
 
     Args:
         mean: the mean.
         std: the standard deviation, at least 0.
-        generator: where the numbers come from, by default the default generator.
 
     Raises:
         RuntimeError: ``std`` is negative.
@@ -208,17 +200,12 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     )
 
 
-@operator(namespace="Tensor", name="exponential_", differentiable=False, real=True)
+@operator(namespace="Tensor", name="exponential_", differentiable=False, real=True, like=uniform_)
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Write numbers of density ``lambd * e^(-lambd * x)`` for x >= 0 over every element.
 
-    Derivative: zero for what was there before.
-    Shape: any.
-    Dtype: floating.
-
     Args:
         lambd: the rate, above 0.
-        generator: where the numbers come from, by default the default generator.
 
     Raises:
         RuntimeError: the rate is not positive.
@@ -244,12 +231,10 @@ def bernoulli_(self: Tensor, p: Operand = 0.5, *, generator: Generator | None = 
     """Write ``1`` with probability ``p``, else ``0``, over every element.
 
     Derivative: zero for what was there before.
-    Shape: any.
     Dtype: any but complex.
 
     Args:
         p: a probability, or several that broadcast to the Tensor.
-        generator: where the numbers come from, by default the default generator.
 
     Raises:
         RuntimeError: a probability is not between 0 and 1.
@@ -286,14 +271,12 @@ def random_(
     ``random_(from, to)``.
 
     Derivative: zero for what was there before.
-    Shape: any.
     Dtype: any.
 
     Args:
         bounds: ``to``, or ``from`` and ``to``; also by these names. ``from`` is the smallest integer, by default 0, and
             ``to`` one more than the largest; for None that is the largest which the dtype represents with all smaller
             ones.
-        generator: where the numbers come from, by default the default generator.
 
     Raises:
         RuntimeError: ``from`` is not less than ``to``, or the dtype does not hold the integers between them.

@@ -29,7 +29,7 @@ def _bell(count: int, sym: bool, std: float) -> Callable[[Any, Any], Any]:
     return lambda xp, x: xp.exp(-(((xp.arange(count) - middle) / std) ** 2) / 2)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="bartlett")
+@operator(namespace="signal.windows", method=False, differentiable=False, name="bartlett", dtype="default")
 def bartlett(
     M: int,
     *,
@@ -40,18 +40,14 @@ def bartlett(
 ) -> Tensor:
     """``1 - |x|``, a triangle that is 0 at its ends.
 
-    Derivative: none.
     Shape: ``(M,)``.
-    Dtype: floating, by default the default dtype.
 
     Args:
-        M: the number of points.
         sym: whether the window is symmetric, or else periodic.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+
     Raises:
         ValueError: the length is negative, or the dtype not floating.
+
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
     >>> rg.signal.windows.bartlett(3)
@@ -60,7 +56,7 @@ def bartlett(
     return sampled_window(M, not sym, triangle, dtype, device, requires_grad, InvalidValue)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="blackman")
+@operator(namespace="signal.windows", method=False, differentiable=False, name="blackman", like=bartlett)
 def blackman(
     M: int,
     *,
@@ -71,27 +67,13 @@ def blackman(
 ) -> Tensor:
     """``0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x)``.
 
-    Derivative: none.
-    Shape: ``(M,)``.
-    Dtype: floating, by default the default dtype.
-
-    Args:
-        M: the number of points.
-        sym: whether the window is symmetric, or else periodic.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-    Raises:
-        ValueError: the length is negative, or the dtype not floating.
-    Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
-
     >>> rg.signal.windows.blackman(3).round(decimals=2)
     tensor([-0.,  1., -0.])
     """
     return sampled_window(M, not sym, sum_of_cosines(BLACKMAN), dtype, device, requires_grad, InvalidValue)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="cosine")
+@operator(namespace="signal.windows", method=False, differentiable=False, name="cosine", like=bartlett)
 def cosine(
     M: int,
     *,
@@ -102,27 +84,13 @@ def cosine(
 ) -> Tensor:
     """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; of M + 1 points, without the last, if periodic.
 
-    Derivative: none.
-    Shape: ``(M,)``.
-    Dtype: floating, by default the default dtype.
-
-    Args:
-        M: the number of points.
-        sym: whether the window is symmetric, or else periodic.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-    Raises:
-        ValueError: the length is negative, or the dtype not floating.
-    Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
-
     >>> rg.signal.windows.cosine(2)
     tensor([0.7071, 0.7071])
     """
     return sampled_window(M, not sym, _half_sine(M, sym), dtype, device, requires_grad, InvalidValue)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="exponential")
+@operator(namespace="signal.windows", method=False, differentiable=False, name="exponential", like=bartlett)
 def exponential(
     M: int,
     *,
@@ -135,22 +103,13 @@ def exponential(
 ) -> Tensor:
     """``exp(-|n - center| / tau)`` at ``n = 0, 1, ..., M - 1``.
 
-    Derivative: none.
-    Shape: ``(M,)``.
-    Dtype: floating, by default the default dtype.
-
     Args:
-        M: the number of points.
         center: where the window is 1, by default the middle; only of periodic windows.
         tau: over how many points it falls by e.
-        sym: whether the window is symmetric, or else periodic.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+
     Raises:
         ValueError: the length is negative, tau is not positive, a symmetric window has a center, or the dtype is not
             floating.
-    Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
     >>> rg.signal.windows.exponential(3)
     tensor([0.3679, 1.    , 0.3679])
@@ -163,7 +122,7 @@ def exponential(
     return sampled_window(M, not sym, _decay(M, sym, center, tau), dtype, device, requires_grad, InvalidValue, single)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="gaussian")
+@operator(namespace="signal.windows", method=False, differentiable=False, name="gaussian", like=bartlett)
 def gaussian(
     M: int,
     *,
@@ -175,20 +134,11 @@ def gaussian(
 ) -> Tensor:
     """``exp(-((n - center) / std)^2 / 2)`` at ``n = 0, 1, ..., M - 1``.
 
-    Derivative: none.
-    Shape: ``(M,)``.
-    Dtype: floating, by default the default dtype.
-
     Args:
-        M: the number of points.
         std: the standard deviation, in points.
-        sym: whether the window is symmetric, or else periodic.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+
     Raises:
         ValueError: the length is negative, std is not positive, or the dtype not floating.
-    Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
     >>> rg.signal.windows.gaussian(3)
     tensor([0.6065, 1.    , 0.6065])
@@ -198,7 +148,7 @@ def gaussian(
     return sampled_window(M, not sym, _bell(M, sym, std), dtype, device, requires_grad, InvalidValue)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="general_cosine")
+@operator(namespace="signal.windows", method=False, differentiable=False, name="general_cosine", like=bartlett)
 def general_cosine(
     M: int,
     *,
@@ -210,20 +160,11 @@ def general_cosine(
 ) -> Tensor:
     """``sum_k a_k cos(k pi x)``.
 
-    Derivative: none.
-    Shape: ``(M,)``.
-    Dtype: floating, by default the default dtype.
-
     Args:
-        M: the number of points.
         a: the weights of the cosines.
-        sym: whether the window is symmetric, or else periodic.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+
     Raises:
         ValueError: the length is negative, there are no weights, or the dtype not floating.
-    Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
     >>> rg.signal.windows.general_cosine(3, a=[0.5, 0.5])
     tensor([0., 1., 0.])
@@ -234,7 +175,7 @@ def general_cosine(
     return sampled_window(M, not sym, sum_of_cosines(a), dtype, device, requires_grad, InvalidValue)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="general_hamming")
+@operator(namespace="signal.windows", method=False, differentiable=False, name="general_hamming", like=bartlett)
 def general_hamming(
     M: int,
     *,
@@ -246,20 +187,8 @@ def general_hamming(
 ) -> Tensor:
     """``alpha + (1 - alpha) cos(pi x)``.
 
-    Derivative: none.
-    Shape: ``(M,)``.
-    Dtype: floating, by default the default dtype.
-
     Args:
-        M: the number of points.
         alpha: the constant part.
-        sym: whether the window is symmetric, or else periodic.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-    Raises:
-        ValueError: the length is negative, or the dtype not floating.
-    Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
     >>> rg.signal.windows.general_hamming(3, alpha=0.5)
     tensor([0., 1., 0.])
@@ -267,7 +196,7 @@ def general_hamming(
     return sampled_window(M, not sym, sum_of_cosines((alpha, 1 - alpha)), dtype, device, requires_grad, InvalidValue)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="hamming")
+@operator(namespace="signal.windows", method=False, differentiable=False, name="hamming", like=bartlett)
 def hamming(
     M: int,
     *,
@@ -278,27 +207,13 @@ def hamming(
 ) -> Tensor:
     """``0.54 + 0.46 cos(pi x)``.
 
-    Derivative: none.
-    Shape: ``(M,)``.
-    Dtype: floating, by default the default dtype.
-
-    Args:
-        M: the number of points.
-        sym: whether the window is symmetric, or else periodic.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-    Raises:
-        ValueError: the length is negative, or the dtype not floating.
-    Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
-
     >>> rg.signal.windows.hamming(3)
     tensor([0.08, 1.  , 0.08])
     """
     return sampled_window(M, not sym, sum_of_cosines((0.54, 0.46)), dtype, device, requires_grad, InvalidValue)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="hann")
+@operator(namespace="signal.windows", method=False, differentiable=False, name="hann", like=bartlett)
 def hann(
     M: int,
     *,
@@ -309,27 +224,13 @@ def hann(
 ) -> Tensor:
     """``(1 + cos(pi x)) / 2``.
 
-    Derivative: none.
-    Shape: ``(M,)``.
-    Dtype: floating, by default the default dtype.
-
-    Args:
-        M: the number of points.
-        sym: whether the window is symmetric, or else periodic.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-    Raises:
-        ValueError: the length is negative, or the dtype not floating.
-    Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
-
     >>> rg.signal.windows.hann(3)
     tensor([0., 1., 0.])
     """
     return sampled_window(M, not sym, sum_of_cosines(HANN), dtype, device, requires_grad, InvalidValue)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="kaiser")
+@operator(namespace="signal.windows", method=False, differentiable=False, name="kaiser", like=bartlett)
 def kaiser(
     M: int,
     *,
@@ -341,19 +242,12 @@ def kaiser(
 ) -> Tensor:
     """``I0(beta sqrt(1 - x^2)) / I0(beta)``, I0 being the modified Bessel function.
 
-    Derivative: none.
-    Shape: ``(M,)``.
-    Dtype: floating, by default the default dtype.
-
     Args:
-        M: the number of points.
         beta: how fast the window falls; 0 is a rectangle.
-        sym: whether the window is symmetric, or else periodic.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+
     Raises:
         ValueError: the length is negative, beta is negative, or the dtype not floating.
+
     Source: J. Kaiser and R. Schafer, On the use of the I0-sinh window for spectrum analysis, 1980.
 
     >>> rg.signal.windows.kaiser(2, beta=0.0)
@@ -364,7 +258,7 @@ def kaiser(
     return sampled_window(M, not sym, kaiser_shape(beta), dtype, device, requires_grad, InvalidValue)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="nuttall")
+@operator(namespace="signal.windows", method=False, differentiable=False, name="nuttall", like=bartlett)
 def nuttall(
     M: int,
     *,
@@ -375,18 +269,6 @@ def nuttall(
 ) -> Tensor:
     """``0.3635819 + 0.4891775 cos(pi x) + 0.1365995 cos(2 pi x) + 0.0106411 cos(3 pi x)``.
 
-    Derivative: none.
-    Shape: ``(M,)``.
-    Dtype: floating, by default the default dtype.
-
-    Args:
-        M: the number of points.
-        sym: whether the window is symmetric, or else periodic.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-    Raises:
-        ValueError: the length is negative, or the dtype not floating.
     Source: A. Nuttall, Some windows with very good sidelobe behavior, 1981.
 
     >>> rg.signal.windows.nuttall(3)[1]

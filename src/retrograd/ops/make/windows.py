@@ -66,7 +66,7 @@ def kaiser_shape(beta: float) -> Callable[[Any, Any], Any]:
 HANN, BLACKMAN = (0.5, 0.5), (0.42, 0.5, 0.08)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, dtype="default")
 def bartlett_window(
     window_length: int,
     periodic: bool = True,
@@ -77,18 +77,15 @@ def bartlett_window(
 ) -> Tensor:
     """``1 - |x|``, a triangle that is 0 at its ends.
 
-    Derivative: none.
     Shape: ``(window_length,)``.
-    Dtype: floating, by default the default dtype.
 
     Args:
         window_length: the number n of points.
         periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+
     Raises:
         RuntimeError: the length is negative, or the dtype not floating.
+
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
     >>> rg.bartlett_window(4)
@@ -97,7 +94,7 @@ def bartlett_window(
     return sampled_window(window_length, periodic, triangle, dtype, device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=bartlett_window)
 def blackman_window(
     window_length: int,
     periodic: bool = True,
@@ -108,27 +105,13 @@ def blackman_window(
 ) -> Tensor:
     """``0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x)``.
 
-    Derivative: none.
-    Shape: ``(window_length,)``.
-    Dtype: floating, by default the default dtype.
-
-    Args:
-        window_length: the number n of points.
-        periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-    Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
-    Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
-
     >>> rg.blackman_window(3, periodic=False).round(decimals=2)
     tensor([-0.,  1., -0.])
     """
     return sampled_window(window_length, periodic, sum_of_cosines(BLACKMAN), dtype, device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=bartlett_window)
 def hamming_window(
     window_length: int,
     periodic: bool = True,
@@ -141,21 +124,9 @@ def hamming_window(
 ) -> Tensor:
     """``alpha + beta cos(pi x)``.
 
-    Derivative: none.
-    Shape: ``(window_length,)``.
-    Dtype: floating, by default the default dtype.
-
     Args:
-        window_length: the number n of points.
-        periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
         alpha: the constant part.
         beta: the part of the cosine.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-    Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
-    Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
     >>> rg.hamming_window(4)
     tensor([0.08, 0.54, 1.  , 0.54])
@@ -163,7 +134,7 @@ def hamming_window(
     return sampled_window(window_length, periodic, sum_of_cosines((alpha, beta)), dtype, device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=bartlett_window)
 def hann_window(
     window_length: int,
     periodic: bool = True,
@@ -174,27 +145,13 @@ def hann_window(
 ) -> Tensor:
     """``(1 + cos(pi x)) / 2``.
 
-    Derivative: none.
-    Shape: ``(window_length,)``.
-    Dtype: floating, by default the default dtype.
-
-    Args:
-        window_length: the number n of points.
-        periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-    Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
-    Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
-
     >>> rg.hann_window(4)
     tensor([0. , 0.5, 1. , 0.5])
     """
     return sampled_window(window_length, periodic, sum_of_cosines(HANN), dtype, device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, like=bartlett_window)
 def kaiser_window(
     window_length: int,
     periodic: bool = True,
@@ -206,19 +163,9 @@ def kaiser_window(
 ) -> Tensor:
     """``I0(beta sqrt(1 - x^2)) / I0(beta)``, I0 being the modified Bessel function.
 
-    Derivative: none.
-    Shape: ``(window_length,)``.
-    Dtype: floating, by default the default dtype.
-
     Args:
-        window_length: the number n of points.
-        periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
         beta: how fast the window falls; 0 is a rectangle.
-        dtype: the dtype, by default the default dtype.
-        device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
-    Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+
     Source: J. Kaiser and R. Schafer, On the use of the I0-sinh window for spectrum analysis, 1980.
 
     >>> rg.kaiser_window(2, beta=0.0)

@@ -72,16 +72,9 @@ def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     """``input + alpha * other``, elementwise.
 
     Derivative: input: ``g``; other: ``alpha * g``.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: PyTorch's result type of both.
 
     Args:
-        input: the first term.
-        other: the second term.
         alpha: a factor for ``other``; no floating number where both terms are integers.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
 
     >>> rg.add(rg.tensor([1.0, 2.0]), 10, alpha=2)
     tensor([21., 22.])
@@ -94,7 +87,6 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     """``input - alpha * other``, elementwise.
 
     Derivative: input: ``g``; other: ``-alpha * g``.
-    Shape: that of ``input`` and ``other`` broadcast.
     Dtype: PyTorch's result type of both; bools are refused.
 
     Args:
@@ -128,22 +120,16 @@ tensor_method(inplace_method("add", _add_), "add_")
 tensor_method(inplace_method("sub", _sub_), "sub_", "subtract_")
 
 
-@operator(method=False)
+@operator(method=False, like=sub)
 def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     """``other - alpha * input``, elementwise: ``sub`` with its operands exchanged.
 
     Derivative: input: ``-alpha * g``; other: ``g``.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: PyTorch's result type of both; bools are refused.
 
     Args:
         input: what is subtracted.
         other: what is subtracted from.
         alpha: a factor for ``input``; no floating number where both are integers.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast, or a term is of bools.
 
     >>> rg.rsub(rg.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
@@ -156,15 +142,6 @@ def mul(input: Operand, other: Operand) -> Tensor:
     """``input * other``, elementwise.
 
     Derivative: input: ``g * other``; other: ``g * input``.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: PyTorch's result type of both.
-
-    Args:
-        input: the first factor.
-        other: the second factor.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
 
     >>> rg.mul(rg.tensor([1.0, 2.0]), 10)
     tensor([10., 20.])
@@ -217,7 +194,6 @@ def div(input: Operand, other: Operand, *, rounding_mode: Literal["trunc", "floo
 
     Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0. With a
     rounding mode zero.
-    Shape: that of ``input`` and ``other`` broadcast.
     Dtype: PyTorch's result type of both; integers become the default dtype, but stay integers with a rounding mode.
 
     Args:
@@ -242,20 +218,13 @@ def div(input: Operand, other: Operand, *, rounding_mode: Literal["trunc", "floo
     raise RuntimeError(f"expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}")
 
 
-@operator(inplace=DIV)
+@operator(inplace=DIV, dtype="float promoted", like=div)
 def true_divide(input: Operand, other: Operand) -> Tensor:
     """``input / other``, elementwise: ``div`` without rounding.
 
     Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: PyTorch's result type of both; integers become the default dtype.
-
-    Args:
-        input: the dividend.
-        other: the divisor.
 
     Raises:
-        TypeError: ``input`` is no Tensor, array or number.
         RuntimeError: the shapes do not broadcast.
 
     >>> rg.true_divide(rg.tensor([1, 2]), 2)
@@ -264,17 +233,11 @@ def true_divide(input: Operand, other: Operand) -> Tensor:
     return apply2(DIV, input, other)
 
 
-@operator(direct=True, inplace=FLOOR_DIV, numpy=np.floor_divide)
+@operator(direct=True, inplace=FLOOR_DIV, numpy=np.floor_divide, dtype="promoted", like=div)
 def floor_divide(input: Operand, other: Operand) -> Tensor:
     """``floor(input / other)``, elementwise.
 
     Derivative: zero.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: PyTorch's result type of both.
-
-    Args:
-        input: the dividend.
-        other: the divisor.
 
     Raises:
         RuntimeError: an integer is divided by 0.
@@ -301,20 +264,11 @@ FMOD = binary(
 )
 
 
-@operator(direct=True, inplace=REMAINDER, numpy=np.remainder)
+@operator(direct=True, inplace=REMAINDER, numpy=np.remainder, like=floor_divide)
 def remainder(input: Operand, other: Operand) -> Tensor:
     """``input - floor(input / other) * other``, elementwise: Python's ``%``, with the divisor's sign.
 
     Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump that of the piece above.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: PyTorch's result type of both.
-
-    Args:
-        input: the dividend.
-        other: the divisor.
-
-    Raises:
-        RuntimeError: an integer is divided by 0.
 
     >>> rg.remainder(rg.tensor([5.0, -5.0]), 3)
     tensor([2., 1.])
@@ -322,20 +276,11 @@ def remainder(input: Operand, other: Operand) -> Tensor:
     return apply2(REMAINDER, input, other)
 
 
-@operator(direct=True, inplace=FMOD, numpy=np.fmod)
+@operator(direct=True, inplace=FMOD, numpy=np.fmod, like=floor_divide)
 def fmod(input: Operand, other: Operand) -> Tensor:
     """``input - trunc(input / other) * other``, elementwise: the remainder of C, with the dividend's sign.
 
     Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump that of the piece farther from 0.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: PyTorch's result type of both.
-
-    Args:
-        input: the dividend.
-        other: the divisor.
-
-    Raises:
-        RuntimeError: an integer is divided by 0.
 
     >>> rg.fmod(rg.tensor([5.0, -5.0]), 3)
     tensor([ 2., -2.])
@@ -351,7 +296,6 @@ def neg(input: Tensor) -> Tensor:
     """``-input``, elementwise.
 
     Derivative: ``-g``.
-    Shape: any; the result has the input's.
     Dtype: the input's; bools are refused.
 
     Raises:
@@ -363,16 +307,11 @@ def neg(input: Tensor) -> Tensor:
     return apply1(NEG, input)
 
 
-@operator()
+@operator(like=neg)
 def positive(input: Tensor) -> Tensor:
     """``+input``: the Tensor itself. NumPy's ``np.positive`` of a Tensor is a copy.
 
     Derivative: ``g``.
-    Shape: any; the result has the input's.
-    Dtype: the input's; bools are refused.
-
-    Raises:
-        RuntimeError: the Tensor is of bools.
 
     >>> rg.positive(rg.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
@@ -417,11 +356,7 @@ def abs_(input: Tensor) -> Tensor:
     """``|input|``, elementwise: of a complex number its distance from 0.
 
     Derivative: ``g * sgn(input)``, 0 at 0.
-    Shape: any; the result has the input's.
     Dtype: the input's; complex numbers give real ones.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.abs(rg.tensor([-1.5, 2.0]))
     tensor([1.5, 2. ])
@@ -443,7 +378,6 @@ def sign(input: Tensor) -> Tensor:
     """``-1``, ``0`` or ``1`` where the input is negative, 0 or positive.
 
     Derivative: zero.
-    Shape: any; the result has the input's.
     Dtype: the input's; complex numbers are refused.
 
     Raises:
@@ -463,11 +397,7 @@ def sgn(input: Tensor) -> Tensor:
     """``input / |input|``, elementwise, and 0 at 0: of real numbers their ``sign``.
 
     Derivative: zero for real numbers; for complex z with ``s = sgn(z)`` ``i Im(conj(s) dz) s / |z|``, 0 at 0.
-    Shape: any; the result has the input's.
     Dtype: the input's.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.sgn(rg.tensor([3 + 4j]))
     tensor([0.6+0.8j], dtype=complex64)

@@ -53,21 +53,11 @@ FMIN = binary(
 )
 
 
-@operator(numpy=np.maximum, real=True)
+@operator(numpy=np.maximum, real=True, dtype="promoted real")
 def maximum(input: Operand, other: Operand) -> Tensor:
     """``max(input, other)``, elementwise; NaN where either is.
 
     Derivative: ``g`` to the larger; halves to both at ties; to both where either is NaN.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: real; the result has PyTorch's result type.
-
-    Args:
-        input: a Tensor.
-        other: a Tensor or a number.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
-        NotImplementedError: a number is complex.
 
     >>> rg.maximum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([3., 4.])
@@ -75,21 +65,11 @@ def maximum(input: Operand, other: Operand) -> Tensor:
     return apply2(MAXIMUM, input, other)
 
 
-@operator(numpy=np.minimum, real=True)
+@operator(numpy=np.minimum, real=True, dtype="promoted real")
 def minimum(input: Operand, other: Operand) -> Tensor:
     """``min(input, other)``, elementwise; NaN where either is.
 
     Derivative: ``g`` to the smaller; halves to both at ties; to both where either is NaN.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: real; the result has PyTorch's result type.
-
-    Args:
-        input: a Tensor.
-        other: a Tensor or a number.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
-        NotImplementedError: a number is complex.
 
     >>> rg.minimum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([1., 2.])
@@ -97,21 +77,11 @@ def minimum(input: Operand, other: Operand) -> Tensor:
     return apply2(MINIMUM, input, other)
 
 
-@operator(numpy=np.fmax, real=True)
+@operator(numpy=np.fmax, real=True, dtype="promoted real")
 def fmax(input: Operand, other: Operand) -> Tensor:
     """``max(input, other)``, elementwise; the other one where one is NaN.
 
     Derivative: ``g`` to the larger; to the input at ties.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: real; the result has PyTorch's result type.
-
-    Args:
-        input: a Tensor.
-        other: a Tensor or a number.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
-        NotImplementedError: a number is complex.
 
     >>> rg.fmax(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
     tensor([3., 2.])
@@ -119,21 +89,11 @@ def fmax(input: Operand, other: Operand) -> Tensor:
     return apply2(FMAX, input, other)
 
 
-@operator(numpy=np.fmin, real=True)
+@operator(numpy=np.fmin, real=True, dtype="promoted real")
 def fmin(input: Operand, other: Operand) -> Tensor:
     """``min(input, other)``, elementwise; the other one where one is NaN.
 
     Derivative: ``g`` to the smaller; to the input at ties.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: real; the result has PyTorch's result type.
-
-    Args:
-        input: a Tensor.
-        other: a Tensor or a number.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
-        NotImplementedError: a number is complex.
 
     >>> rg.fmin(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
     tensor([1., 2.])
@@ -198,23 +158,19 @@ def _clamp_call(input: Operand, low: Operand | None, high: Operand | None) -> tu
     return CLAMP, (input, low, high)
 
 
-@operator(inplace=CLAMP, aliases=("clip",), real=True)
+@operator(inplace=CLAMP, aliases=("clip",), real=True, shape="broadcast", dtype="promoted real")
 def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """``min(max(input, min), max)``: the nearest number to ``input`` in ``[min, max]``.
 
     Derivative: input: ``g`` from min to max, bounds included, 0 outside. min: ``g`` where the input is below it and
     min < max. max: ``g`` where the input is above it, or min > max.
-    Shape: those of the three broadcast.
-    Dtype: real; the result has PyTorch's result type.
 
     Args:
-        input: a Tensor.
         min: lower bound, a number or a Tensor; None for none.
         max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
 
     Raises:
         RuntimeError: neither bound is given or one is beyond the range of the result, or the shapes do not broadcast.
-        NotImplementedError: a number is complex.
 
     >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
     tensor([-1. ,  0.5,  1. ])
@@ -236,21 +192,15 @@ def _clamp_(self: Tensor, min: Operand | None = None, max: Operand | None = None
 tensor_method(inplace_method("clamp", _clamp_, real=True), "clamp_", "clip_")
 
 
-@operator(inplace=CLAMP_MIN, real=True)
+@operator(inplace=CLAMP_MIN, real=True, dtype="promoted real", raises="broadcast")
 def clamp_min(input: Operand, min: Operand) -> Tensor:
     """``max(input, min)``, elementwise.
 
     Derivative: input: ``g`` within the bound and at it. min: ``g`` where the input lies beyond it.
     Shape: that of ``input`` and ``min`` broadcast.
-    Dtype: real; the result has PyTorch's result type.
 
     Args:
-        input: a Tensor.
         min: the lower bound, a Tensor or a number.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
-        NotImplementedError: a number is complex.
 
     >>> rg.clamp_min(rg.tensor([-2.0, 0.5]), 0)
     tensor([0. , 0.5])
@@ -259,21 +209,15 @@ def clamp_min(input: Operand, min: Operand) -> Tensor:
     return apply2(primitive, *inputs)
 
 
-@operator(inplace=CLAMP_MAX, real=True)
+@operator(inplace=CLAMP_MAX, real=True, dtype="promoted real", raises="broadcast")
 def clamp_max(input: Operand, max: Operand) -> Tensor:
     """``min(input, max)``, elementwise.
 
     Derivative: input: ``g`` within the bound and at it. max: ``g`` where the input lies beyond it.
     Shape: that of ``input`` and ``max`` broadcast.
-    Dtype: real; the result has PyTorch's result type.
 
     Args:
-        input: a Tensor.
         max: the upper bound, a Tensor or a number.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
-        NotImplementedError: a number is complex.
 
     >>> rg.clamp_max(rg.tensor([0.5, 3.0]), 1)
     tensor([0.5, 1. ])
@@ -303,17 +247,11 @@ def nan_to_num(
     """``input`` with finite numbers for NaN and the infinities.
 
     Derivative: ``g``, 0 where a value was replaced.
-    Shape: any, kept.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         nan: for NaN, by default 0.
         posinf: for +inf, by default the largest number of the dtype.
         neginf: for -inf, by default the smallest number of the dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.nan_to_num(rg.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
     tensor([0., 9., 1.])
@@ -336,15 +274,7 @@ def copysign(input: Operand, other: Operand) -> Tensor:
     """``|input|`` with the sign of ``other`` (that of -0 is negative).
 
     Derivative: input: ``g`` times the signs of input and result, 0 at 0. other: 0.
-    Shape: that of ``input`` and ``other`` broadcast.
     Dtype: real; integers become the default dtype.
-
-    Args:
-        input: a Tensor.
-        other: a Tensor or a number.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
 
     >>> rg.copysign(rg.tensor([1.0, -2.0]), rg.tensor([-0.0, 3.0]))
     tensor([-1.,  2.])

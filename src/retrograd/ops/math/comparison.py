@@ -33,21 +33,9 @@ GT = _ordered("gt", np.greater)
 GE = _ordered("ge", np.greater_equal)
 
 
-@operator(direct=True, inplace=True, numpy=np.equal, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.equal, differentiable=False, dtype="compared")
 def eq(input: Operand, other: Operand) -> Tensor:
     """``input == other``, elementwise; NaN equals nothing.
-
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: compared in PyTorch's result type; the result is of bools.
-
-    Args:
-        input: the left side.
-        other: the right side.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
 
     >>> rg.eq(rg.tensor([1, 2]), 2)
     tensor([False,  True])
@@ -55,21 +43,9 @@ def eq(input: Operand, other: Operand) -> Tensor:
     return apply2(EQ, input, other)
 
 
-@operator(direct=True, inplace=True, numpy=np.not_equal, aliases=("not_equal",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.not_equal, aliases=("not_equal",), differentiable=False, dtype="compared")
 def ne(input: Operand, other: Operand) -> Tensor:
     """``input != other``, elementwise; NaN differs from everything.
-
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: compared in PyTorch's result type; the result is of bools.
-
-    Args:
-        input: the left side.
-        other: the right side.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
 
     >>> rg.ne(rg.tensor([1, 2]), 2)
     tensor([ True, False])
@@ -77,20 +53,12 @@ def ne(input: Operand, other: Operand) -> Tensor:
     return apply2(NE, input, other)
 
 
-@operator(direct=True, inplace=True, numpy=np.less, aliases=("less",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.less, aliases=("less",), differentiable=False, raises="complex")
 def lt(input: Operand, other: Operand) -> Tensor:
     """``input < other``, elementwise; never with NaN.
 
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: real numbers are compared in PyTorch's result type; the result is of bools.
-
-    Args:
-        input: the left side.
-        other: the right side.
-
-    Raises:
-        NotImplementedError: the numbers are complex.
+    Shape: any; the arguments broadcast, and the result has their common shape.
+    Dtype: compared in PyTorch's result type; the result is of bools.
 
     >>> rg.lt(rg.tensor([1, 2]), 2)
     tensor([ True, False])
@@ -98,20 +66,9 @@ def lt(input: Operand, other: Operand) -> Tensor:
     return apply2(LT, input, other)
 
 
-@operator(direct=True, inplace=True, numpy=np.less_equal, aliases=("less_equal",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.less_equal, aliases=("less_equal",), differentiable=False, like=lt)
 def le(input: Operand, other: Operand) -> Tensor:
     """``input <= other``, elementwise; never with NaN.
-
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: real numbers are compared in PyTorch's result type; the result is of bools.
-
-    Args:
-        input: the left side.
-        other: the right side.
-
-    Raises:
-        NotImplementedError: the numbers are complex.
 
     >>> rg.le(rg.tensor([1, 2]), 1)
     tensor([ True, False])
@@ -119,20 +76,9 @@ def le(input: Operand, other: Operand) -> Tensor:
     return apply2(LE, input, other)
 
 
-@operator(direct=True, inplace=True, numpy=np.greater, aliases=("greater",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.greater, aliases=("greater",), differentiable=False, like=lt)
 def gt(input: Operand, other: Operand) -> Tensor:
     """``input > other``, elementwise; never with NaN.
-
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: real numbers are compared in PyTorch's result type; the result is of bools.
-
-    Args:
-        input: the left side.
-        other: the right side.
-
-    Raises:
-        NotImplementedError: the numbers are complex.
 
     >>> rg.gt(rg.tensor([1, 2]), 1)
     tensor([False,  True])
@@ -140,20 +86,9 @@ def gt(input: Operand, other: Operand) -> Tensor:
     return apply2(GT, input, other)
 
 
-@operator(direct=True, inplace=True, numpy=np.greater_equal, aliases=("greater_equal",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.greater_equal, aliases=("greater_equal",), differentiable=False, like=lt)
 def ge(input: Operand, other: Operand) -> Tensor:
     """``input >= other``, elementwise; never with NaN.
-
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: real numbers are compared in PyTorch's result type; the result is of bools.
-
-    Args:
-        input: the left side.
-        other: the right side.
-
-    Raises:
-        NotImplementedError: the numbers are complex.
 
     >>> rg.ge(rg.tensor([1, 2]), 2)
     tensor([False,  True])
@@ -189,16 +124,9 @@ ISFINITE = predicate("isfinite", np.isfinite)
 SIGNBIT = predicate("signbit", lambda x: x < 0 if x.dtype.kind in "iub" else np.signbit(x))
 
 
-@operator(numpy=np.isnan, differentiable=False)
+@operator(numpy=np.isnan, differentiable=False, dtype="tested")
 def isnan(input: Tensor) -> Tensor:
     """``input`` is not a number; of a complex number, either part.
-
-    Derivative: none.
-    Shape: any; the result has the input's.
-    Dtype: any; the result is of bools.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.isnan(rg.tensor([1.0, float("nan")]))
     tensor([False,  True])
@@ -206,16 +134,9 @@ def isnan(input: Tensor) -> Tensor:
     return apply1(ISNAN, input)
 
 
-@operator(numpy=np.isinf, differentiable=False)
+@operator(numpy=np.isinf, differentiable=False, dtype="tested")
 def isinf(input: Tensor) -> Tensor:
     """``|input| = inf``; of a complex number, either part.
-
-    Derivative: none.
-    Shape: any; the result has the input's.
-    Dtype: any; the result is of bools.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.isinf(rg.tensor([1.0, -float("inf")]))
     tensor([False,  True])
@@ -223,16 +144,9 @@ def isinf(input: Tensor) -> Tensor:
     return apply1(ISINF, input)
 
 
-@operator(numpy=np.isfinite, differentiable=False)
+@operator(numpy=np.isfinite, differentiable=False, dtype="tested")
 def isfinite(input: Tensor) -> Tensor:
     """``|input| < inf``: neither infinite nor NaN; of a complex number, both parts.
-
-    Derivative: none.
-    Shape: any; the result has the input's.
-    Dtype: any; the result is of bools.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.isfinite(rg.tensor([1.0, float("inf"), float("nan")]))
     tensor([ True, False, False])
@@ -240,17 +154,9 @@ def isfinite(input: Tensor) -> Tensor:
     return apply1(ISFINITE, input)
 
 
-@operator(differentiable=False, real=True)
+@operator(differentiable=False, real=True, dtype="tested real")
 def isposinf(input: Tensor) -> Tensor:
     """``input = +inf``, elementwise.
-
-    Derivative: none.
-    Shape: any; the result has the input's.
-    Dtype: any but complex; the result is of bools.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.isposinf(rg.tensor([-float("inf"), float("inf")]))
     tensor([False,  True])
@@ -258,17 +164,9 @@ def isposinf(input: Tensor) -> Tensor:
     return apply2(EQ, input, float("inf"))
 
 
-@operator(differentiable=False, real=True)
+@operator(differentiable=False, real=True, dtype="tested real")
 def isneginf(input: Tensor) -> Tensor:
     """``input = -inf``, elementwise.
-
-    Derivative: none.
-    Shape: any; the result has the input's.
-    Dtype: any but complex; the result is of bools.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.isneginf(rg.tensor([-float("inf"), float("inf")]))
     tensor([ True, False])
@@ -276,17 +174,9 @@ def isneginf(input: Tensor) -> Tensor:
     return apply2(EQ, input, -float("inf"))
 
 
-@operator(numpy=np.signbit, differentiable=False)
+@operator(numpy=np.signbit, differentiable=False, dtype="tested real", raises="complex")
 def signbit(input: Tensor) -> Tensor:
     """``input < 0``, or ``-0.0`` or a NaN whose sign bit is set.
-
-    Derivative: none.
-    Shape: any; the result has the input's.
-    Dtype: any but complex; the result is of bools.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.signbit(rg.tensor([-0.0, 0.0, -1.0]))
     tensor([ True, False,  True])
@@ -313,12 +203,9 @@ CLOSE = elementwise("isclose", _close, "x y", None, signals=True)
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """``|input - other| <= atol + rtol * |other|``, elementwise, or both are the same infinity.
 
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
     Dtype: any, the same for both; the result is of bools.
 
     Args:
-        input: what is compared.
         other: what it is compared with.
         rtol: the tolerance relative to ``other``, at least 0.
         atol: the absolute tolerance, at least 0.
@@ -345,23 +232,12 @@ def _tolerance(value: Any, argument: str) -> float:
     return float(number(value, argument))
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, like=isclose)
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """``|input - other| <= atol + rtol * |other|`` everywhere, as a Python bool: ``isclose`` of all elements.
 
-    Derivative: none.
     Shape: ``input`` and ``other`` broadcast.
     Dtype: any, the same for both.
-
-    Args:
-        input: what is compared.
-        other: what it is compared with.
-        rtol: the tolerance relative to ``other``, at least 0.
-        atol: the absolute tolerance, at least 0.
-        equal_nan: whether NaN is close to NaN.
-
-    Raises:
-        RuntimeError: the dtypes differ, or a tolerance is negative.
 
     >>> rg.allclose(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 2.0 + 1e-7]))
     True
@@ -373,16 +249,8 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 def equal(input: Tensor, other: Tensor) -> bool:
     """``input == other`` everywhere and of one shape, as a Python bool; false where there is a NaN.
 
-    Derivative: none.
     Shape: any; different shapes are not equal.
     Dtype: any.
-
-    Args:
-        input: one Tensor.
-        other: another.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.equal(rg.tensor([1, 2]), rg.tensor([1, 2]))
     True

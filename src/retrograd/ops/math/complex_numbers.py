@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays.devices import array_module
-from ...core.arrays.dtypes import complex_of
+from ...core.arrays.dtypes import FLOATING, complex_of
+from ...core.arrays.layout import order_like
 from ...core.errors import describe
-from ...core.graph.primitive import Primitive, apply, apply1, operand
-from ...core.tensor.tensor import Tensor, tensor_method
+from ...core.graph.primitive import Primitive, apply, apply1, apply2, operand
+from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ..table.batching import in_front
-from ..table.elementwise import unary
+from ..table.elementwise import STAYS_ATTACHED, binary, unary
 from ..table.masks import WHERE, ZEROS
 from ..table.registry import operator
 from ..table.types import Operand
+from .trigonometric import cos, sin
 
 REAL = Primitive("real", lambda x: x.real, "x", [lambda g: g], view=True, batch=in_front)
 IMAG = Primitive("imag", lambda x: x.imag, "x", [lambda g: g * -1j], view=True, batch=in_front)
@@ -37,11 +39,7 @@ def real(input: Tensor) -> Tensor:
     """``Re(input)``, elementwise, on the same memory; a real Tensor itself.
 
     Derivative: ``g``, as a complex number.
-    Shape: any; the result has the input's.
     Dtype: any; the result is real.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.real(rg.tensor([1 + 2j]))
     tensor([1.])
@@ -55,7 +53,6 @@ def imag(input: Tensor) -> Tensor:
     """``Im(input)``, elementwise, on the same memory.
 
     Derivative: ``i * g``.
-    Shape: any; the result has the input's.
     Dtype: complex only; the result is real.
 
     Raises:
@@ -104,11 +101,6 @@ def conj(input: Tensor) -> Tensor:
     ``np.conj`` gives a copy.
 
     Derivative: ``conj(g)``.
-    Shape: any; the result has the input's.
-    Dtype: any; the result has the input's.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.conj(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
@@ -122,11 +114,6 @@ def conj_physical(input: Tensor) -> Tensor:
     """``Re(input) - i Im(input)``, elementwise: the complex conjugate, always in memory of its own.
 
     Derivative: ``conj(g)``.
-    Shape: any; the result has the input's.
-    Dtype: any; the result has the input's.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.conj_physical(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
@@ -153,11 +140,7 @@ def angle(input: Tensor) -> Tensor:
     """``arg(input)``, elementwise: the angle in the complex plane, in radians; 0 or pi for a real number.
 
     Derivative: ``g * i / conj(input)`` for complex numbers, 0 at 0; zero for real ones.
-    Shape: any; the result has the input's.
     Dtype: floating and complex; the result is real; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.angle(rg.tensor([1j, -1, 1]))
     tensor([1.5708, 3.1416, 0.    ])
@@ -184,16 +167,13 @@ VIEW_AS_COMPLEX: Primitive = Primitive(
 )
 
 
-@operator(method=False)
+@operator(method=False, like=imag)
 def view_as_real(input: Tensor) -> Tensor:
     """``(Re(input), Im(input))`` along a new last dimension, on the same memory.
 
     Derivative: ``view_as_complex(g)``.
     Shape: (*) to (*, 2).
     Dtype: complex only; the result is of its parts'.
-
-    Raises:
-        RuntimeError: the Tensor is not complex.
 
     >>> rg.view_as_real(rg.tensor([1 + 2j]))
     tensor([[1., 2.]])
@@ -224,3 +204,75 @@ def view_as_complex(input: Tensor) -> Tensor:
             f"wanted float32 or float64 with a last axis of length 2, got {input.dtype}{tuple(input.array.shape)}"
         )
     return apply(VIEW_AS_COMPLEX, (input,), {})
+
+
+# The cotangent c of a complex z stands for dL = Re(c dz): Re(c) of the real part, Re(i c) of the imaginary one.
+COMPLEX: Primitive = binary("complex", lambda x, y: x + 1j * y, lambda g: g.real, lambda g: (g * 1j).real)
+
+
+def _pair(x: Tensor, y: Tensor) -> None:
+    if x.dtype.kind not in FLOATING or y.dtype.kind not in FLOATING or np.float16 in (x.dtype, y.dtype):
+        raise RuntimeError(f"expected both inputs to be float32 or float64, got {describe(x)} and {describe(y)}")
+    if x.dtype != y.dtype:
+        raise RuntimeError(f"expected inputs of one dtype, got {describe(x)} and {describe(y)}")
+
+
+@operator(name="complex", method=False, shape="broadcast")
+def complex_(real: Tensor, imag: Tensor) -> Tensor:
+    """``real + i imag``, elementwise.
+
+    Derivative: real: ``Re(g)``; imag: ``Im(g)``.
+    Dtype: both float32 or both float64; complex64 or complex128.
+
+    Args:
+        real: the real part.
+        imag: the imaginary part.
+
+    Raises:
+        RuntimeError: the parts are not floating, or of two dtypes.
+
+    >>> rg.complex(rg.tensor([1.0, 2.0]), rg.tensor([3.0, -4.0]))
+    tensor([1.+3.j, 2.-4.j], dtype=complex64)
+    """
+    x, y = operand(real, "real"), operand(imag, "imag")
+    _pair(x, y)
+    return apply2(COMPLEX, x, y)
+
+
+@operator(method=False, shape="broadcast")
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """``abs (cos(angle) + i sin(angle))``, elementwise.
+
+    Derivative: abs: ``Re(g conj(e^(i angle)))``; angle: ``Re(g conj(i result))``.
+    Dtype: both float32 or both float64; complex64 or complex128.
+
+    Args:
+        abs: the magnitudes.
+        angle: the angles in radians.
+
+    Raises:
+        RuntimeError: the inputs are not floating, or of two dtypes.
+
+    >>> rg.polar(rg.tensor([1.0, 2.0]), rg.tensor([0.0, np.pi])).real
+    tensor([ 1., -2.])
+    """
+    r, phi = operand(abs, "abs"), operand(angle, "angle")
+    _pair(r, phi)
+    if r._requires:
+        r = apply(STAYS_ATTACHED, (r,), {})
+    return apply2(COMPLEX, r * cos(phi), r * sin(phi))
+
+
+@operator(differentiable=False)
+def isreal(input: Tensor) -> Tensor:
+    """``imag(input) == 0``, elementwise: everywhere, where numbers are not complex.
+
+    Dtype: all; bool.
+
+    >>> rg.isreal(rg.tensor([1 + 0j, 1j]))
+    tensor([ True, False])
+    """
+    x = operand(input)
+    if x.dtype.kind == "c":
+        return new_tensor(array_module(x).asarray(x.array.imag == 0))
+    return new_tensor(array_module(x).ones_like(x.array, dtype=bool, order=order_like(x.array)))

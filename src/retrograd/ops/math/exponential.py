@@ -44,11 +44,6 @@ def exp(input: Tensor) -> Tensor:
     """``e^input``, elementwise.
 
     Derivative: ``g * exp(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.exp(rg.tensor([0.0, 1.0]))
     tensor([1.    , 2.7183])
@@ -56,16 +51,11 @@ def exp(input: Tensor) -> Tensor:
     return apply1(EXP, input)
 
 
-@operator(direct=True, inplace=EXP2, numpy=np.exp2)
+@operator(direct=True, inplace=EXP2, numpy=np.exp2, dtype="float")
 def exp2(input: Tensor) -> Tensor:
     """``2^input``, elementwise.
 
     Derivative: ``g * log(2) * 2^input``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.exp2(rg.tensor([0.0, 3.0]))
     tensor([1., 8.])
@@ -78,11 +68,6 @@ def expm1(input: Tensor) -> Tensor:
     """``e^input - 1``, elementwise, accurate near 0, too.
 
     Derivative: ``g * exp(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.expm1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.7183])
@@ -95,11 +80,6 @@ def log(input: Tensor) -> Tensor:
     """``log(input)``, elementwise: the natural logarithm, -inf at 0, NaN below.
 
     Derivative: ``g / input``; infinite at 0.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.log(rg.tensor([1.0, 10.0]))
     tensor([0.    , 2.3026])
@@ -112,11 +92,6 @@ def log2(input: Tensor) -> Tensor:
     """``log(input) / log(2)``, elementwise: -inf at 0, NaN below.
 
     Derivative: ``g / (input * log(2))``; infinite at 0.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.log2(rg.tensor([1.0, 8.0]))
     tensor([0., 3.])
@@ -129,11 +104,6 @@ def log10(input: Tensor) -> Tensor:
     """``log(input) / log(10)``, elementwise: -inf at 0, NaN below.
 
     Derivative: ``g / (input * log(10))``; infinite at 0.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.log10(rg.tensor([1.0, 1000.0]))
     tensor([0., 3.])
@@ -146,11 +116,6 @@ def log1p(input: Tensor) -> Tensor:
     """``log(1 + input)``, elementwise, accurate near 0, too; -inf at -1, NaN below.
 
     Derivative: ``g / (1 + input)``; infinite at -1.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.log1p(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.6931])
@@ -163,11 +128,6 @@ def sigmoid(input: Tensor) -> Tensor:
     """``1 / (1 + e^-input)``, elementwise: the logistic function.
 
     Derivative: with s the result ``g * s * (1 - s)``.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.sigmoid(rg.tensor([0.0, 2.0]))
     tensor([0.5   , 0.8808])
@@ -202,21 +162,16 @@ LOGADDEXP2 = binary(
 )
 
 
-@operator(direct=True, numpy=np.logaddexp)
+@operator(direct=True, numpy=np.logaddexp, dtype="float or complex")
 def logaddexp(input: Tensor, other: Operand) -> Tensor:
     """``log(e^input + e^other)``, elementwise, without overflow.
 
     Derivative: input: ``g * sigmoid(input - other)``; other: ``g * sigmoid(other - input)``.
-    Shape: that of ``input`` and ``other`` broadcast.
     Dtype: floating and complex: PyTorch's result type of both; integers become the default dtype.
 
     Args:
         input: the first exponent.
         other: the second exponent.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
 
     >>> rg.logaddexp(rg.tensor([0.0, 1000.0]), rg.tensor([0.0, 1000.0]))
     tensor([6.9315e-01, 1.0007e+03])
@@ -224,22 +179,11 @@ def logaddexp(input: Tensor, other: Operand) -> Tensor:
     return apply2(LOGADDEXP, input, other)
 
 
-@operator(direct=True, numpy=np.logaddexp2)
+@operator(direct=True, numpy=np.logaddexp2, like=logaddexp, dtype="float", raises="complex")
 def logaddexp2(input: Tensor, other: Operand) -> Tensor:
     """``log2(2^input + 2^other)``, elementwise, without overflow.
 
     Derivative: input: ``g / (1 + 2^(other - input))``; other: ``g / (1 + 2^(input - other))``.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: floating: PyTorch's result type of both; integers become the default dtype.
-
-    Args:
-        input: the first exponent.
-        other: the second exponent.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.logaddexp2(rg.tensor([3.0]), rg.tensor([3.0]))
     tensor([4.])
@@ -281,17 +225,10 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
     """``input * log(other)``, elementwise; 0 where the input is 0 and other not NaN.
 
     Derivative: input: ``g * log(other)``, 0 where the input is 0 and other <= 0; other: ``g * input / other``.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: floating: PyTorch's result type of both; integers become the default dtype.
 
     Args:
         input: the factor.
         other: what the logarithm is taken of.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.xlogy(rg.tensor([0.0, 2.0]), rg.tensor([0.0, 1.0]))
     tensor([0., 0.])
@@ -299,23 +236,15 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
     return apply2(XLOGY, input, other)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=xlogy)
 def xlog1py(input: Operand, other: Operand) -> Tensor:
     """``input * log(1 + other)``, elementwise; 0 where the input is 0 and other not NaN.
 
     Derivative: input: ``g * log(1 + other)``, 0 where the input is 0 and other <= -1;
     other: ``g * input / (1 + other)``.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: floating: PyTorch's result type of both; integers become the default dtype.
 
     Args:
-        input: the factor.
         other: what the logarithm is taken of, less 1.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.special.xlog1py(rg.tensor([0.0, 2.0]), rg.tensor([-1.0, 0.0]))
     tensor([0., 0.])
@@ -342,22 +271,16 @@ def _logit_rule(g: Any, x: Any, eps: float | None) -> Any:
 LOGIT = Primitive("logit", _logit, "x", [_logit_rule], promote="float", elementwise=True, signals=True)
 
 
-@operator(inplace=True, real=True)
+@operator(inplace=True, real=True, dtype="float")
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """``log(input / (1 - input))``, elementwise: the inverse of the logistic function.
 
     Derivative: ``g / (input * (1 - input))``, infinite at 0 and 1; outside ``[0, 1]`` NaN, with ``eps`` 0 outside [eps,
     1 - eps].
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
 
     Args:
         input: probabilities; the result is NaN outside ``[0, 1]``.
         eps: the input is clamped to [eps, 1 - eps] first; by default it is not.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.logit(rg.tensor([0.5, 0.9]))
     tensor([0.    , 2.1972])
@@ -369,16 +292,11 @@ for _function in (exp2, expm1, log1p, logit, xlogy):
     operator(namespace="special", method=False)(_function)
 
 
-@operator(namespace="special", method=False)
+@operator(namespace="special", method=False, dtype="float or complex")
 def expit(input: Tensor) -> Tensor:
     """``1 / (1 + e^-input)``, elementwise: the logistic function, as ``sigmoid``.
 
     Derivative: with s the result ``g * s * (1 - s)``.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.special.expit(rg.tensor([0.0]))
     tensor([0.5])

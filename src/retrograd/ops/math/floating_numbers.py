@@ -24,16 +24,15 @@ def _heaviside(x: Any, values: Any) -> Any:
 HEAVISIDE = elementwise("heaviside", _heaviside, "x values", None)
 
 
-@operator(inplace=True, numpy=np.heaviside, differentiable=False, real=True)
+@operator(inplace=True, numpy=np.heaviside, differentiable=False, real=True, shape="broadcast")
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """``0 if input < 0, values if input == 0, 1 if input > 0``, elementwise; 0 for NaN.
 
-    Derivative: none.
-    Shape: both broadcast against each other.
     Dtype: real numbers, both of one dtype, which is the result's.
 
     Args:
         values: the step's value at zero.
+
     Raises:
         RuntimeError: the dtypes differ.
 
@@ -55,12 +54,12 @@ NEXTAFTER = elementwise("nextafter", np.nextafter, "x y", None, promote="same")
 def nextafter(input: Operand, other: Operand) -> Tensor:
     """The floating number next to ``input`` in the direction of ``other``, elementwise; ``other`` where they are equal.
 
-    Derivative: none.
-    Shape: both broadcast against each other.
+    Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: real floating; the inputs' common one.
 
     Args:
         other: where to go.
+
     Raises:
         NotImplementedError: the numbers are not floating.
 
@@ -95,7 +94,7 @@ class FrexpResult(NamedTuple):
     exponent: Tensor
 
 
-@operator(numpy=np.frexp)
+@operator(numpy=np.frexp, like=nextafter)
 def frexp(input: Tensor) -> FrexpResult:
     """``input = mantissa * 2 ** exponent`` with ``0.5 <= |mantissa| < 1``, or both 0, elementwise.
 
@@ -104,8 +103,6 @@ def frexp(input: Tensor) -> FrexpResult:
     Dtype: real floating; the mantissa has the input's, the exponent is int32.
 
     Returns: (mantissa, exponent).
-    Raises:
-        NotImplementedError: the numbers are not floating.
 
     >>> rg.frexp(rg.tensor([1.0, -6.0, 0.0]))
     FrexpResult(mantissa=tensor([ 0.5 , -0.75,  0.  ]), exponent=tensor([1, 3, 0], dtype=int32))

@@ -31,14 +31,14 @@ LCM = _of_integers("lcm", np.lcm)
 def gcd(input: Operand, other: Operand) -> Tensor:
     """The greatest common divisor ``gcd(|input|, |other|)``, elementwise; ``gcd(0, n) = |n|``.
 
-    Derivative: none.
-    Shape: both broadcast against each other.
+    Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: integers; the inputs' common one.
 
     Args:
         other: integers.
+
     Raises:
-        NotImplementedError: the numbers are no integers.
+        NotImplementedError: the numbers are not integers.
 
     >>> rg.gcd(rg.tensor([12, -18, 0]), rg.tensor([8, 27, 5]))
     tensor([4, 9, 5])
@@ -46,18 +46,9 @@ def gcd(input: Operand, other: Operand) -> Tensor:
     return apply2(GCD, input, other)
 
 
-@operator(inplace=LCM, numpy=np.lcm, differentiable=False)
+@operator(inplace=LCM, numpy=np.lcm, differentiable=False, like=gcd)
 def lcm(input: Operand, other: Operand) -> Tensor:
     """The least common multiple ``|input * other| / gcd(input, other)``, elementwise; 0 where either is.
-
-    Derivative: none.
-    Shape: both broadcast against each other.
-    Dtype: integers; the inputs' common one.
-
-    Args:
-        other: integers.
-    Raises:
-        NotImplementedError: the numbers are no integers.
 
     >>> rg.lcm(rg.tensor([4, -6, 0]), rg.tensor([6, 4, 5]))
     tensor([12, 12,  0])

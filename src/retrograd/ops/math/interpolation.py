@@ -17,22 +17,19 @@ from ..table.types import Number, Operand
 from .arithmetic import ADD, DIV, MUL
 
 
-@operator(inplace=True)
+@operator(inplace=True, shape="broadcast")
 def addcmul(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number = 1) -> Tensor:
     """``input + value * tensor1 * tensor2``, elementwise.
 
     Derivative: input: ``g``; tensor1: ``g * value * tensor2``; tensor2: ``g * value * tensor1``.
-    Shape: that of all three broadcast.
     Dtype: PyTorch's result type of all three.
 
     Args:
-        input: the term added.
         tensor1: the first factor.
         tensor2: the second factor.
         value: a factor for the product.
 
     Raises:
-        TypeError: ``input`` is no Tensor, array or number.
         RuntimeError: the shapes do not broadcast, or ``value`` is beyond the range of the result.
 
     >>> rg.addcmul(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([3.0]), value=10)
@@ -54,17 +51,15 @@ def _sum_with(primitive: Primitive, x: Tensor, y: Tensor, z: Tensor, value: Numb
     return apply2(ADD, x, term if factor == 1 else apply2(MUL, term, factor))
 
 
-@operator(inplace=True)
+@operator(inplace=True, shape="broadcast")
 def addcdiv(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number = 1) -> Tensor:
     """``input + value * tensor1 / tensor2``, elementwise.
 
     Derivative: input: ``g``; tensor1: ``g * value / tensor2``; tensor2: ``-g * value * tensor1 / tensor2^2``, infinite
     or NaN where tensor2 is 0.
-    Shape: that of all three broadcast.
     Dtype: PyTorch's result type of all three; tensor1 and tensor2 are not both integers.
 
     Args:
-        input: the term added.
         tensor1: the dividend.
         tensor2: the divisor.
         value: a factor for the quotient.
@@ -115,12 +110,11 @@ LERP_NUMBER = elementwise(
 )
 
 
-@operator(inplace=True)
+@operator(inplace=True, shape="broadcast")
 def lerp(input: Tensor, end: Operand, weight: Operand) -> Tensor:
     """``input + weight * (end - input)``, elementwise: linear interpolation, exact at both ends.
 
     Derivative: input: ``g * (1 - weight)``; end: ``g * weight``; weight: ``g * (end - input)``.
-    Shape: that of all three broadcast.
     Dtype: floating and complex, the same for all.
 
     Args:

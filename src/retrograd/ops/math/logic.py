@@ -27,21 +27,9 @@ LOGICAL_XOR = _binary("logical_xor", np.logical_xor)
 LOGICAL_NOT = predicate("logical_not", np.logical_not)
 
 
-@operator(direct=True, inplace=True, numpy=np.logical_and, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.logical_and, differentiable=False, dtype="condition")
 def logical_and(input: Operand, other: Operand) -> Tensor:
     """``input and other``, elementwise: both are true.
-
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: any, where all but 0 is true; the result is of bools.
-
-    Args:
-        input: the left side.
-        other: the right side.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
 
     >>> rg.logical_and(rg.tensor([True, True]), rg.tensor([True, False]))
     tensor([ True, False])
@@ -49,21 +37,9 @@ def logical_and(input: Operand, other: Operand) -> Tensor:
     return apply2(LOGICAL_AND, input, other)
 
 
-@operator(direct=True, inplace=True, numpy=np.logical_or, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.logical_or, differentiable=False, dtype="condition")
 def logical_or(input: Operand, other: Operand) -> Tensor:
     """``input or other``, elementwise: at least one is true.
-
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: any, where all but 0 is true; the result is of bools.
-
-    Args:
-        input: the left side.
-        other: the right side.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
 
     >>> rg.logical_or(rg.tensor([True, False]), rg.tensor([False, False]))
     tensor([ True, False])
@@ -71,21 +47,9 @@ def logical_or(input: Operand, other: Operand) -> Tensor:
     return apply2(LOGICAL_OR, input, other)
 
 
-@operator(direct=True, inplace=True, numpy=np.logical_xor, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.logical_xor, differentiable=False, dtype="condition")
 def logical_xor(input: Operand, other: Operand) -> Tensor:
     """``input xor other``, elementwise: exactly one is true.
-
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: any, where all but 0 is true; the result is of bools.
-
-    Args:
-        input: the left side.
-        other: the right side.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
 
     >>> rg.logical_xor(rg.tensor([True, True]), rg.tensor([True, False]))
     tensor([False,  True])
@@ -93,16 +57,9 @@ def logical_xor(input: Operand, other: Operand) -> Tensor:
     return apply2(LOGICAL_XOR, input, other)
 
 
-@operator(direct=True, inplace=True, numpy=np.logical_not, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.logical_not, differentiable=False, dtype="condition")
 def logical_not(input: Tensor) -> Tensor:
     """``not input``, elementwise.
-
-    Derivative: none.
-    Shape: any; the result has the input's.
-    Dtype: any, where all but 0 is true; the result is of bools.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.logical_not(rg.tensor([0.0, 2.0]))
     tensor([ True, False])
@@ -120,17 +77,11 @@ LEFT_SHIFT = _binary("bitwise_left_shift", np.left_shift)
 RIGHT_SHIFT = _binary("bitwise_right_shift", np.right_shift)
 
 
-@operator(direct=True, inplace=BITWISE_AND, numpy=np.bitwise_and, differentiable=False)
+@operator(direct=True, inplace=BITWISE_AND, numpy=np.bitwise_and, differentiable=False, dtype="promoted integer")
 def bitwise_and(input: Operand, other: Operand) -> Tensor:
     """``input and other``, bit by bit.
 
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: integers and bools; PyTorch's result type of both.
-
-    Args:
-        input: the left side.
-        other: the right side.
+    Shape: any; the arguments broadcast, and the result has their common shape.
 
     Raises:
         NotImplementedError: the numbers are not integers or bools.
@@ -141,20 +92,9 @@ def bitwise_and(input: Operand, other: Operand) -> Tensor:
     return apply2(BITWISE_AND, input, other)
 
 
-@operator(direct=True, inplace=BITWISE_OR, numpy=np.bitwise_or, differentiable=False)
+@operator(direct=True, inplace=BITWISE_OR, numpy=np.bitwise_or, differentiable=False, like=bitwise_and)
 def bitwise_or(input: Operand, other: Operand) -> Tensor:
     """``input or other``, bit by bit.
-
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: integers and bools; PyTorch's result type of both.
-
-    Args:
-        input: the left side.
-        other: the right side.
-
-    Raises:
-        NotImplementedError: the numbers are not integers or bools.
 
     >>> rg.bitwise_or(rg.tensor([6, 5]), 3)
     tensor([7, 7])
@@ -162,20 +102,9 @@ def bitwise_or(input: Operand, other: Operand) -> Tensor:
     return apply2(BITWISE_OR, input, other)
 
 
-@operator(direct=True, inplace=BITWISE_XOR, numpy=np.bitwise_xor, differentiable=False)
+@operator(direct=True, inplace=BITWISE_XOR, numpy=np.bitwise_xor, differentiable=False, like=bitwise_and)
 def bitwise_xor(input: Operand, other: Operand) -> Tensor:
     """``input xor other``, bit by bit.
-
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: integers and bools; PyTorch's result type of both.
-
-    Args:
-        input: the left side.
-        other: the right side.
-
-    Raises:
-        NotImplementedError: the numbers are not integers or bools.
 
     >>> rg.bitwise_xor(rg.tensor([6, 5]), 3)
     tensor([5, 6])
@@ -183,16 +112,11 @@ def bitwise_xor(input: Operand, other: Operand) -> Tensor:
     return apply2(BITWISE_XOR, input, other)
 
 
-@operator(direct=True, inplace=BITWISE_NOT, numpy=np.invert, differentiable=False)
+@operator(direct=True, inplace=BITWISE_NOT, numpy=np.invert, differentiable=False, shape="same", like=bitwise_and)
 def bitwise_not(input: Tensor) -> Tensor:
     """``not input``, bit by bit.
 
-    Derivative: none.
-    Shape: any; the result has the input's.
     Dtype: integers and bools; the result has the input's.
-
-    Raises:
-        NotImplementedError: the numbers are not integers or bools.
 
     >>> rg.bitwise_not(rg.tensor([True, False]))
     tensor([False,  True])
@@ -200,12 +124,10 @@ def bitwise_not(input: Tensor) -> Tensor:
     return apply1(BITWISE_NOT, input)
 
 
-@operator(direct=True, inplace=LEFT_SHIFT, numpy=np.left_shift, differentiable=False)
+@operator(direct=True, inplace=LEFT_SHIFT, numpy=np.left_shift, differentiable=False, like=bitwise_and)
 def bitwise_left_shift(input: Operand, other: Operand) -> Tensor:
     """``input * 2^other``, elementwise: the bits moved to the left.
 
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
     Dtype: integers; PyTorch's result type of both.
 
     Args:
@@ -221,20 +143,9 @@ def bitwise_left_shift(input: Operand, other: Operand) -> Tensor:
     return apply2(LEFT_SHIFT, input, other)
 
 
-@operator(direct=True, inplace=RIGHT_SHIFT, numpy=np.right_shift, differentiable=False)
+@operator(direct=True, inplace=RIGHT_SHIFT, numpy=np.right_shift, differentiable=False, like=bitwise_left_shift)
 def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
     """``floor(input / 2^other)``, elementwise: the bits moved to the right.
-
-    Derivative: none.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: integers; PyTorch's result type of both.
-
-    Args:
-        input: whose bits move.
-        other: by how many places.
-
-    Raises:
-        NotImplementedError: the numbers are not integers.
 
     >>> rg.bitwise_right_shift(rg.tensor([4, 13]), 2)
     tensor([1, 3])

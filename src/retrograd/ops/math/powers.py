@@ -94,14 +94,12 @@ _second_power_backward = in_one_pass("square_backward", 2, 2)(lambda g, x: g * (
 POW: Primitive = binary("pow", _power, _power_rule_x, _power_rule_y, signals=True)
 
 
-@operator(inplace=POW, numpy=np.power)
+@operator(inplace=POW, numpy=np.power, shape="broadcast", dtype="promoted")
 def pow_(input: Operand, exponent: Operand) -> Tensor:
     """``input^exponent``, elementwise.
 
     Derivative: input: ``g * exponent * input^(exponent - 1)``, 0 where the exponent is 0; exponent: ``g *
     input^exponent * log(input)``, 0 where the input is 0 and the exponent at least 0, NaN where the input is negative.
-    Shape: that of ``input`` and ``exponent`` broadcast.
-    Dtype: PyTorch's result type of both.
 
     Args:
         input: the base.
@@ -178,20 +176,14 @@ tensor_method(deferring(_power_of), "__rpow__")
 tensor_method(deferring(_power_in_place), "__ipow__")
 
 
-@operator(inplace=True, numpy=np.float_power)
+@operator(inplace=True, numpy=np.float_power, like=pow_)
 def float_power(input: Operand, exponent: Operand) -> Tensor:
     """``input^exponent``, elementwise, in double precision.
 
     Derivative: as that of ``pow``.
-    Shape: that of ``input`` and ``exponent`` broadcast.
     Dtype: float64; complex128 where an operand is complex.
 
-    Args:
-        input: the base.
-        exponent: the power it is raised to.
-
     Raises:
-        TypeError: ``input`` is no Tensor, array or number.
         RuntimeError: the shapes do not broadcast.
 
     >>> rg.float_power(rg.tensor([4, 9]), 0.5)
@@ -219,11 +211,7 @@ def square(input: Tensor) -> Tensor:
     """``input^2``, elementwise.
 
     Derivative: ``2 * g * input``.
-    Shape: any; the result has the input's.
     Dtype: the input's; bools become int64.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.square(rg.tensor([1.0, -3.0]))
     tensor([1., 9.])
@@ -236,11 +224,6 @@ def sqrt(input: Tensor) -> Tensor:
     """``input^(1/2)``, elementwise; NaN below 0.
 
     Derivative: ``g / (2 * sqrt(input))``; infinite at 0, NaN below.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.sqrt(rg.tensor([4.0, 2.0]))
     tensor([2.    , 1.4142])
@@ -253,11 +236,6 @@ def rsqrt(input: Tensor) -> Tensor:
     """``1 / sqrt(input)``, elementwise; infinite at 0, NaN below.
 
     Derivative: ``-g / (2 * input^(3/2))``; infinite at 0, NaN below.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.rsqrt(rg.tensor([4.0, 1.0]))
     tensor([0.5, 1. ])
@@ -270,11 +248,6 @@ def reciprocal(input: Tensor) -> Tensor:
     """``1 / input``, elementwise; infinite at 0.
 
     Derivative: ``-g / input^2``; infinite at 0.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.reciprocal(rg.tensor([4.0, -1.0]))
     tensor([ 0.25, -1.  ])
@@ -292,22 +265,15 @@ HYPOT = binary(
 )
 
 
-@operator(direct=True, inplace=HYPOT, numpy=np.hypot)
+@operator(direct=True, inplace=HYPOT, numpy=np.hypot, raises="complex")
 def hypot(input: Tensor, other: Operand) -> Tensor:
     """``sqrt(input^2 + other^2)``, elementwise, without overflow of the squares.
 
     Derivative: with h the result, input: ``g * input / h``; other: ``g * other / h``; NaN at the origin.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: PyTorch's result type of both; integers become the default dtype.
 
     Args:
         input: one leg of a right triangle.
         other: the other leg.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.hypot(rg.tensor([3.0]), rg.tensor([4.0]))
     tensor([5.])
@@ -315,21 +281,15 @@ def hypot(input: Tensor, other: Operand) -> Tensor:
     return apply2(HYPOT, input, other)
 
 
-@operator(inplace=True, numpy=np.ldexp)
+@operator(inplace=True, numpy=np.ldexp, dtype="float")
 def ldexp(input: Tensor, other: Operand) -> Tensor:
     """``input * 2^other``, elementwise.
 
     Derivative: input: ``g * 2^other``; other: ``g * log(2) * input * 2^other``.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: floating; integers become the default dtype.
 
     Args:
         input: the factor.
         other: the exponent, usually integers.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
 
     >>> rg.ldexp(rg.tensor([1.0, 3.0]), rg.tensor([2, 3]))
     tensor([ 4., 24.])

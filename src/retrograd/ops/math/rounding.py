@@ -37,17 +37,12 @@ ROUND = elementwise("round", lambda x, decimals: np.round(x, decimals), "x", [ze
 FRAC = unary("frac", lambda x: x - np.trunc(x), lambda g: g, promote="same", signals=True)
 
 
-@operator(direct=True, inplace=CEIL, numpy=np.ceil)
+@operator(direct=True, inplace=CEIL, numpy=np.ceil, raises="complex")
 def ceil(input: Tensor) -> Tensor:
     """``ceil(input)``, elementwise: the smallest whole number not below.
 
     Derivative: zero.
-    Shape: any; the result has the input's.
     Dtype: real; the result has the input's, integers stay as they are.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.ceil(rg.tensor([-1.5, 1.2]))
     tensor([-1.,  2.])
@@ -55,17 +50,9 @@ def ceil(input: Tensor) -> Tensor:
     return apply1(CEIL, input)
 
 
-@operator(direct=True, inplace=FLOOR, numpy=np.floor)
+@operator(direct=True, inplace=FLOOR, numpy=np.floor, like=ceil)
 def floor(input: Tensor) -> Tensor:
     """``floor(input)``, elementwise: the largest whole number not above.
-
-    Derivative: zero.
-    Shape: any; the result has the input's.
-    Dtype: real; the result has the input's, integers stay as they are.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.floor(rg.tensor([-1.5, 1.2]))
     tensor([-2.,  1.])
@@ -73,17 +60,9 @@ def floor(input: Tensor) -> Tensor:
     return apply1(FLOOR, input)
 
 
-@operator(direct=True, inplace=TRUNC, numpy=np.trunc, aliases=("fix",))
+@operator(direct=True, inplace=TRUNC, numpy=np.trunc, aliases=("fix",), like=ceil)
 def trunc(input: Tensor) -> Tensor:
     """``sign(input) * floor(|input|)``, elementwise: rounded towards 0.
-
-    Derivative: zero.
-    Shape: any; the result has the input's.
-    Dtype: real; the result has the input's, integers stay as they are.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.trunc(rg.tensor([-1.5, 1.2]))
     tensor([-1.,  1.])
@@ -96,7 +75,6 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """``rint(input * 10^decimals) / 10^decimals``, elementwise: of two equally near numbers the even one.
 
     Derivative: zero.
-    Shape: any; the result has the input's.
     Dtype: floating; integers stay as they are.
 
     Args:
@@ -134,7 +112,6 @@ def frac(input: Tensor) -> Tensor:
     """``input - trunc(input)``, elementwise: what is behind the point, with the sign of the input.
 
     Derivative: ``g``, at whole numbers, too.
-    Shape: any; the result has the input's.
     Dtype: floating only.
 
     Raises:

@@ -57,11 +57,6 @@ def sin(input: Tensor) -> Tensor:
     """``sin(input)``, elementwise, of angles in radians.
 
     Derivative: ``g * cos(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.sin(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4794])
@@ -74,11 +69,6 @@ def cos(input: Tensor) -> Tensor:
     """``cos(input)``, elementwise, of angles in radians.
 
     Derivative: ``-g * sin(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.cos(rg.tensor([0.0, 0.5]))
     tensor([1.    , 0.8776])
@@ -91,11 +81,6 @@ def tan(input: Tensor) -> Tensor:
     """``tan(input)``, elementwise, of angles in radians.
 
     Derivative: with t the result ``g * (1 + t^2)``.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.tan(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5463])
@@ -108,11 +93,6 @@ def asin(input: Tensor) -> Tensor:
     """``arcsin(input)``, elementwise: the angle in ``[-pi/2, pi/2]`` radians with this sine; NaN outside ``[-1, 1]``.
 
     Derivative: ``g / sqrt(1 - input^2)``; infinite at -1 and 1.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.asin(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5236])
@@ -125,11 +105,6 @@ def acos(input: Tensor) -> Tensor:
     """``arccos(input)``, elementwise: the angle in ``[0, pi]`` radians with this cosine; NaN outside ``[-1, 1]``.
 
     Derivative: ``-g / sqrt(1 - input^2)``; infinite at -1 and 1.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.acos(rg.tensor([0.0, 0.5]))
     tensor([1.5708, 1.0472])
@@ -142,11 +117,6 @@ def atan(input: Tensor) -> Tensor:
     """``arctan(input)``, elementwise: the angle in ``(-pi/2, pi/2)`` radians with this tangent.
 
     Derivative: ``g / (1 + input^2)``.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.atan(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4636])
@@ -159,11 +129,6 @@ def sinh(input: Tensor) -> Tensor:
     """``(e^input - e^-input) / 2``, elementwise: the hyperbolic sine.
 
     Derivative: ``g * cosh(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.sinh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5211])
@@ -176,11 +141,6 @@ def cosh(input: Tensor) -> Tensor:
     """``(e^input + e^-input) / 2``, elementwise: the hyperbolic cosine.
 
     Derivative: ``g * sinh(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.cosh(rg.tensor([0.0, 0.5]))
     tensor([1.    , 1.1276])
@@ -193,11 +153,6 @@ def tanh(input: Tensor) -> Tensor:
     """``(e^input - e^-input) / (e^input + e^-input)``, elementwise: the hyperbolic tangent.
 
     Derivative: with t the result ``g * (1 - t^2)``.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.tanh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4621])
@@ -210,11 +165,6 @@ def asinh(input: Tensor) -> Tensor:
     """``log(input + sqrt(input^2 + 1))``, elementwise: the inverse of ``sinh``.
 
     Derivative: ``g / sqrt(input^2 + 1)``.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.asinh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4812])
@@ -227,11 +177,6 @@ def acosh(input: Tensor) -> Tensor:
     """``log(input + sqrt(input^2 - 1))``, elementwise: the inverse of ``cosh``, at least 0; NaN below 1.
 
     Derivative: ``g / sqrt(input^2 - 1)``; infinite at 1, NaN below.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.acosh(rg.tensor([1.0, 2.0]))
     tensor([0.   , 1.317])
@@ -244,11 +189,6 @@ def atanh(input: Tensor) -> Tensor:
     """``log((1 + input) / (1 - input)) / 2``, elementwise: the inverse of ``tanh``; NaN outside ``[-1, 1]``.
 
     Derivative: ``g / (1 - input^2)``; infinite at -1 and 1.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.atanh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5493])
@@ -272,23 +212,16 @@ ATAN2 = binary(
 )
 
 
-@operator(direct=True, inplace=ATAN2, numpy=np.arctan2, aliases=("arctan2",))
+@operator(direct=True, inplace=ATAN2, numpy=np.arctan2, aliases=("arctan2",), raises="complex")
 def atan2(input: Tensor, other: Operand) -> Tensor:
     """``arg(other + i input)``, elementwise: the angle in ``(-pi, pi]`` radians of the point (other, input).
 
     Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
     ``r^2 = input^2 + other^2``.
-    Shape: that of ``input`` and ``other`` broadcast.
-    Dtype: floating: PyTorch's result type of both; integers become the default dtype.
 
     Args:
         input: the second coordinate.
         other: the first coordinate.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.atan2(rg.tensor([1.0, -1.0]), rg.tensor([-1.0, 1.0]))
     tensor([ 2.3562, -0.7854])
@@ -300,17 +233,11 @@ DEG2RAD = unary("deg2rad", np.deg2rad, lambda g: g * (math.pi / 180))
 RAD2DEG = unary("rad2deg", np.rad2deg, lambda g: g * (180 / math.pi), signals=True)
 
 
-@operator(direct=True, inplace=DEG2RAD, numpy=(np.deg2rad, np.radians))
+@operator(direct=True, inplace=DEG2RAD, numpy=(np.deg2rad, np.radians), dtype="float", raises="complex")
 def deg2rad(input: Tensor) -> Tensor:
     """``input * pi / 180``, elementwise: degrees as radians.
 
     Derivative: ``g * pi / 180``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.deg2rad(rg.tensor([180.0, -90.0]))
     tensor([ 3.1416, -1.5708])
@@ -318,17 +245,11 @@ def deg2rad(input: Tensor) -> Tensor:
     return apply1(DEG2RAD, input)
 
 
-@operator(direct=True, inplace=RAD2DEG, numpy=(np.rad2deg, np.degrees))
+@operator(direct=True, inplace=RAD2DEG, numpy=(np.rad2deg, np.degrees), dtype="float", raises="complex")
 def rad2deg(input: Tensor) -> Tensor:
     """``input * 180 / pi``, elementwise: radians as degrees.
 
     Derivative: ``g * 180 / pi``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.rad2deg(rg.tensor([0.0, 3.1415927]))
     tensor([  0., 180.])
@@ -357,16 +278,11 @@ SPHERICAL_BESSEL_1 = unary("spherical_bessel_1", _spherical_bessel_1, _spherical
 SINC = unary("sinc", in_single(np.sinc), lambda g, x: g * -math.pi * SPHERICAL_BESSEL_1(math.pi * x), signals=True)
 
 
-@operator(direct=True, inplace=SINC, also=("special.sinc",))
+@operator(direct=True, inplace=SINC, also=("special.sinc",), dtype="float")
 def sinc(input: Tensor) -> Tensor:
     """``sin(pi input) / (pi input)``, elementwise, and 1 at 0: the normalised sinc.
 
     Derivative: with x the input ``g * (cos(pi x) - sinc(x)) / x``, 0 at 0.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.sinc(rg.tensor([0.0, 0.5, 1.5]))
     tensor([ 1.    ,  0.6366, -0.2122])

@@ -56,22 +56,18 @@ def _dropped(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tens
     return apply_inplace(DROPOUT, x, **params) if inplace else apply(DROPOUT, (x,), params)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, raises="probability")
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, elementwise; without ``training`` the input itself.
 
     Derivative: ``g / (1 - p)`` where the element was kept, else 0.
-    Shape: any; the result has the input's.
     Dtype: real floating, and any other where nothing is dropped; kept.
 
     Args:
-        input: the Tensor.
         p: the probability of 0.
         training: whether to drop at all.
-        inplace: write the result over the input.
 
     Raises:
-        ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input is dropped and not floating.
 
     Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout", 2014.
@@ -95,22 +91,17 @@ def _decisions(x: Tensor, channels: int, p: float) -> tuple[int, ...]:
     return x.array.shape[:channels] + (1,) * (x.array.ndim - channels)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=dropout)
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
     Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
     Shape: ``(N, C, L)`` or ``(C, L)``; the result has the input's.
-    Dtype: real floating, and any other where nothing is dropped; kept.
 
     Args:
-        input: the Tensor.
-        p: the probability of 0.
         training: whether to drop at all; else the input itself is returned.
-        inplace: write the result over the input.
 
     Raises:
-        ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input has other than 2 or 3 dimensions, or is dropped and not floating.
 
     Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
@@ -124,26 +115,15 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _channelwise(x, x.array.ndim - 1, p, training, inplace)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=dropout1d)
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
     Shape: ``(N, C, H, W)``; with a warning ``(N, C, *)``, to which ``(C, H, W)`` is ``(N, C, L)``, as in PyTorch. The
         result has the input's.
-    Dtype: real floating, and any other where nothing is dropped; kept.
-
-    Args:
-        input: the Tensor.
-        p: the probability of 0.
-        training: whether to drop at all; else the input itself is returned.
-        inplace: write the result over the input.
 
     Raises:
-        ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input is dropped and has fewer than 2 dimensions, or is not floating.
-
-    Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
 
     >>> F.dropout2d(rg.ones(1, 1, 1, 2), 1.0)
     tensor([[[[0., 0.]]]])
@@ -154,25 +134,14 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _channelwise(x, 2, p, training, inplace)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=dropout1d)
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
     Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; with a warning ``(C, *)``. The result has the input's.
-    Dtype: real floating, and any other where nothing is dropped; kept.
-
-    Args:
-        input: the Tensor.
-        p: the probability of 0.
-        training: whether to drop at all; else the input itself is returned.
-        inplace: write the result over the input.
 
     Raises:
-        ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input has no dimensions, or is dropped and not floating.
-
-    Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
 
     >>> F.dropout3d(rg.ones(1, 1, 1, 2), 1.0)
     tensor([[[[0., 0.]]]])
@@ -197,7 +166,7 @@ def _saturated(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Te
     return apply_inplace(DROPOUT, x, **params).add_(shift) if inplace else apply(DROPOUT, (x,), params) + shift
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=dropout)
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """``a input + b`` with probability ``1 - p``, else ``a s + b``, elementwise: dropout for SELU networks.
 
@@ -205,18 +174,10 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     variance 1.
 
     Derivative: ``a g`` where the element was kept, else 0.
-    Shape: any; the result has the input's.
-    Dtype: real floating, and any other where nothing is dropped; kept.
 
     Args:
-        input: the Tensor.
         p: the probability of saturation; with 1 all are 0.
         training: whether to drop at all; else the input itself is returned.
-        inplace: write the result over the input.
-
-    Raises:
-        ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input is dropped and not floating.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
 
@@ -227,25 +188,14 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     return _saturated(x, x.array.shape, p, inplace) if training and p > 0 else x
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, shape="channels", like=alpha_dropout)
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """``a input + b`` with probability ``1 - p``, else ``a s + b``: ``alpha_dropout`` of whole channels.
 
     Derivative: ``a g`` where the channel was kept, else 0.
-    Shape: ``(N, C, *)``; the result has the input's.
-    Dtype: real floating, and any other where nothing is dropped; kept.
-
-    Args:
-        input: the Tensor.
-        p: the probability of saturation; with 1 all are 0.
-        training: whether to drop at all; else the input itself is returned.
-        inplace: write the result over the input.
 
     Raises:
-        ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input is dropped and has fewer than two dimensions, or is not floating.
-
-    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
 
     >>> F.feature_alpha_dropout(rg.ones(1, 2, 2), 0.5, training=False).shape
     (1, 2, 2)

@@ -115,11 +115,10 @@ def embedding(
         max_norm: rows that are looked up and are longer are first scaled down to this norm, in place.
         norm_type: the p of that norm.
         scale_grad_by_freq: divide a row's gradient by how often it was looked up.
-        sparse: taken for PyTorch's sake; gradients are dense.
 
     Raises:
         IndexError: a number is out of range.
-        RuntimeError: the input is not of integers, weight is no matrix, or ``padding_idx`` is out of range.
+        RuntimeError: the input is not of integers, weight is not a matrix, or ``padding_idx`` is out of range.
 
     >>> F.embedding(rg.tensor([1, 0]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
@@ -163,7 +162,6 @@ def embedding_bag(
         offsets: where each bag starts in a vector.
         max_norm, norm_type, scale_grad_by_freq: as in ``embedding``.
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
-        sparse: taken for PyTorch's sake; gradients are dense.
         per_sample_weights: factors of the rows, of the input's shape, for ``mode="sum"``.
         include_last_offset: the last of ``offsets`` is where the last bag ends.
         padding_idx: rows of this number are left out of their bags.
@@ -290,7 +288,6 @@ def _bags(index: Tensor, offsets: Operand | None, include_last: bool) -> tuple[A
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """``1 if k = tensor else 0`` for k from 0 to ``num_classes - 1``, along a new last dimension.
 
-    Derivative: none.
     Shape: ``(*)`` to ``(*, num_classes)``.
     Dtype: integers; the result is int64.
 

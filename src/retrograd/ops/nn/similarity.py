@@ -76,7 +76,7 @@ def _pairs(count: int) -> tuple[Any, Any]:
     return np.triu_indices(count, 1)
 
 
-@operator(method=False)
+@operator(method=False, raises="broadcast")
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """``||x1 - x2 + eps||_p`` along the last dimension.
 
@@ -89,9 +89,6 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
         p: the norm.
         eps: added to each difference.
         keepdim: keep the last dimension.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
 
     >>> rg.pairwise_distance(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0]]), eps=0.0)
     tensor([5.])
@@ -168,17 +165,15 @@ _MODES = {
 }
 
 
-@operator(method=False)
+@operator(method=False, dtype="equal real", like=pairwise_distance)
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """``||x1_i - x2_j||_p`` for every row i of the one and every row j of the other.
 
     Derivative: for ``p = 2`` ``x1_i``: ``sum_j g_ij (x1_i - x2_j) / ans_ij``; ``x2_j``:
     ``sum_i g_ij (x2_j - x1_i) / ans_ij``; terms whose points coincide count 0. That of the norm for other p.
     Shape: ``(..., P, M)`` and ``(..., R, M)``, whose leading dimensions broadcast, to ``(..., P, R)``.
-    Dtype: real floating, the same of both.
 
     Args:
-        x1, x2: the Tensors.
         p: the norm; 0 counts the coordinates that differ.
         compute_mode: for ``p = 2`` by a matrix product, which is fast and less exact for points that nearly coincide:
             ``"use_mm_for_euclid_dist"``, ``"donot_use_mm_for_euclid_dist"``, or the default, when P or R is above 25.
@@ -280,7 +275,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     Dtype: real floating.
 
     Args:
-        input: the Tensor.
         p: the norm; 0 counts the coordinates that differ.
 
     Raises:

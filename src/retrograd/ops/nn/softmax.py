@@ -126,14 +126,6 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     Shape: the input's without ``dim``; with ``keepdim`` these have length 1.
     Dtype: floating; integers and bools become the default dtype.
 
-    Args:
-        input: the Tensor.
-        dim: the dimension, or several.
-        keepdim: keep the reduced dimensions.
-
-    Raises:
-        IndexError: a dimension is out of range.
-
     >>> rg.logsumexp(rg.tensor([100.0, 100.0]), 0)
     tensor(100.6931)
     """
@@ -164,16 +156,13 @@ def softmax(input: Tensor, dim: int, dtype: DTypeLike | None = None) -> Tensor:
     """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
-    Shape: any; the result has the input's.
     Dtype: real floating, kept; anything with ``dtype``.
 
     Args:
-        input: the Tensor.
         dim: the dimension along which the result sums to 1.
         dtype: converts the input first.
 
     Raises:
-        IndexError: ``dim`` is out of range.
         NotImplementedError: the input is not real floating, and no ``dtype`` is given.
 
     >>> rg.softmax(rg.tensor([1000.0, 1000.0]), 0)
@@ -182,22 +171,14 @@ def softmax(input: Tensor, dim: int, dtype: DTypeLike | None = None) -> Tensor:
     return _softmax_along(SOFTMAX, input, dim, dtype)
 
 
-@operator()
+@operator(like=softmax)
 def log_softmax(input: Tensor, dim: int, dtype: DTypeLike | None = None) -> Tensor:
     """``input_i - log(sum_j exp(input_j))`` along ``dim``: the logarithm of ``softmax``, without overflow.
 
     Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
-    Shape: any; the result has the input's.
-    Dtype: real floating, kept; anything with ``dtype``.
 
     Args:
-        input: the Tensor.
         dim: the dimension of the sum.
-        dtype: converts the input first.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: the input is not real floating, and no ``dtype`` is given.
 
     >>> rg.log_softmax(rg.tensor([0.0, 0.0]), 0)
     tensor([-0.6931, -0.6931])
@@ -209,25 +190,15 @@ for _function in (logsumexp, softmax, log_softmax):
     operator(namespace="special", method=False)(_function)
 
 
-@operator(namespace="nn.functional", method=False, name="softmax")
+@operator(namespace="nn.functional", method=False, name="softmax", like=softmax)
 def functional_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None
 ) -> Tensor:
     """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
 
-    Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
-    Shape: any; the result has the input's.
-    Dtype: real floating, kept; anything with ``dtype``.
-
     Args:
-        input: the Tensor.
         dim: the dimension along which the result sums to 1; without it, with a warning, 0 for inputs of 0, 1 or 3
             dimensions, else 1.
-        dtype: converts the input first.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: the input is not real floating, and no ``dtype`` is given.
 
     >>> F.softmax(rg.tensor([0.0, 0.0]), dim=0)
     tensor([0.5, 0.5])
@@ -235,24 +206,14 @@ def functional_softmax(
     return _softmax_along(SOFTMAX, input, _implicit("softmax", input, dim), dtype)
 
 
-@operator(namespace="nn.functional", method=False, name="log_softmax")
+@operator(namespace="nn.functional", method=False, name="log_softmax", like=log_softmax)
 def functional_log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None
 ) -> Tensor:
     """``input_i - log(sum_j exp(input_j))`` along ``dim``: the logarithm of ``softmax``, without overflow.
 
-    Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
-    Shape: any; the result has the input's.
-    Dtype: real floating, kept; anything with ``dtype``.
-
     Args:
-        input: the Tensor.
         dim: the dimension of the sum; without it, with a warning, 0 for inputs of 0, 1 or 3 dimensions, else 1.
-        dtype: converts the input first.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: the input is not real floating, and no ``dtype`` is given.
 
     >>> F.log_softmax(rg.tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
@@ -260,23 +221,11 @@ def functional_log_softmax(
     return _softmax_along(LOG_SOFTMAX, input, _implicit("log_softmax", input, dim), dtype)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=functional_softmax)
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None) -> Tensor:
     """``exp(-input_i) / sum_j exp(-input_j)`` along ``dim``: the ``softmax`` of the negated input.
 
     Derivative: ``-ans (g - sum(g ans))``, the sum along ``dim``.
-    Shape: any; the result has the input's.
-    Dtype: real floating, kept; anything with ``dtype``.
-
-    Args:
-        input: the Tensor.
-        dim: the dimension along which the result sums to 1; without it, with a warning, 0 for inputs of 0, 1 or 3
-            dimensions, else 1.
-        dtype: converts the input first.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: the input is not real floating, and no ``dtype`` is given.
 
     >>> F.softmin(rg.tensor([0.0, 0.0]), dim=0)
     tensor([0.5, 0.5])
@@ -291,8 +240,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     As ``tau`` goes to 0 the samples become one-hot.
 
     Derivative: that of the soft sample for the noise drawn, with ``hard``, too.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
+    Dtype: real floating; the result has the input's dtype.
 
     Args:
         logits: unnormalized log-probabilities along ``dim``.
@@ -300,9 +248,6 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
         hard: give the one-hot sample itself.
         eps: without effect, as in PyTorch.
         dim: the dimension of the classes.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
 
     Source: Jang, Gu, Poole, "Categorical reparameterization with Gumbel-softmax", 2017; Maddison, Mnih, Teh, "The
         concrete distribution", 2017.

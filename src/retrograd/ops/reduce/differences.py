@@ -27,19 +27,15 @@ def diff(
 
     Derivative: ``g_(i-1) - g_i``, ``n`` times.
     Shape: at least one dimension; the result is ``n`` shorter along ``dim``, at least 0.
-    Dtype: any; kept.
 
     Args:
-        input: the values.
         n: how many times; 0 gives a copy.
-        dim: the dimension, the last by default.
         prepend: what is set before the input first, of its shape but along ``dim``.
         append: what is set after it.
 
     Raises:
-        IndexError: ``dim`` is out of range.
         RuntimeError: the input is 0-d, ``n`` is negative, or the shapes do not fit.
-        TypeError: ``n`` is no integer, or ``prepend`` or ``append`` a number.
+        TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` a number.
 
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
@@ -114,7 +110,6 @@ def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | Non
         y: the values.
         x: the points; by default they lie ``dx`` apart.
         dx: the distance of the points, 1 by default.
-        dim: the dimension, the last by default.
 
     Raises:
         IndexError: ``dim`` is out of range, or y is 0-d.
@@ -128,7 +123,7 @@ def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | Non
     return areas.sum(dim) / 2
 
 
-@operator(method=False)
+@operator(method=False, like=trapezoid)
 def cumulative_trapezoid(
     y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = None, dim: Dim = -1
 ) -> Tensor:
@@ -136,18 +131,6 @@ def cumulative_trapezoid(
 
     Derivative: that of ``trapezoid``, summed over the ``g_k`` that an area is part of.
     Shape: y of at least one dimension, x as in ``trapezoid``; the result is one shorter along ``dim``.
-    Dtype: any but bool; integers become the default dtype.
-
-    Args:
-        y: the values.
-        x: the points; by default they lie ``dx`` apart.
-        dx: the distance of the points, 1 by default.
-        dim: the dimension, the last by default.
-
-    Raises:
-        IndexError: ``dim`` is out of range, or y is 0-d.
-        RuntimeError: the lengths of y and x differ, or y holds bools.
-        TypeError: both x and dx are given.
 
     >>> rg.cumulative_trapezoid(rg.tensor([1.0, 2.0, 3.0]))
     tensor([1.5, 4. ])
@@ -177,14 +160,12 @@ def gradient(
         input: the values of the function.
         spacing: the distance of the points, 1 by default, a number or one per dimension; or per dimension a Tensor of
             coordinates.
-        dim: the dimensions, all by default.
         edge_order: the order of the differences at the edges, 1 or 2.
 
     Returns:
         A tuple, with a Tensor per dimension.
 
     Raises:
-        IndexError: a dimension is out of range.
         RuntimeError: too few points, a wrong number of spacings, another ``edge_order``, or bools.
 
     >>> rg.gradient(rg.tensor([1.0, 4.0, 9.0]))

@@ -80,23 +80,15 @@ MAX_OF_ALL, MIN_OF_ALL = _extreme("max", "max", equal_share_vjp), _extreme("min"
 MAX, MIN = picking("max"), picking("min")
 
 
-@operator(real=True)
+@operator(real=True, dtype="not complex")
 def amax(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """``max_i x_i`` over all dimensions, one, or several; NaN if there is any.
 
     Derivative: ``g`` at the largest element; ties share it evenly; NaN where the result is.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: any but complex; kept.
-
-    Args:
-        input: the elements.
-        dim: a dimension or several; all of them by default.
-        keepdim: keep the reduced dimensions with length 1.
 
     Raises:
         RuntimeError: there are no elements at all.
         IndexError: a dimension has no elements, or is out of range.
-        NotImplementedError: the input is complex.
 
     >>> rg.amax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([5., 4.])
@@ -106,23 +98,11 @@ def amax(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
     return reduce_(AMAX, x, dim, keepdim)
 
 
-@operator(real=True)
+@operator(real=True, like=amax)
 def amin(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """``min_i x_i`` over all dimensions, one, or several; NaN if there is any.
 
     Derivative: ``g`` at the smallest element; ties share it evenly; NaN where the result is.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: any but complex; kept.
-
-    Args:
-        input: the elements.
-        dim: a dimension or several; all of them by default.
-        keepdim: keep the reduced dimensions with length 1.
-
-    Raises:
-        RuntimeError: there are no elements at all.
-        IndexError: a dimension has no elements, or is out of range.
-        NotImplementedError: the input is complex.
 
     >>> rg.amin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([1., 3.])
@@ -132,23 +112,15 @@ def amin(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
     return reduce_(AMIN, x, dim, keepdim)
 
 
-@operator(differentiable=False, real=True)
+@operator(differentiable=False, real=True, shape="reduced dimension")
 def argmax(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor:
     """``argmax_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
 
-    Derivative: none.
-    Shape: any; the result is 0-d, or lacks the dimension; with ``keepdim`` it has length 1 instead.
     Dtype: any but bool and complex; gives int64.
-
-    Args:
-        input: the elements.
-        dim: the dimension; all of them by default.
-        keepdim: keep the reduced dimensions with length 1.
 
     Raises:
         IndexError: there are no elements, or ``dim`` is out of range.
         RuntimeError: the input holds bools.
-        NotImplementedError: the input is complex.
 
     >>> rg.argmax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([1, 1])
@@ -156,23 +128,9 @@ def argmax(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Ten
     return _index_of_extreme("argmax", input, dim, keepdim)
 
 
-@operator(differentiable=False, real=True)
+@operator(differentiable=False, real=True, like=argmax)
 def argmin(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor:
     """``argmin_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
-
-    Derivative: none.
-    Shape: any; the result is 0-d, or lacks the dimension; with ``keepdim`` it has length 1 instead.
-    Dtype: any but bool and complex; gives int64.
-
-    Args:
-        input: the elements.
-        dim: the dimension; all of them by default.
-        keepdim: keep the reduced dimensions with length 1.
-
-    Raises:
-        IndexError: there are no elements, or ``dim`` is out of range.
-        RuntimeError: the input holds bools.
-        NotImplementedError: the input is complex.
 
     >>> rg.argmin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([0, 0])
@@ -233,7 +191,7 @@ def max_(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ...
 def max_(
     input: Operand, dim: Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
 ) -> Tensor: ...
-@operator(real=True)
+@operator(real=True, shape="reduced dimension", like=amax)
 def max_(
     input: Operand, dim: Dim | Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
 ) -> Tensor | ValuesIndices:
@@ -241,22 +199,16 @@ def max_(
 
     Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
     that the index names; ``max(x, y)``: as ``maximum``.
-    Shape: any; the result is 0-d, or lacks the dimension (length 1 there with ``keepdim``).
-    Dtype: any but complex; kept.
 
     Args:
-        input: the elements.
         dim: the dimension; or a Tensor, which is ``other``.
-        keepdim: keep the reduced dimension with length 1.
         other: what the input is compared with, elementwise; it broadcasts.
 
     Returns:
         A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
 
     Raises:
-        RuntimeError: there are no elements at all.
         IndexError: ``dim`` has no elements, or is out of range.
-        NotImplementedError: the input is complex.
 
     >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
     >>> rg.max(x)
@@ -273,7 +225,7 @@ def min_(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ...
 def min_(
     input: Operand, dim: Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
 ) -> Tensor: ...
-@operator(real=True)
+@operator(real=True, like=max_)
 def min_(
     input: Operand, dim: Dim | Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
 ) -> Tensor | ValuesIndices:
@@ -281,22 +233,6 @@ def min_(
 
     Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
     that the index names; ``min(x, y)``: as ``minimum``.
-    Shape: any; the result is 0-d, or lacks the dimension (length 1 there with ``keepdim``).
-    Dtype: any but complex; kept.
-
-    Args:
-        input: the elements.
-        dim: the dimension; or a Tensor, which is ``other``.
-        keepdim: keep the reduced dimension with length 1.
-        other: what the input is compared with, elementwise; it broadcasts.
-
-    Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
-
-    Raises:
-        RuntimeError: there are no elements at all.
-        IndexError: ``dim`` has no elements, or is out of range.
-        NotImplementedError: the input is complex.
 
     >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
     tensor([1., 3.])
@@ -314,26 +250,18 @@ class MinMax(NamedTuple):
     max: Tensor
 
 
-@operator(real=True)
+@operator(real=True, like=max_)
 def aminmax(input: Operand, *, dim: Dim | None = None, keepdim: bool = False) -> MinMax:
     """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if there is any.
 
     Derivative: as ``amin`` and ``amax``: ties share ``g`` evenly.
     Shape: any; the results are 0-d, or lack the dimension (length 1 there with ``keepdim``).
-    Dtype: any but complex; kept.
 
     Args:
-        input: the elements.
-        dim: the dimension; all of them by default.
-        keepdim: keep the reduced dimensions with length 1.
+        dim: the dimension, by default all.
 
     Returns:
         The named tuple ``(min, max)``.
-
-    Raises:
-        RuntimeError: there are no elements at all.
-        IndexError: ``dim`` has no elements, or is out of range.
-        NotImplementedError: the input is complex.
 
     >>> rg.aminmax(rg.tensor([3.0, 1.0, 2.0]))
     MinMax(min=tensor(1.), max=tensor(3.))

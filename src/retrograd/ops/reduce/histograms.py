@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from ...core.arrays.devices import array_module
@@ -9,30 +13,27 @@ from ...core.arrays.dtypes import FLOATING
 from ...core.errors import describe
 from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Tensor, new_tensor
+from ..table.arguments import integer
 from ..table.batching import called_per_example
 from ..table.registry import operator
 from ..table.types import Operand
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, dtype="floating", raises="integers")
 @called_per_example
 def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: how many elements lie in each of ``bins`` equal intervals.
 
     Intervals are closed on the left, the last one on both sides. Elements outside are left out.
 
-    Derivative: none.
     Shape: any; the result is (bins).
-    Dtype: floating; kept.
 
     Args:
-        input: the elements.
         bins: the number of intervals.
         min: where the first begins.
         max: where the last ends; with ``min == max`` the range is that of the elements.
 
     Raises:
-        NotImplementedError: the input is not floating.
         RuntimeError: ``bins`` is not positive, ``max`` is below ``min`` or the range is not finite.
 
     >>> rg.histc(rg.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
@@ -63,7 +64,6 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Te
 def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0) -> Tensor:
     """``y_n = sum_i [x_i = n] weights_i``: how often each number 0, 1, 2, ... occurs, or the sum of its weights.
 
-    Derivative: none.
     Shape: input and ``weights`` (n); the result has the length ``max(minlength, max(input) + 1)``.
     Dtype: integers; gives int64, or with ``weights`` float64 (float32 for float32).
 
@@ -93,3 +93,172 @@ def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0)
         raise RuntimeError(f"the weights {describe(heavy)} must have the shape of {describe(x)}")
     out = array_module(array).bincount(array, weights=heavy, minlength=minlength)
     return new_tensor(out.astype(np.float32) if heavy is not None and heavy.dtype == np.float32 else out)
+
+
+class HistogramResult(NamedTuple):
+    """What lies in each bin, and the edges of the bins."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
+class HistogramddResult(NamedTuple):
+    """What lies in each bin, and the edges of the bins along each dimension."""
+
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
+
+
+def _points(input: Any, name: str) -> Any:
+    x = operand(input, name).array
+    if x.dtype.kind not in FLOATING:
+        raise NotImplementedError(f"wanted floating numbers, got {describe(x)}")
+    return x
+
+
+def _edges(x: Any, bins: Any, bounds: Sequence[float] | None) -> Any:
+    """The edges along one dimension: those given, or ``bins`` equal intervals over the bounds or the range of x."""
+    xp = array_module(x)
+    if isinstance(bins, Tensor) or hasattr(bins, "ndim"):
+        edges = operand(bins, "bins").array
+        if edges.ndim != 1 or not edges.size:
+            raise RuntimeError(f"bins must be a number or one dimension of edges, got {describe(edges)}")
+        if edges.dtype != x.dtype:
+            raise RuntimeError(f"input and bins must have one dtype, got {describe(x)} and {describe(edges)}")
+        if edges.size > 1 and not bool((edges[1:] >= edges[:-1]).all()):
+            raise RuntimeError("the edges of the bins must ascend")
+        return edges
+    count = integer(bins, "bins")
+    if count <= 0:
+        raise RuntimeError(f"bins must be > 0, but got {count}")
+    if bounds is not None:
+        low, high = map(float, bounds)
+    else:
+        low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 1.0)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"the range [{low}, {high}] is not finite")
+    if low > high:
+        raise RuntimeError(f"min should not exceed max, but got min {low} max {high}")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return xp.linspace(low, high, count + 1, dtype=x.dtype)
+
+
+def _histogram(points: Any, edges: list[Any], weight: Any, density: bool) -> Any:
+    """``points`` (count, dimensions); what lies outside, or is NaN, counts nowhere; the last bins are closed."""
+    xp = array_module(points)
+    counts = tuple(len(edge) - 1 for edge in edges)
+    inside = xp.ones(len(points), bool)
+    flat = xp.zeros(len(points), np.int64)
+    for x, edge, count in zip(points.T, edges, counts, strict=True):
+        inside &= (x >= edge[0]) & (x <= edge[-1])
+        place = xp.searchsorted(edge, x, side="right") - 1
+        flat = flat * count + xp.clip(place, 0, max(count - 1, 0))
+    heavy = None if weight is None else weight.reshape(-1)[inside]
+    hist = xp.bincount(flat[inside], weights=heavy, minlength=prod(counts)).astype(points.dtype).reshape(counts)
+    if density:
+        total = hist.sum()
+        hist = hist / xp.where(total == 0, xp.nan, total).astype(hist.dtype)
+        for axis, edge in enumerate(edges):
+            hist = hist / (edge[1:] - edge[:-1]).reshape([-1 if d == axis else 1 for d in range(len(edges))])
+    return hist
+
+
+def _weight(weight: Any, shape: tuple[int, ...], x: Any) -> Any:
+    if weight is None:
+        return None
+    heavy = operand(weight, "weight").array
+    if heavy.dtype != x.dtype:
+        raise RuntimeError(f"input and weight must have one dtype, got {describe(x)} and {describe(heavy)}")
+    if heavy.shape != shape:
+        raise RuntimeError(f"the weight must have shape {shape}, got {describe(heavy)}")
+    return heavy
+
+
+@operator(differentiable=False, raises="integers")
+@called_per_example
+def histogram(
+    input: Tensor,
+    bins: int | Tensor = 100,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> HistogramResult:
+    """How many elements, or what weight, lie in each of the intervals ``[e_0, e_1), ..., [e_(k-1), e_k]``.
+
+    What lies outside of all counts nowhere.
+
+    Shape: any; ``(bins,)`` and ``(bins + 1,)``.
+    Dtype: real floating; the result has the input's dtype.
+
+    Args:
+        bins: the number of equal intervals, or their ascending edges.
+        range: the first and the last edge of equal intervals; by default the least and the largest element, one apart
+            where they are equal.
+        weight: what each element counts, in the input's shape and dtype; by default 1.
+        density: whether to divide by the sum and by the widths, so that the integral is 1.
+
+    Returns: (hist, bin_edges).
+
+    Raises:
+        RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
+
+    >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
+    HistogramResult(hist=tensor([2., 1., 1.]), bin_edges=tensor([1., 2., 3., 4.]))
+    """
+    x = _points(input, "input")
+    heavy = _weight(weight, x.shape, x)
+    flat = x.reshape(-1)
+    edges = _edges(flat, bins, range)
+    return HistogramResult(
+        new_tensor(_histogram(flat[:, None], [edges], heavy, density)), new_tensor(array_module(x).array(edges))
+    )
+
+
+@operator(method=False, differentiable=False, like=histogram)
+def histogramdd(
+    input: Tensor,
+    bins: int | Sequence[int] | Sequence[Tensor],
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> HistogramddResult:
+    """How many points, or what weight, lie in each box of a grid: ``histogram`` in several dimensions.
+
+    Shape: ``(..., d)`` for points of ``d`` coordinates; ``(bins_1, ..., bins_d)`` and ``d`` times ``(bins_i + 1,)``.
+
+    Args:
+        bins: per dimension the number of equal intervals (one number for all), or their ascending edges.
+        range: the first and the last edge of each dimension, one after the other; by default those of the points.
+        weight: what each point counts, in the input's shape without the last dimension; by default 1.
+        density: whether to divide by the sum and by the volumes of the boxes, so that the integral is 1.
+
+    Returns: (hist, bin_edges), the second a tuple.
+
+    Raises:
+        RuntimeError: bins, range or weight do not fit.
+
+    >>> rg.histogramdd(rg.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), [2, 2]).hist
+    tensor([[0., 1.],
+            [1., 1.]])
+    """
+    x = _points(input, "input")
+    if x.ndim < 2:
+        raise RuntimeError(f"input must have at least 2 dimensions, got {describe(x)}")
+    count = x.shape[-1]
+    each = list(bins) if isinstance(bins, (list, tuple)) else [bins] * count
+    for value in each:
+        if not (isinstance(value, Tensor) or hasattr(value, "ndim")):
+            integer(value, "bins")
+    if len(each) != count:
+        raise RuntimeError(f"wanted bins for {count} dimensions, got {len(each)}")
+    if range is not None and len(range) != 2 * count:
+        raise RuntimeError(f"wanted a range of {2 * count} numbers for {count} dimensions, got {len(range)}")
+    heavy = _weight(weight, x.shape[:-1], x)
+    points = x.reshape((prod(x.shape[:-1]), count))
+    bounds = [None if range is None else range[2 * i : 2 * i + 2] for i in np.arange(count)]
+    edges = [_edges(points[:, i], bins_, bounds_) for i, (bins_, bounds_) in enumerate(zip(each, bounds, strict=True))]
+    hist = _histogram(points, edges, heavy, density)
+    return HistogramddResult(new_tensor(hist), tuple(new_tensor(array_module(x).array(edge)) for edge in edges))

@@ -85,7 +85,7 @@ def p_norm(x: Tensor, p: float, dim: Dims | None, keepdim: bool) -> Tensor:
     return apply(NORM, (x,), {"p": float(p), "dim": axes, "keepdim": keepdim})
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="magnitude")
 @also_named(input="x")
 def vector_norm(
     x: Operand, ord: float = 2, dim: Dims | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None
@@ -93,19 +93,14 @@ def vector_norm(
     """``(sum_i |x_i|^ord)^(1/ord)`` of all elements as one vector, or over one or several dimensions.
 
     Derivative: as ``norm``.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: floating and complex, whose norm is real.
 
     Args:
         x: the elements of the vector.
         ord: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``.
-        dim: the dimensions, all by default.
-        keepdim: keep the reduced dimensions with length 1.
         dtype: converts the input first, to one that is not narrower.
 
     Raises:
         RuntimeError: the input holds integers, ``dtype`` does not fit, or the norm of no elements does not exist.
-        IndexError: a dimension is out of range.
 
     >>> rg.linalg.vector_norm(rg.tensor([[3.0, 4.0], [0.0, 1.0]]), dim=1)
     tensor([5., 1.])
@@ -150,7 +145,6 @@ def renorm(input: Operand, p: float, dim: Dim, maxnorm: float) -> Tensor:
         maxnorm: the largest norm, at least 0.
 
     Raises:
-        IndexError: ``dim`` is out of range.
         RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
 
     >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)

@@ -52,7 +52,7 @@ def _place_of(x: Any, k: int, dim: int) -> Any:
 KTHVALUE, MEDIAN, NANMEDIAN, MODE = picking("kthvalue"), picking("median"), picking("nanmedian"), picking("mode")
 
 
-@operator(real=True)
+@operator(real=True, dtype="indices")
 def kthvalue(input: Operand, k: int, dim: Dim = -1, keepdim: bool = False) -> ValuesIndices:
     """``sort(input, dim)[k - 1]``: the ``k``-th smallest element along ``dim``, and its index.
 
@@ -60,13 +60,9 @@ def kthvalue(input: Operand, k: int, dim: Dim = -1, keepdim: bool = False) -> Va
 
     Derivative: ``g`` at the element that the index names: of equals the ``k``-th in their order.
     Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
-    Dtype: any but complex; values keep it, indices are int64.
 
     Args:
-        input: the elements.
         k: which, counted from 1.
-        dim: the dimension, the last by default.
-        keepdim: keep the reduced dimension with length 1.
 
     Returns:
         The named tuple ``(values, indices)``.
@@ -74,7 +70,6 @@ def kthvalue(input: Operand, k: int, dim: Dim = -1, keepdim: bool = False) -> Va
     Raises:
         IndexError: ``dim`` is out of range or empty.
         RuntimeError: ``k`` is out of range.
-        NotImplementedError: the input is complex.
 
     >>> rg.kthvalue(rg.tensor([3.0, 1.0, 2.0]), 2)
     ValuesIndices(values=tensor(2.), indices=tensor(2))
@@ -157,26 +152,18 @@ def _median(primitive: Primitive, input: Operand, dim: Dim | None, keepdim: bool
 def median(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ...
 @overload
 def median(input: Operand, dim: None = None, keepdim: bool = False) -> Tensor: ...
-@operator(real=True)
+@operator(real=True, shape="reduced dimension", dtype="real or integer")
 def median(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
 
     Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
     that the index names.
-    Shape: any; the result is 0-d, or lacks the dimension (length 1 there with ``keepdim``).
-    Dtype: any but complex; kept.
-
-    Args:
-        input: the elements.
-        dim: the dimension; all of them by default.
-        keepdim: keep the reduced dimension with length 1.
 
     Returns:
         A Tensor; with ``dim`` the named tuple ``(values, indices)``.
 
     Raises:
         IndexError: ``dim`` is out of range or empty.
-        NotImplementedError: the input is complex.
 
     >>> rg.median(rg.tensor([4.0, 1.0, 3.0, 2.0]))
     tensor(2.)
@@ -190,25 +177,11 @@ def median(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Ten
 def nanmedian(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ...
 @overload
 def nanmedian(input: Operand, dim: None = None, keepdim: bool = False) -> Tensor: ...
-@operator(real=True)
+@operator(real=True, like=median)
 def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """``median`` of the elements that are not NaN; NaN where there are none.
 
     Derivative: as ``median``.
-    Shape: any; the result is 0-d, or lacks the dimension (length 1 there with ``keepdim``).
-    Dtype: any but complex; kept.
-
-    Args:
-        input: the elements.
-        dim: the dimension; all of them by default.
-        keepdim: keep the reduced dimension with length 1.
-
-    Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``.
-
-    Raises:
-        IndexError: ``dim`` is out of range or empty.
-        NotImplementedError: the input is complex.
 
     >>> rg.nanmedian(rg.tensor([3.0, float("nan"), 1.0]))
     tensor(1.)
@@ -216,25 +189,18 @@ def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> 
     return _median(NANMEDIAN, input, dim, keepdim)
 
 
-@operator(real=True)
+@operator(real=True, dtype="indices")
 def mode(input: Operand, dim: Dim = -1, keepdim: bool = False) -> ValuesIndices:
     """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` and its last index; of several the least.
 
     Derivative: ``g`` at the element that the index names.
     Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
-    Dtype: any but complex; values keep it, indices are int64.
-
-    Args:
-        input: the elements.
-        dim: the dimension, the last by default.
-        keepdim: keep the reduced dimension with length 1.
 
     Returns:
         The named tuple ``(values, indices)``.
 
     Raises:
         IndexError: ``dim`` is out of range or empty.
-        NotImplementedError: the input is complex.
 
     >>> rg.mode(rg.tensor([3.0, 1.0, 3.0, 2.0]))
     ValuesIndices(values=tensor(3.), indices=tensor(2))
@@ -337,16 +303,13 @@ def quantile(
     Dtype: float32 and float64, also of q; kept.
 
     Args:
-        input: the elements.
         q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
-        keepdim: keep the reduced dimension with length 1.
         interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"`` or ``"nearest"``.
 
     Raises:
         RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     tensor(2.5)
@@ -354,7 +317,7 @@ def quantile(
     return _quantile(input, q, dim, keepdim, interpolation)
 
 
-@operator()
+@operator(like=quantile)
 def nanquantile(
     input: Operand,
     q: float | Tensor,
@@ -366,20 +329,6 @@ def nanquantile(
     """``quantile`` of the elements that are not NaN; NaN where there are none.
 
     Derivative: as ``quantile``.
-    Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
-    Dtype: float32 and float64, also of q; kept.
-
-    Args:
-        input: the elements.
-        q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
-        dim: the dimension, by default the flattened input.
-        keepdim: keep the reduced dimension with length 1.
-        interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
-            ``"midpoint"`` or ``"nearest"``.
-
-    Raises:
-        RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)
     tensor(2.)

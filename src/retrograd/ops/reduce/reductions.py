@@ -77,7 +77,7 @@ MEAN = Primitive(
 )
 
 
-@operator()
+@operator(dtype="integer sum")
 def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
     """``sum_i x_i`` over all dimensions, one, or several.
 
@@ -85,17 +85,12 @@ def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
     for millions of elements. float16 is summed in float32.
 
     Derivative: ``g``, repeated along the reduced dimensions.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: any; integers and bools give int64.
 
     Args:
-        input: the summands.
         dim: a dimension or several; all of them by default, and for ``()``.
-        keepdim: keep the reduced dimensions with length 1.
         dtype: converts the input first; sums of integers wrap around in it.
 
     Raises:
-        IndexError: a dimension is out of range.
         RuntimeError: a dimension appears twice.
 
     >>> x = rg.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -114,18 +109,14 @@ def mean(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
     """``sum_i x_i / n`` over all dimensions, one, or several; NaN where there are no elements.
 
     Derivative: ``g / n``, repeated along the reduced dimensions.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
     Dtype: floating and complex.
 
     Args:
-        input: the sample.
         dim: a dimension or several; all of them by default, and for ``()``.
-        keepdim: keep the reduced dimensions with length 1.
         dtype: converts the input first.
 
     Raises:
         RuntimeError: the input holds integers and no floating ``dtype`` is given; a dimension appears twice.
-        IndexError: a dimension is out of range.
 
     >>> rg.mean(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([2., 3.])
@@ -162,23 +153,15 @@ def _prod_examples(call: Call) -> Any:
 PROD = Primitive("prod", _prod, "x", [_prod_vjp], signals=True, contiguous=True, batch=_prod_examples)
 
 
-@operator()
+@operator(shape="reduced dimension", dtype="integer sum")
 def prod(input: Operand, dim: Dim | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
     """``prod_i x_i``, of all elements or along one dimension.
 
     Derivative: ``g`` times the product of the other elements, without a division: right where elements are 0, to
     every order.
-    Shape: any; the result is 0-d, or lacks the dimension (length 1 there with ``keepdim``).
-    Dtype: any; integers and bools give int64.
 
     Args:
-        input: the factors.
-        dim: the dimension; all of them by default.
-        keepdim: keep the reduced dimension with length 1.
         dtype: converts the input first.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
 
     >>> x = rg.tensor([2.0, 0.0, 4.0], requires_grad=True)
     >>> rg.prod(x).backward()
@@ -203,22 +186,14 @@ ZERO_FOR_NAN = Primitive(
 )
 
 
-@operator()
+@operator(like=mean)
 def nansum(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
     """``sum_i x_i`` over the elements that are not NaN.
 
     Derivative: ``g``, repeated along the reduced dimensions; 0 for NaN.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
     Dtype: floating; integers and bools give int64.
 
-    Args:
-        input: the summands.
-        dim: a dimension or several; all of them by default, and for ``()``.
-        keepdim: keep the reduced dimensions with length 1.
-        dtype: converts the input first.
-
     Raises:
-        IndexError: a dimension is out of range.
         RuntimeError: the input is complex; a dimension appears twice.
 
     >>> rg.nansum(rg.tensor([1.0, float("nan"), 2.0]))
@@ -231,25 +206,17 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dt
     return converted(reduce_(SUM, x, dim, keepdim), dtype)
 
 
-@operator()
+@operator(like=mean)
 def nanmean(
     input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None
 ) -> Tensor:
     """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN where there are none.
 
     Derivative: ``g / n``, repeated along the reduced dimensions; 0 for NaN.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
     Dtype: floating.
-
-    Args:
-        input: the sample.
-        dim: a dimension or several; all of them by default, and for ``()``.
-        keepdim: keep the reduced dimensions with length 1.
-        dtype: converts the input first.
 
     Raises:
         RuntimeError: the input is complex or holds integers.
-        IndexError: a dimension is out of range.
 
     >>> rg.nanmean(rg.tensor([1.0, float("nan"), 2.0]))
     tensor(1.5)
@@ -290,17 +257,11 @@ def _truth(name: str, input: Operand, dim: Dims | None, keepdim: bool) -> Tensor
 def all_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tensor:
     """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True of no elements.
 
-    Derivative: none.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
     Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
 
     Args:
         input: the elements that are tested.
         dim: a dimension or several, all of them by default; ``()`` reduces none.
-        keepdim: keep the reduced dimensions with length 1.
-
-    Raises:
-        IndexError: a dimension is out of range.
 
     >>> rg.all(rg.tensor([[1, 1], [0, 1]]), dim=1)
     tensor([ True, False])
@@ -308,21 +269,9 @@ def all_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tens
     return _truth("all", input, dim, keepdim)
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, like=all_)
 def any_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tensor:
     """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False of no elements.
-
-    Derivative: none.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
-
-    Args:
-        input: the elements that are tested.
-        dim: a dimension or several, all of them by default; ``()`` reduces none.
-        keepdim: keep the reduced dimensions with length 1.
-
-    Raises:
-        IndexError: a dimension is out of range.
 
     >>> rg.any(rg.tensor([[0, 0], [0, 1]]), dim=1)
     tensor([False,  True])
@@ -334,16 +283,12 @@ def any_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tens
 def count_nonzero(input: Operand, dim: Dims | None = None) -> Tensor:
     """``sum_i [x_i != 0]`` over all dimensions, one, or several.
 
-    Derivative: none.
     Shape: any; the result lacks the reduced dimensions.
     Dtype: any; gives int64.
 
     Args:
         input: the elements that are counted.
         dim: a dimension or several; all of them by default, and for ``()``.
-
-    Raises:
-        IndexError: a dimension is out of range.
 
     >>> rg.count_nonzero(rg.tensor([[0, 2], [1, 3]]), dim=0)
     tensor([1, 2])

@@ -133,23 +133,16 @@ def _scan(primitive: Primitive, input: Operand, dim: Dim, dtype: DTypeLike | Non
     return x.clone() if x.array.ndim == 0 else apply(primitive, (x,), {"dim": dim})
 
 
-@operator(inplace=True)
+@operator(inplace=True, dtype="integer sum")
 def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 + ... + x_i`` along ``dim``.
 
     float16 and float32 run in double precision and are rounded once.
 
     Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
-    Shape: any; the result has the input's.
-    Dtype: any; integers and bools give int64.
 
     Args:
-        input: the summands.
-        dim: the dimension.
         dtype: converts the input first.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
 
     >>> rg.cumsum(rg.tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 3., 6.])
@@ -168,22 +161,12 @@ def _scan_in_place(name: str, scan: Callable[..., Tensor]) -> None:
     tensor_method(inplace_method(name, write), name + "_")
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=cumsum)
 def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 * ... * x_i`` along ``dim``.
 
     Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
     every order.
-    Shape: any; the result has the input's.
-    Dtype: any; integers and bools give int64.
-
-    Args:
-        input: the factors.
-        dim: the dimension.
-        dtype: converts the input first.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
 
     >>> x = rg.tensor([2.0, 0.0, 3.0], requires_grad=True)
     >>> rg.cumprod(x, 0).sum().backward()
@@ -220,24 +203,14 @@ def _extremes(primitive: Primitive, combine: np.ufunc, input: Operand, dim: Dim)
     return selected(primitive, x, index, dim)
 
 
-@operator(real=True)
+@operator(real=True, dtype="indices")
 def cummax(input: Operand, dim: Dim) -> ValuesIndices:
     """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
 
     Derivative: ``g`` summed at the element that the index names: of equals the latest.
-    Shape: any; the results have the input's.
-    Dtype: any but complex; values keep it, indices are int64.
-
-    Args:
-        input: the elements.
-        dim: the dimension.
 
     Returns:
         The named tuple ``(values, indices)``.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: the input is complex.
 
     >>> rg.cummax(rg.tensor([1.0, 3.0, 2.0, 3.0]), 0)
     ValuesIndices(values=tensor([1., 3., 3., 3.]), indices=tensor([0, 1, 1, 3]))
@@ -245,24 +218,9 @@ def cummax(input: Operand, dim: Dim) -> ValuesIndices:
     return _extremes(CUMMAX, np.maximum, input, dim)
 
 
-@operator(real=True)
+@operator(real=True, like=cummax)
 def cummin(input: Operand, dim: Dim) -> ValuesIndices:
     """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
-
-    Derivative: ``g`` summed at the element that the index names: of equals the latest.
-    Shape: any; the results have the input's.
-    Dtype: any but complex; values keep it, indices are int64.
-
-    Args:
-        input: the elements.
-        dim: the dimension.
-
-    Returns:
-        The named tuple ``(values, indices)``.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: the input is complex.
 
     >>> rg.cummin(rg.tensor([2.0, 3.0, 1.0, 1.0]), 0)
     ValuesIndices(values=tensor([2., 2., 1., 1.]), indices=tensor([0, 0, 2, 3]))
@@ -302,21 +260,15 @@ LOGCUMSUMEXP = Primitive(
 )
 
 
-@operator()
+@operator(dtype="float or complex")
 def logcumsumexp(input: Operand, dim: Dim) -> Tensor:
     """``y_i = log(exp(x_0) + ... + exp(x_i))`` along ``dim``, without overflow; in double precision, rounded once.
 
     Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN at infinities that are their own running result, as in PyTorch:
     at ``inf`` and at a ``-inf`` that no number precedes.
-    Shape: any; the result has the input's.
-    Dtype: floating and complex; integers become the default dtype.
 
     Args:
         input: the exponents.
-        dim: the dimension.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
 
     >>> rg.logcumsumexp(rg.tensor([100.0, 100.0]), 0)
     tensor([100.    , 100.6931])

@@ -54,22 +54,16 @@ def unique(
 ) -> Tensor | tuple[Tensor, ...]:
     """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
-    Derivative: none.
     Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
     Dtype: any; kept, the indices and counts are int64.
 
     Args:
-        input: the elements.
-        sorted: accepted; the elements always come in order.
         return_inverse: give also, per element (slice), its index among the distinct ones.
         return_counts: give also how often each occurs.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
         The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
 
     >>> rg.unique(rg.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
@@ -97,27 +91,15 @@ def unique_consecutive(
 def unique_consecutive(
     input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Dim | None = None
 ) -> Tensor | tuple[Tensor, ...]: ...
-@operator(differentiable=False)
+@operator(differentiable=False, like=unique)
 def unique_consecutive(
     input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Dim | None = None
 ) -> Tensor | tuple[Tensor, ...]:
     """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
 
-    Derivative: none.
-    Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-    Dtype: any; kept, the indices and counts are int64.
-
     Args:
-        input: the elements.
         return_inverse: give also, per element (slice), its index in the result.
         return_counts: give also how many neighbours each stands for.
-        dim: the dimension of the slices; by default the flattened input's elements.
-
-    Returns:
-        The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
 
     >>> rg.unique_consecutive(rg.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
@@ -142,7 +124,7 @@ def unique_consecutive(
     return _results(xp.take(array, starts, axis=dim), inverse, counts)
 
 
-@operator(method=False, differentiable=False, real=True)
+@operator(method=False, differentiable=False, real=True, dtype="indices only")
 @called_per_example
 def searchsorted(
     sorted_sequence: Operand,
@@ -155,14 +137,11 @@ def searchsorted(
 ) -> Tensor:
     """``i`` with ``s[i-1] < x <= s[i]``: where to insert each value to keep the sequence sorted.
 
-    Derivative: none.
     Shape: ``sorted_sequence`` (n) and any input, or ``sorted_sequence`` (..., n) and input (..., m) with the same
     leading dimensions; the result has the input's.
-    Dtype: any but complex; gives int64.
 
     Args:
         sorted_sequence: in ascending order along the last dimension.
-        input: the values.
         out_int32: give int32.
         right: after equal elements: ``s[i-1] <= x < s[i]``.
         side: ``"left"`` or ``"right"``, NumPy's way to say it.
@@ -171,7 +150,6 @@ def searchsorted(
     Raises:
         RuntimeError: the leading dimensions differ, ``side`` and ``right`` disagree, the sequence is 0-d, or
             ``sorter`` has another shape, is not int64, or has an index out of range.
-        NotImplementedError: an input is complex.
 
     >>> rg.searchsorted(rg.tensor([1.0, 3.0, 5.0]), rg.tensor([3.0, 6.0]))
     tensor([1, 3])
@@ -203,23 +181,19 @@ def searchsorted(
     return new_tensor(xp.asarray(out, dtype=np.int32 if out_int32 else np.int64))
 
 
-@operator(method=False, differentiable=False, real=True)
+@operator(method=False, differentiable=False, real=True, dtype="indices only")
 def bucketize(input: Operand, boundaries: Operand, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """``i`` with ``b[i-1] < x <= b[i]``: the index of the bucket of each value.
 
-    Derivative: none.
     Shape: any input, ``boundaries`` (n); the result has the input's.
-    Dtype: any but complex; gives int64.
 
     Args:
-        input: the values.
         boundaries: in ascending order.
         out_int32: give int32.
         right: the buckets are closed on the left: ``b[i-1] <= x < b[i]``.
 
     Raises:
         RuntimeError: ``boundaries`` is not 1-dimensional.
-        NotImplementedError: an input is complex.
 
     >>> rg.bucketize(rg.tensor([0.5, 3.0, 9.0]), rg.tensor([1.0, 3.0, 5.0]))
     tensor([0, 1, 3])
@@ -238,16 +212,11 @@ def nonzero(input: Operand, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: .
 def nonzero(input: Operand, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """``i`` with ``x_i != 0``: the indices of the elements that are not zero, in row-major order.
 
-    Derivative: none.
     Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
     Dtype: any; gives int64.
 
     Args:
-        input: the elements.
         as_tuple: a Tensor per dimension, with which the input may be indexed.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.nonzero(rg.tensor([[0, 2], [3, 0]]))
     tensor([[0, 1],

@@ -20,7 +20,7 @@ _IDENTITY = {"sum": 0.0, "mean": 0.0, "max": -np.inf, "min": np.inf, "prod": 1.0
 _SCATTERED = {"sum": "sum", "mean": "sum", "max": "amax", "min": "amin", "prod": "prod"}
 
 
-@operator(method=False)
+@operator(method=False, dtype="floating")
 def segment_reduce(
     data: Operand,
     reduce: Literal["sum", "mean", "max", "min", "prod"],
@@ -36,7 +36,6 @@ def segment_reduce(
 
     Derivative: data: that of the reduction; the greatest of equal elements share ``g``.
     Shape: data (..., n, ...), lengths (..., s) with data's leading dimensions; the result has s in place of n.
-    Dtype: floating; kept.
 
     Args:
         data: what is reduced.

@@ -137,26 +137,14 @@ def argsorted(x: Any, dim: int, descending: bool = False) -> Any:
     return x.argsort(axis=dim)  # CuPy has no other than a stable sort
 
 
-@operator(real=True)
+@operator(real=True, dtype="indices")
 def sort(input: Operand, dim: Dim = -1, descending: bool = False, stable: bool = True) -> ValuesIndices:
     """``y_0 <= y_1 <= ...``: the elements in order along ``dim``, with their indices. NaN counts as the largest.
 
     Derivative: ``g`` at the place each element came from; equal elements keep their order.
-    Shape: any; the results have the input's.
-    Dtype: any but complex; values keep it, indices are int64.
-
-    Args:
-        input: the elements to sort.
-        dim: the dimension, the last by default.
-        descending: largest first.
-        stable: accepted; every sort here is stable.
 
     Returns:
         The named tuple ``(values, indices)``.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: the input is complex.
 
     >>> rg.sort(rg.tensor([2.0, 3.0, 1.0]))
     ValuesIndices(values=tensor([1., 2., 3.]), indices=tensor([2, 0, 1]))
@@ -166,23 +154,9 @@ def sort(input: Operand, dim: Dim = -1, descending: bool = False, stable: bool =
     return selected(SORT, x, argsorted(x.array, dim, descending), dim)
 
 
-@operator(differentiable=False, real=True)
+@operator(differentiable=False, real=True, dtype="indices only")
 def argsort(input: Operand, dim: Dim = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """``i_0, i_1, ...`` with ``x[i_0] <= x[i_1] <= ...``: the indices that sort the input along ``dim``.
-
-    Derivative: none.
-    Shape: any; the result has the input's.
-    Dtype: any but complex; gives int64.
-
-    Args:
-        input: the elements to sort.
-        dim: the dimension, the last by default.
-        descending: largest first.
-        stable: accepted; every sort here is stable.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-        NotImplementedError: the input is complex.
 
     >>> rg.argsort(rg.tensor([2.0, 3.0, 1.0]))
     tensor([2, 0, 1])
@@ -191,16 +165,11 @@ def argsort(input: Operand, dim: Dim = -1, descending: bool = False, stable: boo
     return new_tensor(argsorted(x.array, dimension(dim, x.array.ndim), descending))
 
 
-@operator(real=True)
+@operator(real=True, dtype="not complex")
 def msort(input: Operand) -> Tensor:
     """``sort(input, 0)``: the elements in ascending order along the first dimension.
 
     Derivative: ``g`` at the place each element came from; equal elements keep their order.
-    Shape: any; the result has the input's.
-    Dtype: any but complex; kept.
-
-    Raises:
-        NotImplementedError: the input is complex.
 
     >>> rg.msort(rg.tensor([2.0, 3.0, 1.0]))
     tensor([1., 2., 3.])
@@ -208,7 +177,7 @@ def msort(input: Operand) -> Tensor:
     return sort(input, 0).values
 
 
-@operator(real=True)
+@operator(real=True, like=sort)
 def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
     """``sort(input, dim, largest)[:k]``: the ``k`` largest elements along ``dim``, with their indices.
 
@@ -216,22 +185,13 @@ def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bo
 
     Derivative: ``g`` at the place each element came from.
     Shape: any; the results have length ``k`` along ``dim``.
-    Dtype: any but complex; values keep it, indices are int64.
 
     Args:
-        input: the elements to sort.
         k: how many, from 0 to the length.
-        dim: the dimension, the last by default.
         largest: the largest elements; otherwise the smallest.
-        sorted: accepted; the elements always come in order.
-
-    Returns:
-        The named tuple ``(values, indices)``.
 
     Raises:
-        IndexError: ``dim`` is out of range.
         RuntimeError: ``k`` is negative or larger than the dimension.
-        NotImplementedError: the input is complex.
 
     >>> rg.topk(rg.tensor([2.0, 3.0, 1.0]), 2)
     ValuesIndices(values=tensor([3., 2.]), indices=tensor([1, 0]))

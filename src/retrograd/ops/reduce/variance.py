@@ -113,7 +113,7 @@ class StdMean(NamedTuple):
     mean: Tensor
 
 
-@operator()
+@operator(dtype="magnitude")
 def var(
     input: Operand,
     dim: Dims | bool | None = None,
@@ -126,20 +126,15 @@ def var(
 
     Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more the variance is infinite,
     and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions as the formula says.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: floating and complex, whose variance is real.
 
     Args:
-        input: the sample.
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
         unbiased: PyTorch's older name: False for ``correction=0``.
-        keepdim: keep the reduced dimensions with length 1.
         correction: what is taken from the count, 1 by default (the unbiased estimate), by the name ``axis``, too;
             ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
 
     Raises:
         RuntimeError: the input holds integers.
-        IndexError: a dimension is out of range.
         TypeError: both ``unbiased`` and ``correction`` are given.
 
     >>> rg.var(rg.tensor([1.0, 2.0, 3.0])), rg.var(rg.tensor([1.0, 3.0]), correction=0)
@@ -148,7 +143,7 @@ def var(
     return _about_mean(VAR, input, dim, unbiased, keepdim, correction)
 
 
-@operator()
+@operator(like=var)
 def std(
     input: Operand,
     dim: Dims | bool | None = None,
@@ -160,21 +155,6 @@ def std(
     """``sqrt(sum_i |x_i - mean|^2 / (n - correction))`` over all dimensions, one, or several.
 
     Derivative: ``g (x - mean) / (std (n - correction))``; 0 where the deviation is 0.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: floating and complex, whose deviation is real.
-
-    Args:
-        input: the sample.
-        dim: a dimension or several, all of them by default; a bool is ``unbiased``.
-        unbiased: PyTorch's older name: False for ``correction=0``.
-        keepdim: keep the reduced dimensions with length 1.
-        correction: what is taken from the count, 1 by default (the unbiased estimate), by the name ``axis``, too;
-            ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
-
-    Raises:
-        RuntimeError: the input holds integers.
-        IndexError: a dimension is out of range.
-        TypeError: both ``unbiased`` and ``correction`` are given.
 
     >>> rg.std(rg.tensor([1.0, 2.0, 3.0]))
     tensor(1.)
@@ -182,7 +162,7 @@ def std(
     return _about_mean(STD, input, dim, unbiased, keepdim, correction)
 
 
-@operator(method=False)
+@operator(method=False, like=var)
 def var_mean(
     input: Operand,
     dim: Dims | bool | None = None,
@@ -198,19 +178,10 @@ def var_mean(
     Dtype: floating and complex, whose variance is real.
 
     Args:
-        input: the sample.
-        dim: a dimension or several, all of them by default; a bool is ``unbiased``.
-        unbiased: PyTorch's older name: False for ``correction=0``.
-        keepdim: keep the reduced dimensions with length 1.
         correction: what is taken from the count, 1 by default.
 
     Returns:
         The named tuple ``(var, mean)``.
-
-    Raises:
-        RuntimeError: the input holds integers.
-        IndexError: a dimension is out of range.
-        TypeError: both ``unbiased`` and ``correction`` are given.
 
     >>> rg.var_mean(rg.tensor([1.0, 2.0, 3.0]))
     VarMean(var=tensor(1.), mean=tensor(2.))
@@ -220,7 +191,7 @@ def var_mean(
     return VarMean(*_var_mean_node(variance, mean))
 
 
-@operator(method=False)
+@operator(method=False, like=var_mean)
 def std_mean(
     input: Operand,
     dim: Dims | bool | None = None,
@@ -232,23 +203,10 @@ def std_mean(
     """``(std(input), mean(input))`` over all dimensions, one, or several.
 
     Derivative: as ``std`` and ``mean``; that of the deviation is 0 where it is 0.
-    Shape: any; the results lack the reduced dimensions, or have length 1 there with ``keepdim``.
     Dtype: floating and complex, whose deviation is real.
-
-    Args:
-        input: the sample.
-        dim: a dimension or several, all of them by default; a bool is ``unbiased``.
-        unbiased: PyTorch's older name: False for ``correction=0``.
-        keepdim: keep the reduced dimensions with length 1.
-        correction: what is taken from the count, 1 by default.
 
     Returns:
         The named tuple ``(std, mean)``.
-
-    Raises:
-        RuntimeError: the input holds integers.
-        IndexError: a dimension is out of range.
-        TypeError: both ``unbiased`` and ``correction`` are given.
 
     >>> rg.std_mean(rg.tensor([1.0, 2.0, 3.0]))
     StdMean(std=tensor(1.), mean=tensor(2.))
@@ -261,7 +219,7 @@ def std_mean(
 # Covariance
 
 
-@operator()
+@operator(dtype="float or complex")
 def cov(
     input: Operand, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -269,7 +227,6 @@ def cov(
 
     Derivative: that of the formula.
     Shape: (variables, observations) to (variables, variables); of one variable, (n) or 0-d, the result is 0-d.
-    Dtype: floating and complex; integers become the default dtype.
 
     Args:
         input: a row per variable.
@@ -321,14 +278,13 @@ def _observation_weights(fweights: Tensor | None, aweights: Tensor | None, obser
     return operand(fweights) if aweights is None else operand(fweights) * aweights
 
 
-@operator()
+@operator(dtype="float or complex")
 def corrcoef(input: Operand) -> Tensor:
     """``R_ij = C_ij / sqrt(C_ii C_jj)``: the correlation coefficients of the rows, from their covariances ``C``.
 
     Derivative: that of the formula; NaN for a row without deviation, and of real numbers 0 where rounding made a
     coefficient larger than 1.
     Shape: (variables, observations) to (variables, variables); of one variable, (n) or 0-d, the result is 0-d.
-    Dtype: floating and complex; integers become the default dtype.
 
     Raises:
         RuntimeError: more than 2 dimensions, or bools.

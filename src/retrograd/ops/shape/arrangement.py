@@ -61,7 +61,6 @@ def repeat(self: Tensor, *repeats: Size, **keywords: Size) -> Tensor:
 
     Derivative: ``g`` summed over the copies.
     Shape: (m, n, ..) to (repeats[0] m, repeats[1] n, ..); more numbers than dimensions add some in front.
-    Dtype: any, kept.
 
     Args:
         repeats: per dimension how many copies, one by one or as a sequence.
@@ -93,7 +92,6 @@ def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
 
     Derivative: ``g`` summed over the copies.
     Shape: as ``repeat``.
-    Dtype: any, kept.
 
     Args:
         dims: per dimension how many copies, one by one or as a sequence.
@@ -146,7 +144,6 @@ def repeat_interleave(
 
     Derivative: ``g`` summed over the copies of each element.
     Shape: (*, n, *) to (*, sum_i repeats_i, *); without ``dim`` the input is flattened first.
-    Dtype: any, kept.
 
     Args:
         repeats: a number, or one per element along ``dim``.
@@ -155,7 +152,6 @@ def repeat_interleave(
 
     Raises:
         RuntimeError: a number of repeats is negative, or there are not as many as elements along ``dim``.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.repeat_interleave(rg.tensor([1, 2]), 2), rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([1, 2]))
     (tensor([1, 1, 2, 2]), tensor([1, 2, 2]))
@@ -235,21 +231,18 @@ ROT90: Primitive = Primitive(
 )
 
 
-@operator()
+@operator(raises="dimension")
 @also_named(axis="dims")
 def flip(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     """``out[.., i, ..] = input[.., n - 1 - i, ..]``: a copy with the order reversed along the given dimensions.
 
     Derivative: ``g`` flipped.
-    Shape: any, kept.
-    Dtype: any, kept.
 
     Args:
         dims: the dimensions, one by one or as a sequence.
 
     Raises:
         RuntimeError: a dimension appears twice.
-        IndexError: a dimension is out of range.
 
     >>> rg.flip(rg.tensor([[1, 2], [3, 4]]), (0,))
     tensor([[3, 4],
@@ -273,7 +266,6 @@ def fliplr(input: Tensor) -> Tensor:
 
     Derivative: ``g`` flipped.
     Shape: (m, n, *), kept.
-    Dtype: any, kept.
 
     Raises:
         RuntimeError: there are fewer than two dimensions.
@@ -287,13 +279,11 @@ def fliplr(input: Tensor) -> Tensor:
     return flip(x, 1)
 
 
-@operator()
+@operator(like=fliplr)
 def flipud(input: Tensor) -> Tensor:
     """``flip(input, 0)``.
 
-    Derivative: ``g`` flipped.
     Shape: (n, *), kept.
-    Dtype: any, kept.
 
     Raises:
         RuntimeError: the input is 0-d.
@@ -313,7 +303,6 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
     Derivative: ``g`` turned back.
     Shape: at least two dimensions; for odd ``k`` the two lengths are exchanged.
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least two dimensions.
@@ -322,7 +311,6 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
     Raises:
         RuntimeError: not two different dimensions are given.
-        IndexError: a dimension is out of range.
 
     >>> rg.rot90(rg.tensor([[1, 2], [3, 4]]))
     tensor([[2, 4],
@@ -342,8 +330,6 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
     """``out[.., (i + shifts) % n, ..] = input[.., i, ..]``: what leaves at one end comes in again at the other.
 
     Derivative: ``g`` rolled back.
-    Shape: any, kept.
-    Dtype: any, kept.
 
     Args:
         shifts: how many places, per dimension of ``dims``.
@@ -351,8 +337,7 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
 
     Raises:
         RuntimeError: shifts and dimensions differ in number.
-        IndexError: a dimension is out of range.
-        TypeError: a shift is no integer.
+        TypeError: a shift is not an integer.
 
     >>> rg.roll(rg.tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
@@ -437,20 +422,16 @@ def _triangle(primitive: Primitive, input: Operand, diagonal: int) -> Tensor:
     return apply(primitive, (x,), {"diagonal": place})
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=fliplr)
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """``out[.., i, j] = input[.., i, j] if j - i <= diagonal else 0``: the lower triangle of matrices.
 
     Derivative: the lower triangle of ``g``.
     Shape: (*, m, n), kept.
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least two dimensions.
         diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
-
-    Raises:
-        RuntimeError: there are fewer than two dimensions.
 
     >>> rg.tril(rg.ones(2, 2))
     tensor([[1., 0.],
@@ -459,20 +440,11 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triangle(TRIL, input, diagonal)
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=tril)
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """``out[.., i, j] = input[.., i, j] if j - i >= diagonal else 0``: the upper triangle of matrices.
 
     Derivative: the upper triangle of ``g``.
-    Shape: (*, m, n), kept.
-    Dtype: any, kept.
-
-    Args:
-        input: a Tensor of at least two dimensions.
-        diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
-
-    Raises:
-        RuntimeError: there are fewer than two dimensions.
 
     >>> rg.triu(rg.ones(2, 2))
     tensor([[1., 1.],
@@ -528,19 +500,18 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
     return broadcast_tensors(*reshaped)
 
 
-@operator(method=False)
+@operator(method=False, dtype="promoted")
 def cartesian_prod(*tensors: Operand) -> Tensor:
     """``x_1 × ... × x_n``: all combinations of one element of each vector, as rows; of a single vector, itself.
 
     Derivative: each element's sum of ``g`` over the rows that hold it.
     Shape: vectors of n_0, .., n_k elements to (n_0 ... n_k, k + 1).
-    Dtype: any; the result has PyTorch's result type of all.
 
     Args:
         tensors: the vectors, one by one.
 
     Raises:
-        RuntimeError: an input is no vector.
+        RuntimeError: an input is not a vector.
 
     >>> rg.cartesian_prod(rg.tensor([1, 2]), rg.tensor([3, 4]))
     tensor([[1, 3],
@@ -564,7 +535,6 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
     Derivative: each element's sum of ``g`` over the rows that hold it.
     Shape: (n,) to (binomial(n, r), r).
-    Dtype: any, kept.
 
     Args:
         input: a vector.
@@ -572,7 +542,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         with_replacement: whether an element may appear more than once.
 
     Raises:
-        RuntimeError: the input is no vector, or ``r`` is negative.
+        RuntimeError: the input is not a vector, or ``r`` is negative.
 
     >>> rg.combinations(rg.tensor([1, 2, 3]))
     tensor([[1, 2],

@@ -35,14 +35,14 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
     Derivative: ``g`` unshuffled.
     Shape: (*, C r^2, H, W) to (*, C, H r, W r), ``r = upscale_factor``.
-    Dtype: any, kept.
 
     Args:
         input: images.
         upscale_factor: by how much height and width grow.
 
     Raises:
-        RuntimeError: the number of channels is no multiple of ``r^2``, or there are fewer than three dimensions.
+        RuntimeError: the number of channels is not a multiple of ``r^2``, or there are fewer than three dimensions.
+
     Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
         Neural Network, 2016
 
@@ -59,20 +59,18 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return apply_view(RESHAPE, x, {"shape": (*batch, channels // (r * r), height * r, width * r)})
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=pixel_shuffle)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """``out[.., c r^2 + i r + j, h, w] = input[.., c, h r + i, w r + j]``: the inverse of ``pixel_shuffle``.
 
     Derivative: ``g`` shuffled.
     Shape: (*, C, H r, W r) to (*, C r^2, H, W), ``r = downscale_factor``.
-    Dtype: any, kept.
 
     Args:
-        input: images.
         downscale_factor: by how much height and width shrink.
 
     Raises:
-        RuntimeError: height or width is no multiple of r, or there are fewer than three dimensions.
+        RuntimeError: height or width is not a multiple of r, or there are fewer than three dimensions.
 
     >>> rg.nn.functional.pixel_unshuffle(rg.arange(4).reshape(1, 2, 2), 2).shape
     (4, 1, 1)
@@ -92,14 +90,14 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
     Derivative: ``g`` with the channels put back.
     Shape: (N, C, *, *), kept; ``C = G K``.
-    Dtype: any, kept.
 
     Args:
         input: images, channels in dimension 1.
         groups: the number of groups G.
 
     Raises:
-        RuntimeError: the number of channels is no multiple of ``groups``, or there are fewer than three dimensions.
+        RuntimeError: the number of channels is not a multiple of ``groups``, or there are fewer than three dimensions.
+
     Source: Zhang et al., ShuffleNet, 2018
 
     >>> rg.nn.functional.channel_shuffle(rg.arange(4).reshape(1, 4, 1), 2).reshape(-1)

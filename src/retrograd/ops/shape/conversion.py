@@ -79,7 +79,6 @@ def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
     """``self`` in another dtype: NumPy's spelling of ``to(dtype)``, which copies by default.
 
     Derivative: ``g`` in the input's dtype; none for integers and bools.
-    Shape: any, kept.
     Dtype: any to ``dtype``.
 
     Args:
@@ -87,7 +86,7 @@ def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
         copy: make a copy also where the dtype is the same.
 
     Raises:
-        TypeError: ``dtype`` is none of numbers.
+        TypeError: ``dtype`` is not a dtype of numbers.
 
     >>> rg.tensor([1.7, -1.7]).astype("int32")
     tensor([ 1, -1], dtype=int32)
@@ -111,15 +110,12 @@ def to(
     ``copy`` after it.
 
     Derivative: ``g`` in the input's dtype and on its device; none for integers and bools.
-    Shape: any, kept.
     Dtype: any to ``dtype``.
 
     Args:
         dtype: the dtype wanted.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
-        non_blocking: taken for compatibility; transfers finish before the call returns.
         copy: make a copy also where nothing changes.
-        memory_format: taken for compatibility; arrays keep NumPy's layout.
 
     Raises:
         RuntimeError: no such device.
@@ -176,21 +172,14 @@ _TYPE_NAMES = {
 def type_(self: Tensor, dtype: None = None, non_blocking: bool = False) -> str: ...
 @overload
 def type_(self: Tensor, dtype: DTypeLike, non_blocking: bool = False) -> Tensor: ...
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", like=astype)
 def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = False) -> Tensor | str:
     """``self.to(dtype)``; without a dtype, the name of the Tensor's type.
 
-    Derivative: ``g`` in the input's dtype; none for integers and bools.
-    Shape: any, kept.
-    Dtype: any to ``dtype``.
-
     Args:
         dtype: the dtype wanted; None asks for the name.
-        non_blocking: taken for compatibility.
-    Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
 
-    Raises:
-        TypeError: ``dtype`` is none of numbers.
+    Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
 
     >>> rg.tensor([1.5]).type(rg.int64)
     tensor([1])
@@ -213,19 +202,18 @@ def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = Fal
     return _converted(self, _as_dtype(dtype), device)
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", shape="same")
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.to(other.device, other.dtype)``.
 
     Derivative: ``g`` in the input's dtype; none to ``other``.
-    Shape: any, kept.
     Dtype: any to that of ``other``.
 
     Args:
         other: a Tensor of the dtype and device wanted.
 
     Raises:
-        TypeError: ``other`` is no Tensor.
+        TypeError: ``other`` is not a Tensor.
 
     >>> rg.tensor([1, 2]).type_as(rg.tensor(0.5))
     tensor([1., 2.])
@@ -278,11 +266,6 @@ def cpu(self: Tensor, memory_format: object = None) -> Tensor:
     """``out = self``: the Tensor in the CPU's memory; itself where it is there already.
 
     Derivative: ``g`` on the input's device.
-    Shape: any, kept.
-    Dtype: any, kept.
-
-    Args:
-        memory_format: taken for compatibility; arrays keep NumPy's layout.
 
     >>> rg.ones(2).cpu().device
     device(type='cpu')
@@ -297,13 +280,9 @@ def cuda(
     """``out = self``: the Tensor on a GPU; itself where it is there already.
 
     Derivative: ``g`` on the input's device.
-    Shape: any, kept.
-    Dtype: any, kept.
 
     Args:
         device: a number or ``"cuda:N"``; None for the current GPU.
-        non_blocking: taken for compatibility; transfers finish before the call returns.
-        memory_format: taken for compatibility; arrays keep NumPy's layout.
 
     Raises:
         RuntimeError: CuPy is not installed, no GPU answers, or ``device`` is none of CUDA's.
@@ -325,15 +304,6 @@ def clone(input: Tensor, *, memory_format: object = None) -> Tensor:
     """``out = input``: a copy in memory of its own.
 
     Derivative: ``g``.
-    Shape: any, kept.
-    Dtype: any, kept.
-
-    Args:
-        input: a Tensor.
-        memory_format: taken for compatibility; arrays keep NumPy's layout.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> x = rg.ones(2, requires_grad=True)
     >>> x.clone().sum().backward()
@@ -348,8 +318,6 @@ def copy(self: Tensor, order: str = "C") -> Tensor:
     """``out = self`` in memory of its own: NumPy's spelling of ``clone()``.
 
     Derivative: ``g``.
-    Shape: any, kept.
-    Dtype: any, kept.
 
     Args:
         order: taken as NumPy's method takes it; the elements lie as ``clone`` lays them.
@@ -373,8 +341,6 @@ def contiguous(self: Tensor, memory_format: object = None) -> Tensor:
     """``self`` with its elements in row-major order in memory: itself where they are so already, else a copy.
 
     Derivative: ``g``.
-    Shape: any, kept.
-    Dtype: any, kept.
 
     Args:
         memory_format: taken for compatibility.
@@ -388,13 +354,6 @@ def contiguous(self: Tensor, memory_format: object = None) -> Tensor:
 @operator(method=False, differentiable=False)
 def detach(input: Tensor) -> Tensor:
     """``out = input`` on the same memory, without its history.
-
-    Derivative: none.
-    Shape: any, kept.
-    Dtype: any, kept.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.detach(rg.ones(2, requires_grad=True)).requires_grad
     False

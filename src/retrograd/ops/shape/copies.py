@@ -36,11 +36,6 @@ def alias_copy(input: Tensor) -> Tensor:
     """``input`` in memory of its own.
 
     Derivative: ``g``.
-    Shape: any; the result has the input's.
-    Dtype: all; the result has the input's.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.alias_copy(rg.tensor([1, 2]))
     tensor([1, 2])
@@ -56,9 +51,6 @@ def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: int
     Shape: as ``as_strided``'s.
     Dtype: as ``as_strided``'s.
 
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.as_strided_copy(rg.arange(4), (2, 2), (1, 2))
     tensor([[0, 2],
             [1, 3]])
@@ -70,12 +62,8 @@ def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: int
 def detach_copy(input: Tensor) -> Tensor:
     """``input.detach()``, without a history in memory of its own.
 
-    Derivative: none.
     Shape: as ``detach``'s.
     Dtype: as ``detach``'s.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.detach_copy(rg.ones(2, requires_grad=True)).requires_grad
     False
@@ -90,9 +78,6 @@ def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) 
     Derivative: ``diagonal``'s.
     Shape: as ``diagonal``'s.
     Dtype: as ``diagonal``'s.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.diagonal_copy(rg.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
@@ -112,9 +97,6 @@ def expand_copy(input: Tensor, size: Size, *, implicit: bool = False) -> Tensor:
         size: the new lengths.
         implicit: taken for PyTorch's sake; it changes nothing.
 
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.expand_copy(rg.tensor([[1], [2]]), (2, 2))
     tensor([[1, 1],
             [2, 2]])
@@ -130,9 +112,6 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     Shape: as ``narrow``'s.
     Dtype: as ``narrow``'s.
 
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
     tensor([1, 2])
     """
@@ -146,9 +125,6 @@ def permute_copy(input: Tensor, dims: Dims) -> Tensor:
     Derivative: ``permute``'s.
     Shape: as ``permute``'s.
     Dtype: as ``permute``'s.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.permute_copy(rg.tensor([[1, 2]]), (1, 0))
     tensor([[1],
@@ -165,9 +141,6 @@ def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
     Shape: as ``select``'s.
     Dtype: as ``select``'s.
 
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.select_copy(rg.tensor([[1, 2], [3, 4]]), 0, 1)
     tensor([3, 4])
     """
@@ -180,15 +153,13 @@ def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int |
 
     Derivative: ``g`` at the slices, 0 elsewhere.
     Shape: any with a dimension; the result has the input's, but for ``dim``.
-    Dtype: all; the result has the input's.
 
     Args:
-        dim: the dimension.
         start: the first slice; negative ones count from the end.
         end: the slice after the last one.
         step: the distance between slices, positive.
+
     Raises:
-        IndexError: the dimension is out of range.
         RuntimeError: the step is not positive, or there is no dimension.
 
     >>> rg.slice_copy(rg.arange(5), 0, 1, None, 2)
@@ -209,9 +180,6 @@ def squeeze_copy(input: Tensor, dim: Dims | None = None) -> Tensor:
     Shape: as ``squeeze``'s.
     Dtype: as ``squeeze``'s.
 
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.squeeze_copy(rg.tensor([[1, 2]]))
     tensor([1, 2])
     """
@@ -225,9 +193,6 @@ def t_copy(input: Tensor) -> Tensor:
     Derivative: ``t``'s.
     Shape: as ``t``'s.
     Dtype: as ``t``'s.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.t_copy(rg.tensor([[1, 2]]))
     tensor([[1],
@@ -244,9 +209,6 @@ def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
     Shape: as ``transpose``'s.
     Dtype: as ``transpose``'s.
 
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.transpose_copy(rg.tensor([[1, 2]]), 0, 1)
     tensor([[1],
             [2]])
@@ -261,9 +223,6 @@ def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     Derivative: ``unfold``'s.
     Shape: as ``unfold``'s.
     Dtype: as ``unfold``'s.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.unfold_copy(rg.arange(3), 0, 2, 1)
     tensor([[0, 1],
@@ -280,9 +239,6 @@ def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
     Shape: as ``unsqueeze``'s.
     Dtype: as ``unsqueeze``'s.
 
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.unsqueeze_copy(rg.tensor([1, 2]), 0)
     tensor([[1, 2]])
     """
@@ -296,9 +252,6 @@ def view_as_real_copy(input: Tensor) -> Tensor:
     Derivative: ``view_as_real``'s.
     Shape: as ``view_as_real``'s.
     Dtype: as ``view_as_real``'s.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.view_as_real_copy(rg.tensor([1 + 2j]))
     tensor([[1., 2.]])
@@ -314,9 +267,6 @@ def view_as_complex_copy(input: Tensor) -> Tensor:
     Shape: as ``view_as_complex``'s.
     Dtype: as ``view_as_complex``'s.
 
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.view_as_complex_copy(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)
     """
@@ -329,10 +279,6 @@ def view_copy(input: Tensor, size: Size) -> Tensor:
 
     Derivative: ``reshape``'s.
     Shape: any; ``size``, which has as many elements; one length may be -1.
-    Dtype: all; the result has the input's.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.view_copy(rg.arange(4), (2, 2))
     tensor([[0, 1],
@@ -349,9 +295,6 @@ def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     Shape: as ``unbind``'s.
     Dtype: as ``unbind``'s.
 
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.unbind_copy(rg.tensor([1, 2]))
     (tensor(1), tensor(2))
     """
@@ -366,25 +309,15 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ..
     Shape: as ``split``'s.
     Dtype: as ``split``'s.
 
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.split_copy(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
     return tuple(map(_copied, split(input, split_size, dim)))
 
 
-@operator(method=False)
+@operator(method=False, like=split_copy)
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """``split_with_sizes(input, split_sizes, dim)``, each piece in memory of its own.
-
-    Derivative: ``split``'s.
-    Shape: as ``split``'s.
-    Dtype: as ``split``'s.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.split_with_sizes_copy(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -395,16 +328,9 @@ def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 
 # PyTorch's unsafe forms do not notice a write to another piece. Here every piece knows its base.
 
 
-@operator()
+@operator(like=split_copy)
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """``split(input, split_size, dim)``; the pieces are views, and writes to them are as safe as to any.
-
-    Derivative: ``split``'s.
-    Shape: as ``split``'s.
-    Dtype: as ``split``'s.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.unsafe_split(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -412,16 +338,9 @@ def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, 
     return tuple(split(input, split_size, dim))
 
 
-@operator()
+@operator(like=split_copy)
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """``split_with_sizes(input, split_sizes, dim)``; the pieces are views, and writes to them are as safe as to any.
-
-    Derivative: ``split``'s.
-    Shape: as ``split``'s.
-    Dtype: as ``split``'s.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.unsafe_split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -437,16 +356,13 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     Shape: as ``chunk``'s.
     Dtype: as ``chunk``'s.
 
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-
     >>> rg.unsafe_chunk(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
     return tuple(chunk(input, chunks, dim))
 
 
-@operator()
+@operator(like=as_strided)
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Size, stride: Size, storage_offset: int | None = None
 ) -> Tensor:
@@ -454,13 +370,12 @@ def as_strided_scatter(
 
     Derivative: input: ``g``, 0 at these elements; src: ``g`` there.
     Shape: input any; src ``size``; the result has the input's.
-    Dtype: all; the result has the input's.
 
     Args:
         src: what is written.
-        size: the shape of the view.
         stride: per dimension, how many elements of memory lie between neighbours.
         storage_offset: where the view starts; by default where the input does.
+
     Raises:
         RuntimeError: src has another shape, or the view would leave the memory.
 

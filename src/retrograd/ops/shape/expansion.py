@@ -71,7 +71,6 @@ def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
 
     Derivative: ``g`` summed over the repeated dimensions.
     Shape: (*) to ``sizes``; new dimensions may be put in front.
-    Dtype: any, kept.
 
     Args:
         sizes: the lengths, one by one or as a sequence; -1 keeps a length.
@@ -99,13 +98,12 @@ def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
     return apply_view(EXPAND, self, {"shape": shape})
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", dtype="same")
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.expand(other.shape)``.
 
     Derivative: ``g`` summed over the repeated dimensions; none to ``other``.
     Shape: any that broadcasts to that of ``other``.
-    Dtype: any, kept.
 
     Args:
         other: gives the shape.
@@ -125,10 +123,8 @@ def broadcast_to(input: Tensor, size: Size) -> Tensor:
 
     Derivative: ``g`` summed over the repeated dimensions.
     Shape: any that broadcasts to ``size``.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         size: the shape of the result.
 
     Raises:
@@ -141,7 +137,7 @@ def broadcast_to(input: Tensor, size: Size) -> Tensor:
     return expand(operand(input), size)
 
 
-@operator(method=False)
+@operator(method=False, raises="broadcast")
 def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
     """``broadcast_to(x, shape)`` of each Tensor, as a view, to the shape that all of them broadcast to.
 
@@ -151,9 +147,6 @@ def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
 
     Args:
         tensors: the Tensors, one by one.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
 
     >>> [x.shape for x in rg.broadcast_tensors(rg.zeros(3, 1), rg.zeros(2))]
     [(3, 2), (3, 2)]

@@ -71,22 +71,16 @@ def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
     return tuple(xs)
 
 
-@operator(method=False, aliases=("concat", "concatenate"))
+@operator(method=False, aliases=("concat", "concatenate"), dtype="promoted")
 def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     """``[x_1, ..., x_n]``: the Tensors one after the other along an existing dimension.
 
     Derivative: each Tensor's piece of ``g``.
     Shape: the same in all dimensions but ``dim``, whose lengths add up; a Tensor of shape (0,) joins with any.
-    Dtype: any; the result has PyTorch's result type of all.
-
-    Args:
-        tensors: a list or tuple of Tensors.
-        dim: the dimension.
 
     Raises:
         ValueError: the list is empty.
         RuntimeError: a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.cat([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
@@ -104,21 +98,18 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     return apply(CAT, parts, {"dim": dimension(dim, parts[0].array.ndim)})
 
 
-@operator(method=False)
+@operator(method=False, dtype="promoted")
 def stack(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     """``out[.., i, ..] = tensors[i]``: Tensors of one shape side by side along a new dimension.
 
     Derivative: each Tensor's slice of ``g``.
     Shape: one shape for all; the result has a new dimension of their number at ``dim``.
-    Dtype: any; the result has PyTorch's result type of all.
 
     Args:
-        tensors: a list or tuple of Tensors.
         dim: the place of the new dimension.
 
     Raises:
         RuntimeError: the list is empty or the shapes differ.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.stack([rg.tensor([1, 2]), rg.tensor([3, 4])], dim=1)
     tensor([[1, 3],
@@ -133,13 +124,12 @@ def _joined(tensors: Sequence[Operand], least: int, widen: Callable[[Tensor], Te
     return cat(xs, dim if xs[0].array.ndim > dim else 0)
 
 
-@operator(method=False)
+@operator(method=False, dtype="promoted")
 def hstack(tensors: Sequence[Operand]) -> Tensor:
     """``cat(tensors, 1)``, of vectors ``cat(tensors, 0)``: the Tensors side by side.
 
     Derivative: each Tensor's piece of ``g``.
     Shape: as ``cat``; () counts as (1,).
-    Dtype: any; the result has PyTorch's result type of all.
 
     Args:
         tensors: a list or tuple of Tensors.
@@ -153,19 +143,14 @@ def hstack(tensors: Sequence[Operand]) -> Tensor:
     return _joined(tensors, 1, atleast_1d, 1)
 
 
-@operator(method=False, aliases=("row_stack",))
+@operator(method=False, aliases=("row_stack",), like=hstack)
 def vstack(tensors: Sequence[Operand]) -> Tensor:
     """``cat(tensors, 0)``, vectors as rows: the Tensors below each other.
 
-    Derivative: each Tensor's piece of ``g``.
     Shape: as ``cat``; (n,) counts as (1, n).
-    Dtype: any; the result has PyTorch's result type of all.
 
     Args:
         tensors: a list or tuple of Tensors.
-
-    Raises:
-        RuntimeError: the list is empty or the shapes differ.
 
     >>> rg.vstack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 2],
@@ -174,19 +159,14 @@ def vstack(tensors: Sequence[Operand]) -> Tensor:
     return _joined(tensors, 2, atleast_2d, 0)
 
 
-@operator(method=False)
+@operator(method=False, like=hstack)
 def dstack(tensors: Sequence[Operand]) -> Tensor:
     """``cat(tensors, 2)``: the Tensors behind each other.
 
-    Derivative: each Tensor's piece of ``g``.
     Shape: as ``cat``; fewer than three dimensions are filled up as by ``atleast_3d``.
-    Dtype: any; the result has PyTorch's result type of all.
 
     Args:
         tensors: a list or tuple of Tensors.
-
-    Raises:
-        RuntimeError: the list is empty or the shapes differ.
 
     >>> rg.dstack([rg.tensor([1, 2]), rg.tensor([3, 4])]).shape
     (1, 2, 2)
@@ -194,19 +174,14 @@ def dstack(tensors: Sequence[Operand]) -> Tensor:
     return _joined(tensors, 3, atleast_3d, 2)
 
 
-@operator(method=False)
+@operator(method=False, like=hstack)
 def column_stack(tensors: Sequence[Operand]) -> Tensor:
     """``cat(tensors, 1)``, vectors as columns: the Tensors side by side.
 
-    Derivative: each Tensor's piece of ``g``.
     Shape: as ``cat``; (n,) counts as (n, 1).
-    Dtype: any; the result has PyTorch's result type of all.
 
     Args:
         tensors: a list or tuple of Tensors.
-
-    Raises:
-        RuntimeError: the list is empty or the shapes differ.
 
     >>> rg.column_stack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 3],
@@ -257,13 +232,12 @@ BLOCK_DIAG: Primitive = Primitive(
 )
 
 
-@operator(method=False)
+@operator(method=False, dtype="promoted")
 def block_diag(*tensors: Operand) -> Tensor:
     """``diag(A_1, ..., A_n)``: the matrices along the diagonal of a larger one of zeros.
 
     Derivative: each matrix's block of ``g``.
     Shape: (m_i, n_i) to (sum_i m_i, sum_i n_i); (n,) stands for (1, n) and () for (1, 1).
-    Dtype: any; the result has PyTorch's result type of all.
 
     Args:
         tensors: the matrices, one by one.
@@ -329,16 +303,13 @@ def split(tensor: Tensor, split_size_or_sections: Dims, dim: int = 0) -> tuple[T
 
     Derivative: the pieces' ``g`` joined.
     Shape: (*, n, *) to pieces (*, size, *).
-    Dtype: any, kept.
 
     Args:
         tensor: a Tensor of at least one dimension.
         split_size_or_sections: the length of each piece, or a list of lengths that add up to n.
-        dim: the dimension.
 
     Raises:
         RuntimeError: a length is negative, or they do not add up.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.split(rg.arange(5), 2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
@@ -361,22 +332,18 @@ def _even(length: int, size: int) -> tuple[int, ...]:
     return tuple([min(size, length - start) for start in range(0, length, size)])
 
 
-@operator()
+@operator(like=split)
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """``[x[:n_1], x[n_1:n_1 + n_2], ...]``: views of pieces of the given lengths along a dimension.
 
-    Derivative: the pieces' ``g`` joined.
     Shape: (*, n, *) to pieces (*, split_sizes[i], *).
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least one dimension.
         split_sizes: the lengths, which add up to n.
-        dim: the dimension.
 
     Raises:
-        RuntimeError: a length is negative, or they do not add up.
-        IndexError: ``dim`` is out of range.
+        TypeError: ``input`` is not a Tensor, array or number.
 
     >>> rg.split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -398,16 +365,13 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
     Derivative: the pieces' ``g`` joined.
     Shape: (*, n, *) to pieces (*, ceil(n / chunks), *).
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least one dimension.
         chunks: how many pieces.
-        dim: the dimension.
 
     Raises:
         RuntimeError: ``chunks`` is not positive.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.chunk(rg.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
@@ -422,23 +386,19 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return _pieces(x, sizes, place)
 
 
-@operator()
+@operator(like=split_with_sizes)
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
 def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
     Derivative: the pieces' ``g``, each in its place.
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor of at least one dimension.
         indices_or_sections: how many pieces, or where to cut.
-        dim: the dimension.
 
     Raises:
         RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -487,14 +447,12 @@ def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
 
     Derivative: the pieces' ``g``, each in its place.
     Shape: pieces that are equal but in that dimension.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         indices_or_sections: how many pieces, or where to cut.
 
     Raises:
-        RuntimeError: the input is 0-d, or the length is no multiple of the number of pieces.
+        RuntimeError: the input is 0-d, or the length is not a multiple of the number of pieces.
 
     >>> rg.hsplit(rg.arange(4), 2)
     (tensor([0, 1]), tensor([2, 3]))
@@ -502,21 +460,13 @@ def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
     return _split_along(input, indices_or_sections, 1, 1 if operand(input).ndim > 1 else 0)
 
 
-@operator()
+@operator(like=hsplit)
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
 def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-    Derivative: the pieces' ``g``, each in its place.
-    Shape: pieces that are equal but in that dimension.
-    Dtype: any, kept.
-
-    Args:
-        input: a Tensor.
-        indices_or_sections: how many pieces, or where to cut.
-
     Raises:
-        RuntimeError: there are fewer than two dimensions, or the length is no multiple of the number of pieces.
+        RuntimeError: there are fewer than two dimensions, or the length is not a multiple of the number of pieces.
 
     >>> [x.shape for x in rg.vsplit(rg.zeros(4, 3), 2)]
     [(2, 3), (2, 3)]
@@ -524,21 +474,13 @@ def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
     return _split_along(input, indices_or_sections, 2, 0)
 
 
-@operator()
+@operator(like=hsplit)
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
 def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, ...]:
     """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-    Derivative: the pieces' ``g``, each in its place.
-    Shape: pieces that are equal but in that dimension.
-    Dtype: any, kept.
-
-    Args:
-        input: a Tensor.
-        indices_or_sections: how many pieces, or where to cut.
-
     Raises:
-        RuntimeError: there are fewer than three dimensions, or the length is no multiple of the number of pieces.
+        RuntimeError: there are fewer than three dimensions, or the length is not a multiple of the number of pieces.
 
     >>> [x.shape for x in rg.dsplit(rg.zeros(1, 2, 4), 2)]
     [(1, 2, 2), (1, 2, 2)]
@@ -552,11 +494,9 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
     Derivative: the slices' ``g`` stacked.
     Shape: (*, n, *) to n slices (*, *).
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least one dimension.
-        dim: the dimension.
 
     Raises:
         IndexError: ``dim`` is out of range, or the input is 0-d.

@@ -44,7 +44,7 @@ def inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(places)
 
 
-@operator(aliases=("swapaxes", "swapdims"))
+@operator(aliases=("swapaxes", "swapdims"), raises="dimension")
 def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
     """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
 
@@ -53,14 +53,11 @@ def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
 
     Derivative: ``g`` with the same dimensions exchanged.
     Shape: any; the lengths of the two dimensions are exchanged.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         dims: ``dim0, dim1``, also by these names.
 
     Raises:
-        IndexError: a dimension is out of range.
         RuntimeError: a new order does not name every dimension once.
 
     >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
@@ -94,7 +91,6 @@ def t(input: Tensor) -> Tensor:
 
     Derivative: the transpose of ``g``.
     Shape: (m, n) to (n, m); (n,) and () stay.
-    Dtype: any, kept.
 
     Raises:
         RuntimeError: there are more than two dimensions.
@@ -108,21 +104,18 @@ def t(input: Tensor) -> Tensor:
     return apply_view(PERMUTE, x, {"dims": tuple(range(x.ndim))[::-1]})
 
 
-@operator()
+@operator(raises="dimension")
 def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     """``out.shape[i] = input.shape[dims[i]]``: the dimensions in a new order, as a view.
 
     Derivative: ``g`` with its dimensions in the inverse order.
     Shape: any; the lengths are permuted.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         dims: per dimension of the result that of the input, one by one or as a sequence.
 
     Raises:
         RuntimeError: ``dims`` does not name every dimension once.
-        IndexError: a dimension is out of range.
 
     >>> rg.zeros(2, 3, 4).permute(2, 0, 1).shape
     (4, 2, 3)
@@ -139,22 +132,19 @@ def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
 _from_front = lru_cache(maxsize=256)(dimensions)
 
 
-@operator(aliases=("moveaxis",))
+@operator(aliases=("moveaxis",), raises="dimension")
 def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     """``input`` with some dimensions moved to other places, as a view; the others keep their order.
 
     Derivative: ``g`` with the dimensions moved back.
     Shape: any; the lengths are permuted.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         source: the dimensions to move.
         destination: per dimension its place in the result.
 
     Raises:
         RuntimeError: they differ in number, or name a dimension twice.
-        IndexError: a dimension is out of range.
 
     >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
     (3, 4, 2)

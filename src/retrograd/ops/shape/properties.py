@@ -16,12 +16,8 @@ from ..table.registry import operator
 def numel(input: Tensor) -> int:
     """``shape[0] * ... * shape[n - 1]``: the number of elements.
 
-    Derivative: none.
     Shape: any.
     Dtype: any.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.zeros(2, 3).numel()
     6
@@ -37,15 +33,11 @@ def size(self: Tensor, dim: int) -> int: ...
 def size(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
     """``self.shape``, or ``self.shape[dim]``.
 
-    Derivative: none.
     Shape: any.
     Dtype: any.
 
     Args:
         dim: the dimension; None for the whole shape.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
 
     >>> rg.zeros(2, 3).size(), rg.zeros(2, 3).size(-1)
     ((2, 3), 3)
@@ -61,7 +53,6 @@ def size(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
 def dim(self: Tensor) -> int:
     """``len(self.shape)``: the number of dimensions.
 
-    Derivative: none.
     Shape: any.
     Dtype: any.
 
@@ -71,13 +62,9 @@ def dim(self: Tensor) -> int:
     return self.array.ndim
 
 
-@operator(namespace="Tensor", differentiable=False)
+@operator(namespace="Tensor", differentiable=False, like=dim)
 def element_size(self: Tensor) -> int:
     """``nbytes / numel``: bytes per element.
-
-    Derivative: none.
-    Shape: any.
-    Dtype: any.
 
     >>> rg.zeros(2).element_size()
     4
@@ -89,19 +76,12 @@ def element_size(self: Tensor) -> int:
 def stride(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
 @overload
 def stride(self: Tensor, dim: int) -> int: ...
-@operator(namespace="Tensor", differentiable=False)
+@operator(namespace="Tensor", differentiable=False, like=size)
 def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
     """``address(x[i + 1]) - address(x[i])`` in elements: how far neighbours lie apart, per dimension or along one.
 
-    Derivative: none.
-    Shape: any.
-    Dtype: any.
-
     Args:
         dim: the dimension; None for all.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
 
     >>> rg.zeros(2, 3).stride(), rg.zeros(1, 3).expand(2, 3).stride()
     ((3, 1), (0, 1))
@@ -119,13 +99,9 @@ def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
     return tuple(steps) if dim is None else steps[dimension(dim, len(steps))]
 
 
-@operator(namespace="Tensor", differentiable=False)
+@operator(namespace="Tensor", differentiable=False, like=dim)
 def is_contiguous(self: Tensor) -> bool:
     """``stride[i] = stride[i + 1] * shape[i + 1]``: whether the elements lie without gaps, in row-major order.
-
-    Derivative: none.
-    Shape: any.
-    Dtype: any.
 
     >>> rg.zeros(2, 3).is_contiguous(), rg.zeros(2, 3).T.is_contiguous()
     (True, False)
@@ -133,13 +109,9 @@ def is_contiguous(self: Tensor) -> bool:
     return bool(self.array.flags.c_contiguous)
 
 
-@operator(namespace="Tensor", differentiable=False)
+@operator(namespace="Tensor", differentiable=False, like=dim)
 def data_ptr(self: Tensor) -> int:
     """``address(x[0, ..., 0])``: the address of the first element in memory, in bytes.
-
-    Derivative: none.
-    Shape: any.
-    Dtype: any.
 
     >>> x = rg.zeros(4)
     >>> x[1:].data_ptr() - x.data_ptr()
@@ -148,16 +120,9 @@ def data_ptr(self: Tensor) -> int:
     return backend_of(self.array).address(self.array)
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, like=numel)
 def is_floating_point(input: Tensor) -> bool:
     """``dtype in (float16, float32, float64)``: whether the elements are real floating numbers.
-
-    Derivative: none.
-    Shape: any.
-    Dtype: any.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.is_floating_point(rg.zeros(1)), rg.is_floating_point(rg.arange(1))
     (True, False)
@@ -165,16 +130,9 @@ def is_floating_point(input: Tensor) -> bool:
     return operand(input).array.dtype.kind in FLOATING
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, like=numel)
 def is_complex(input: Tensor) -> bool:
     """``dtype in (complex64, complex128)``: whether the elements are complex numbers.
-
-    Derivative: none.
-    Shape: any.
-    Dtype: any.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.is_complex(rg.tensor(1j)), rg.is_complex(rg.zeros(1))
     (True, False)

@@ -145,10 +145,8 @@ def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
 
     Derivative: ``g`` in the input's shape.
     Shape: any to ``shape``, of as many elements.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         shape: the lengths, one by one or as a sequence; one may be -1, to be inferred.
 
     Raises:
@@ -206,19 +204,15 @@ def _view_as_dtype(x: Tensor, dtype: DType) -> Tensor:
     return alias
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", dtype="same", like=view)
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.view(other.shape)``.
 
     Derivative: ``g`` in the shape of ``self``; none to ``other``.
     Shape: any to that of ``other``, of as many elements.
-    Dtype: any, kept.
 
     Args:
         other: gives the shape.
-
-    Raises:
-        RuntimeError: the number of elements differs, or the strides do not allow a view.
 
     >>> rg.arange(4).view_as(rg.zeros(2, 2)).shape
     (2, 2)
@@ -226,16 +220,9 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
     return view(self, other.shape)
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", like=view_as)
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.reshape(other.shape)``.
-
-    Derivative: ``g`` in the shape of ``self``; none to ``other``.
-    Shape: any to that of ``other``, of as many elements.
-    Dtype: any, kept.
-
-    Args:
-        other: gives the shape.
 
     Raises:
         RuntimeError: the number of elements differs.
@@ -252,14 +239,11 @@ def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
 
     Derivative: ``g`` in the input's shape.
     Shape: any; all dimensions of length 1, or those of ``dim`` that have it, are gone.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         dim: the dimensions to leave out where they have length 1; None for all.
 
     Raises:
-        IndexError: ``dim`` is out of range.
         RuntimeError: a dimension is given twice.
 
     >>> rg.squeeze(rg.zeros(2, 1, 3, 1)).shape, rg.squeeze(rg.zeros(2, 1, 3, 1), 1).shape
@@ -278,14 +262,9 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
     Derivative: ``g`` in the input's shape.
     Shape: any; the result has one dimension more.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         dim: the place of the new dimension in the result.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
 
     >>> rg.unsqueeze(rg.zeros(2, 3), 1).shape
     (2, 1, 3)
@@ -296,7 +275,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return apply_view(UNSQUEEZE, x, {"shape": (*shape[:place], 1, *shape[place:])})
 
 
-@operator()
+@operator(raises="dimension")
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """``input`` with neighbouring dimensions merged into one, in row-major order.
 
@@ -304,15 +283,12 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
     Derivative: ``g`` in the input's shape.
     Shape: any; ``start_dim`` to ``end_dim`` become one dimension, 0-d becomes 1-d.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         start_dim: the first dimension to merge.
         end_dim: the last one, included.
 
     Raises:
-        IndexError: a dimension is out of range.
         RuntimeError: ``start_dim`` comes after ``end_dim``.
 
     >>> rg.flatten(rg.zeros(2, 3, 4), 1).shape
@@ -336,13 +312,11 @@ def ravel(input: Tensor, *, order: Literal["C", "F"] = "C") -> Tensor:
 
     Derivative: ``g`` in the input's shape.
     Shape: any to (n,), n the number of elements.
-    Dtype: any, kept.
 
     Args:
         order: NumPy's argument, ``"F"`` for column-major order.
 
     Raises:
-        TypeError: ``input`` is no Tensor, array or number.
         ValueError: another order.
 
     >>> rg.ravel(rg.zeros(2, 3)).shape
@@ -364,15 +338,12 @@ def unflatten(input: Tensor, dim: int, sizes: Size) -> Tensor:
 
     Derivative: ``g`` in the input's shape.
     Shape: (*, n, *) to (*, *sizes, *), where the sizes multiply to n.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         dim: the dimension to split.
         sizes: the lengths it is split into; one may be -1, to be inferred.
 
     Raises:
-        IndexError: ``dim`` is out of range.
         RuntimeError: the sizes do not multiply to the length of ``dim``.
 
     >>> rg.unflatten(rg.zeros(2, 12), 1, (3, -1)).shape
@@ -413,14 +384,14 @@ def atleast_1d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, 
 
     Derivative: ``g`` in the input's shape.
     Shape: () becomes (1,); more dimensions stay.
-    Dtype: any, kept.
 
     Args:
         tensors: Tensors one by one, or one list of them.
+
     Returns: one Tensor for one, a tuple for several or for a list.
 
     Raises:
-        TypeError: one of them is no Tensor, array or number.
+        TypeError: one of them is not a Tensor, array or number.
 
     >>> rg.atleast_1d(rg.tensor(3.0))
     tensor([3.])
@@ -434,20 +405,11 @@ def atleast_2d(tensor: Operand, /) -> Tensor: ...
 def atleast_2d(tensors: Sequence[Operand], /) -> tuple[Tensor, ...]: ...
 @overload
 def atleast_2d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Tensor, ...]: ...
-@operator(method=False)
+@operator(method=False, like=atleast_1d)
 def atleast_2d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
     """``x[None]`` of vectors: each Tensor with at least two dimensions, as a view.
 
-    Derivative: ``g`` in the input's shape.
     Shape: () becomes (1, 1), (n,) becomes (1, n); more dimensions stay.
-    Dtype: any, kept.
-
-    Args:
-        tensors: Tensors one by one, or one list of them.
-    Returns: one Tensor for one, a tuple for several or for a list.
-
-    Raises:
-        TypeError: one of them is no Tensor, array or number.
 
     >>> rg.atleast_2d(rg.ones(2))
     tensor([[1., 1.]])
@@ -465,20 +427,11 @@ def atleast_3d(tensor: Operand, /) -> Tensor: ...
 def atleast_3d(tensors: Sequence[Operand], /) -> tuple[Tensor, ...]: ...
 @overload
 def atleast_3d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Tensor, ...]: ...
-@operator(method=False)
+@operator(method=False, like=atleast_1d)
 def atleast_3d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
     """``x[..., None]`` of matrices: each Tensor with at least three dimensions, as a view.
 
-    Derivative: ``g`` in the input's shape.
     Shape: () becomes (1, 1, 1), (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1); more dimensions stay.
-    Dtype: any, kept.
-
-    Args:
-        tensors: Tensors one by one, or one list of them.
-    Returns: one Tensor for one, a tuple for several or for a list.
-
-    Raises:
-        TypeError: one of them is no Tensor, array or number.
 
     >>> rg.atleast_3d(rg.ones(2, 4)).shape
     (2, 4, 1)

@@ -35,11 +35,9 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 
     Derivative: ``g`` in its place, 0 elsewhere.
     Shape: (*, n, *) to (*, length, *).
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least one dimension.
-        dim: the dimension.
         start: the first slice; negative ones count from the end.
         length: how many slices.
 
@@ -47,7 +45,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
         RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
             one integer.
         IndexError: ``dim`` or ``start`` is out of range.
-        TypeError: an argument is no integer.
+        TypeError: an argument is not an integer.
 
     >>> rg.narrow(rg.arange(5), 0, 1, 3)
     tensor([1, 2, 3])
@@ -72,11 +70,9 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
 
     Derivative: ``g`` in its place, 0 elsewhere.
     Shape: (*, n, *) to (*, *).
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least one dimension.
-        dim: the dimension.
         index: the slice; negative ones count from the end.
 
     Raises:
@@ -144,23 +140,18 @@ def _two_dimensions(x: Tensor, dim1: int, dim2: int, ndim: int) -> tuple[int, in
     return first, second
 
 
-@operator()
+@operator(raises="dimension")
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """``out[.., i] = input[.., i, .., i + offset, ..]``: a view of the diagonals of the matrices in two dimensions.
 
     Derivative: ``g`` on the diagonals, 0 elsewhere.
     Shape: without ``dim1`` and ``dim2``, and with the diagonal's length as the last dimension.
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least two dimensions.
-        offset: which diagonal: > 0 above the main one, < 0 below.
-        dim1: the dimension of the rows.
-        dim2: the dimension of the columns.
 
     Raises:
         RuntimeError: the two dimensions are the same.
-        IndexError: a dimension is out of range.
 
     >>> rg.diagonal(rg.arange(4).reshape(2, 2))
     tensor([0, 3])
@@ -173,23 +164,20 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return apply_view(DIAGONAL, x, {"offset": place, "dim1": first, "dim2": second})
 
 
-@operator()
+@operator(raises="dimension")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """``out[.., i, i + offset] = input[.., i]``: matrices of zeros with the last dimension on their diagonal.
 
     Derivative: the diagonal of ``g``.
     Shape: (*, n) to (*, m, m) with ``m = n + |offset|``; ``dim1`` and ``dim2`` are the places of the last two.
-    Dtype: any, kept.
 
     Args:
         input: a Tensor of at least one dimension.
-        offset: which diagonal: > 0 above the main one, < 0 below.
         dim1: the dimension of the rows in the result.
         dim2: the dimension of the columns in the result.
 
     Raises:
         RuntimeError: the two dimensions are the same, or the input is 0-d.
-        IndexError: a dimension is out of range.
 
     >>> rg.diag_embed(rg.tensor([1, 2]))
     tensor([[1, 0],
@@ -213,7 +201,6 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
     Derivative: ``g`` on the diagonal, 0 elsewhere; of a vector the diagonal of ``g``.
     Shape: (m, n) to the diagonal's length; (n,) to (k, k) with ``k = n + |diagonal|``.
-    Dtype: any, kept.
 
     Args:
         input: a vector or a matrix.
@@ -238,14 +225,6 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
     Derivative: the diagonal of ``g``, in the input's shape.
     Shape: any of n elements to (k, k) with ``k = n + |offset|``.
-    Dtype: any, kept.
-
-    Args:
-        input: a Tensor.
-        offset: which diagonal: > 0 above the main one, < 0 below.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.diagflat(rg.tensor([[1, 2]]))
     tensor([[1, 0],
@@ -311,7 +290,6 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
     Derivative: ``g`` in its place, summed where windows overlap.
     Shape: (*, n, *) to (*, (n - size) // step + 1, *, size); () to (size,).
-    Dtype: any, kept.
 
     Args:
         dimension: the dimension; in the result it counts the windows.
@@ -429,10 +407,8 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | No
     Derivative: ``g`` in its place, summed where elements of the result share memory, and divided among elements of the
     input that do.
     Shape: any to ``size``.
-    Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         size: the shape of the view.
         stride: per dimension, how many elements of memory lie between neighbours; not negative.
         storage_offset: where the view starts in the memory; by default where the input does.

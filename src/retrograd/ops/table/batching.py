@@ -28,7 +28,7 @@ def called_per_example(function: Function) -> Function:
     """Inside ``vmap``, call ``function``, which has no derivative and reads values, once per example."""
 
     @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: object, **kwargs: object) -> Any:
         if modes.level is None:
             return function(*args, **kwargs)
         level = modes.level.of((*args, *kwargs.values()))

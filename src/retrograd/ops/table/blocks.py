@@ -39,7 +39,7 @@ def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of one array (and parameters), which computes float16 in float32 and rounds once."""
 
     @wraps(function)
-    def computed(x: Any, *args: Any, **params: Any) -> Any:
+    def computed(x: Any, *args: object, **params: Any) -> Any:
         if x.dtype.char == "e":
             return function(x.astype(np.float32), *args, **params).astype(np.float16)
         return function(x, *args, **params)

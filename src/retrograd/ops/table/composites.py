@@ -123,7 +123,7 @@ def gradients_of(composite: Callable[..., Any], outputs: int, *left_out: str) ->
     return kernel
 
 
-def _tensor(value: Any) -> Tensor:
+def _tensor(value: object) -> Tensor:
     return value if isinstance(value, Tensor) else new_tensor(as_array(value))
 
 

@@ -91,7 +91,7 @@ def _number_for_tensor(name: str, function: Callable[..., Any], args: tuple[Any,
         return ""
     kwargs = {getattr(function, "other_names", {}).get(argument, argument): value for argument, value in kwargs.items()}
     for place, (argument, value) in enumerate(signature(function).bind(*args, **kwargs).arguments.items()):
-        if place and short in _TAKE_NUMBERS_SECOND:
+        if place and (short in _TAKE_NUMBERS_SECOND or "polynomial" in short):
             break
         annotation = str(function.__annotations__.get(argument, "Any"))
         if isinstance(value, (int, float, complex)) and annotation.partition(" ")[0] in ("Operand", "Tensor"):
@@ -119,7 +119,7 @@ _TAKE_NUMBERS_SECOND = frozenset(
 _ALIASES = {"Operand": "Tensor", "Dim": "int", "Literal": "str"}
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, complex)) or getattr(value, "ndim", None) == 0
 
 

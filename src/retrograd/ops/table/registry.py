@@ -6,7 +6,6 @@ Tensors, the operator harness, the type stubs and the table in docs.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import signature
@@ -21,6 +20,7 @@ from ...core.missing_names import legacy_call
 from ...core.tensor.mutation import COPY, apply_inplace, check_writable
 from ...core.tensor.tensor import Tensor
 from .arguments import dimension
+from .documentation import compose
 from .errors import failure
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -55,6 +55,22 @@ OPERATORS: dict[str, Operator] = {}
 UFUNCS: dict[Any, Callable[..., Any]] = {}
 
 
+def wraps(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """``functools.wraps`` in a third of its time, of which every import takes a thousand."""
+
+    def enter(wrapper: Any) -> Any:
+        wrapper.__module__ = function.__module__
+        wrapper.__name__ = function.__name__
+        wrapper.__qualname__ = function.__qualname__
+        wrapper.__doc__ = function.__doc__
+        wrapper.__annotations__ = function.__annotations__
+        wrapper.__dict__.update(function.__dict__)
+        wrapper.__wrapped__ = function
+        return wrapper
+
+    return enter
+
+
 def operator(
     *,
     namespace: str = "",
@@ -68,6 +84,10 @@ def operator(
     real: bool = False,
     direct: bool = False,
     also: tuple[str, ...] = (),
+    shape: str = "",
+    dtype: str = "",
+    raises: str = "",
+    like: Callable[..., Any] | None = None,
 ) -> Callable[[Function], Function]:
     """Enter a function in the operator table, and on Tensor.
 
@@ -84,10 +104,25 @@ def operator(
         real: refuses complex numbers, which have no order or no meaning here, but which NumPy would compute with.
         direct: the function only hands its arguments to a primitive of its name, which reports errors itself.
         also: qualified names under which other namespaces have it, too.
+        shape: the line ``Shape:`` of the docstring, a key of ``wording.SHAPES``; by default from the arguments.
+        dtype: the line ``Dtype:``, a key of ``wording.DTYPES``; by default from the primitive.
+        raises: further errors, keys of ``wording.REFUSALS``: ``"square, singular"``.
+        like: an operator whose docstring says what this one's leaves out.
     """
 
     def enter(plain: Function) -> Function:
         _take_numpys_names(plain)
+        compose(
+            plain,
+            primitive=inplace,
+            method=namespace == "Tensor",
+            real=real,
+            differentiable=differentiable,
+            shape=shape,
+            dtype=dtype,
+            raises=raises,
+            like=like,
+        )
         public = name or plain.__name__.rstrip("_")
         shown = f"{namespace}.{public}" if namespace in ("linalg", "fft", "special") else public
         function = plain if direct else named_errors(shown, plain, real)
@@ -117,17 +152,17 @@ def _with_out(plain: Function) -> Function:
 
     if plain.__code__.co_argcount == 1:
 
-        @functools.wraps(plain)
+        @wraps(plain)
         def function(input: Any, *, out: Any = None) -> Any:
             return plain(input) if out is None else legacy_call(name, plain, (input,), {"out": out})
 
     else:
 
-        @functools.wraps(plain)
+        @wraps(plain)
         def function(input: Any, other: Any, *, out: Any = None) -> Any:
             return plain(input, other) if out is None else legacy_call(name, plain, (input, other), {"out": out})
 
-    return function  # type: ignore[return-value]
+    return function
 
 
 def _inplace_form(
@@ -136,14 +171,14 @@ def _inplace_form(
     if isinstance(inplace, Primitive):
         primitive = inplace
 
-        @functools.wraps(function)
+        @wraps(function)
         def write(self: Tensor, *others: Any, **named: Any) -> Tensor:
             if named:
                 others = signature(function).bind(self, *others, **named).args[1:]
             return apply_inplace(primitive, self, *others)
     else:
 
-        @functools.wraps(function)
+        @wraps(function)
         def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             return assign(name, self, function(self, *args, **kwargs))
 
@@ -173,8 +208,8 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
     """The function with errors that name the operator and its arguments, and with the other names of these."""
     other_names = getattr(function, "other_names", None)
 
-    @functools.wraps(function)
-    def named(*args: Any, **kwargs: Any) -> Any:
+    @wraps(function)
+    def named(*args: object, **kwargs: object) -> Any:
         try:
             if real:
                 _refuse_complex(name, function, args, kwargs)
@@ -195,11 +230,11 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
         nonlocal function
         function = change(function)
 
-    named.exchange = exchange  # type: ignore[attr-defined]  # how a mode that is on changes what the operator does
+    named.exchange = exchange  # how a mode that is on changes what the operator does
     named.__name__ = name.rpartition(".")[
         2
     ]  # help(retrograd.sum) speaks of sum, whose __qualname__ is where pickle finds it: sum_
-    return named  # type: ignore[return-value]
+    return named
 
 
 def _watched(name: str, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -7,6 +7,8 @@ may change it side by side. The others compute it from the learning rate at the 
 from typing import TYPE_CHECKING
 
 from ...core.missing_names import legacy_names
+from ...ops.table.documentation import complete as _complete
+from .base import ARGUMENTS as _ARGUMENTS
 from .base import LRScheduler as LRScheduler
 from .combined import ChainedScheduler as ChainedScheduler
 from .combined import SequentialLR as SequentialLR
@@ -23,6 +25,8 @@ from .factors import MultiStepLR as MultiStepLR
 from .factors import PolynomialLR as PolynomialLR
 from .factors import StepLR as StepLR
 from .plateau import ReduceLROnPlateau as ReduceLROnPlateau
+
+_complete(globals(), object, _ARGUMENTS)
 
 if not TYPE_CHECKING:
     __getattr__ = legacy_names(__name__)

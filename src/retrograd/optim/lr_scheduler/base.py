@@ -11,18 +11,21 @@ from ...core.tensor.tensor import Tensor
 from ..hyperparameters import number
 from ..optimizer import Optimizer
 
+# What docstrings of schedulers say alike.
+ARGUMENTS = {
+    "optimizer": "the optimizer whose learning rates change.",
+    "last_epoch": "the epochs already done; -1 to start.",
+    "gamma": "the factor.",
+}
+
 EPOCH_IS_DEPRECATED = "the epoch argument of scheduler.step() is deprecated; call scheduler.step() after each epoch"
 
 
 class LRScheduler:
     """The base: ``step()`` after each epoch (or batch) sets every group's ``lr`` to what ``get_lr()`` computes.
 
-    Args:
-        optimizer: whose learning rates change.
-        last_epoch: the epochs already done; -1 to start.
-
     Raises:
-        TypeError: ``optimizer`` is no Optimizer.
+        TypeError: ``optimizer`` is not an Optimizer.
         KeyError: ``last_epoch`` is given, but a group does not know its ``initial_lr``.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)

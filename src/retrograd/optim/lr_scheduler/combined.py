@@ -57,10 +57,8 @@ class SequentialLR(_CompositeLR):
     """One scheduler after the other: at every milestone the next one begins, at its epoch 0.
 
     Args:
-        optimizer: whose learning rates change.
         schedulers: schedulers of this optimizer.
         milestones: the epochs at which the second, the third ... begin.
-        last_epoch: the epochs already done; -1 to start.
 
     Raises:
         ValueError: no scheduler, one of another optimizer, or not one milestone less than schedulers.

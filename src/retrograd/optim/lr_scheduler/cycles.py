@@ -17,10 +17,8 @@ class CosineAnnealingLR(LRScheduler):
     ``lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``, if nothing else changes it.
 
     Args:
-        optimizer: whose learning rates change.
         T_max: the epochs of half a cosine.
         eta_min: the least learning rate.
-        last_epoch: the epochs already done; -1 to start.
 
     Source: Loshchilov and Hutter, SGDR: stochastic gradient descent with warm restarts, 2017 (without the restarts).
 
@@ -60,11 +58,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     ``step`` may be given a fraction of an epoch.
 
     Args:
-        optimizer: whose learning rates change.
         T_0: the epochs of the first half cosine.
         T_mult: the factor of its length at every restart.
         eta_min: the least learning rate.
-        last_epoch: the epochs already done; -1 to start.
 
     Raises:
         ValueError: ``T_0`` or ``T_mult`` is no positive integer, or a negative epoch.
@@ -155,7 +151,6 @@ class CyclicLR(_MomentumCycle):
     """Up from ``base_lr`` to ``max_lr`` in ``step_size_up`` batches, down in ``step_size_down``, again and again.
 
     Args:
-        optimizer: whose learning rates change.
         base_lr, max_lr: the bounds, numbers or lists of one per group.
         step_size_up, step_size_down: the batches of the way up and of the way down; by default they are as many.
         mode: how high the cycles are: ``"triangular"``, all alike; ``"triangular2"``, half of the last;
@@ -254,7 +249,6 @@ class OneCycleLR(_MomentumCycle):
     """One cycle of ``total_steps`` batches: up from ``max_lr / div_factor`` to ``max_lr``, then far below the start.
 
     Args:
-        optimizer: whose learning rates change.
         max_lr: the peak, a number or a list of one per group.
         total_steps: the batches of the cycle; by default ``epochs * steps_per_epoch``.
         epochs, steps_per_epoch: in place of ``total_steps``.

@@ -48,9 +48,7 @@ class LambdaLR(_FunctionLR):
     """The initial learning rate times ``lr_lambda(epoch)``.
 
     Args:
-        optimizer: whose learning rates change.
         lr_lambda: a function of the epoch, or a list of one per group.
-        last_epoch: the epochs already done; -1 to start.
 
     Raises:
         ValueError: not as many functions as groups.
@@ -91,10 +89,7 @@ class StepLR(Chainable):
     """Times ``gamma`` every ``step_size`` epochs: ``lr = initial_lr * gamma**(epoch // step_size)``.
 
     Args:
-        optimizer: whose learning rates change.
         step_size: the epochs from step to step.
-        gamma: the factor.
-        last_epoch: the epochs already done; -1 to start.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
@@ -121,10 +116,7 @@ class MultiStepLR(Chainable):
     """Times ``gamma`` at every epoch in ``milestones``.
 
     Args:
-        optimizer: whose learning rates change.
         milestones: the epochs; one that is named twice counts twice.
-        gamma: the factor.
-        last_epoch: the epochs already done; -1 to start.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
@@ -155,10 +147,8 @@ class ConstantLR(Chainable):
     """Times ``factor`` until epoch ``total_iters``.
 
     Args:
-        optimizer: whose learning rates change.
         factor: the factor, in ``[0, 1]``.
         total_iters: the epoch from which on the learning rate is the initial one.
-        last_epoch: the epochs already done; -1 to start.
 
     Raises:
         ValueError: ``factor`` outside ``[0, 1]``.
@@ -191,11 +181,9 @@ class LinearLR(Chainable):
     """Times a factor that goes from ``start_factor`` to ``end_factor`` in a line over ``total_iters`` epochs.
 
     Args:
-        optimizer: whose learning rates change.
         start_factor: the factor at first, in ``(0, 1]``.
         end_factor: the factor from epoch ``total_iters`` on, in ``[0, 1]``.
         total_iters: the epochs between.
-        last_epoch: the epochs already done; -1 to start.
 
     Raises:
         ValueError: ``start_factor`` outside ``(0, 1]`` or ``end_factor`` outside ``[0, 1]``.
@@ -244,11 +232,6 @@ class LinearLR(Chainable):
 class ExponentialLR(Chainable):
     """Times ``gamma`` every epoch: ``lr = initial_lr * gamma**epoch``.
 
-    Args:
-        optimizer: whose learning rates change.
-        gamma: the factor.
-        last_epoch: the epochs already done; -1 to start.
-
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
     >>> optimizer.step()
@@ -272,10 +255,8 @@ class PolynomialLR(Chainable):
     """Times ``(1 - epoch / total_iters)**power``, until it is zero at ``total_iters``.
 
     Args:
-        optimizer: whose learning rates change.
         total_iters: the epochs until zero.
         power: of the polynomial.
-        last_epoch: the epochs already done; -1 to start.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)

@@ -16,7 +16,6 @@ class ReduceLROnPlateau(LRScheduler):
     """Times ``factor`` when the metric given to ``step`` has not improved for more than ``patience`` epochs.
 
     Args:
-        optimizer: whose learning rates change.
         mode: ``"min"`` or ``"max"``: what is better.
         factor: below 1.
         patience: epochs without improvement that are let pass.

@@ -1,12 +1,13 @@
 """The compiled loops of special functions and of functions of pairs: of float32 numbers, in double precision."""
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import factorial
 
 import numpy as np
 
+from ...build.compiled_loops import Loop
 from ...build.object_files import njit
 from ...runtime.thread_protocol import shared
 from .elementwise import BLOCK
@@ -43,7 +44,7 @@ _ERFINV_FAR = (
 
 
 @_function
-def erfinv(x):
+def erfinv(x: float) -> float:
     """Infinite at -1 and 1, NaN beyond."""
     x = np.float64(x)
     inside = (1.0 - x) * (1.0 + x)
@@ -71,7 +72,7 @@ _ERFCX = (
 
 
 @_function
-def erfc(x):
+def erfc(x: float) -> float:
     """To the last denormal number."""
     x = np.float64(x)
     a = 11.0 if abs(x) > 11.0 else abs(x)
@@ -90,19 +91,19 @@ _SHIFT = 6  # by how much arguments are moved to where the asymptotic series hol
 
 
 @njit(inline="always")
-def _sine(x):
+def _sine(x: float) -> float:
     """Of pi x, for x between -1/2 and 1/2."""
     return np.pi * x * horner(_SINE, np.pi * np.pi * x * x)
 
 
 @njit(inline="always")
-def _cotangent(x):
+def _cotangent(x: float) -> float:
     """Of pi x, for x between -1/2 and 1/2: infinite at 0."""
     return horner(_COSINE, np.pi * np.pi * x * x) / _sine(x)
 
 
 @_function
-def lgamma(x):
+def lgamma(x: float) -> float:
     """The logarithm of |gamma(x)|: below 0 by reflection (DLMF 5.5)."""
     x = np.float64(x)
     y = 1.0 - x if x < 0.0 else x
@@ -119,7 +120,7 @@ def lgamma(x):
 
 
 @_function
-def digamma(x):
+def digamma(x: float) -> float:
     """The derivative of ``lgamma``, likewise."""
     x = np.float64(x)
     y = 1.0 - x if x < 0.0 else x
@@ -137,7 +138,7 @@ def digamma(x):
 
 
 @_function
-def trigamma(x):
+def trigamma(x: float) -> float:
     """The derivative of ``digamma``, likewise."""
     x = np.float64(x)
     y = 1.0 - x if x < 0.0 else x
@@ -158,23 +159,23 @@ def trigamma(x):
 
 
 @njit(inline="always")
-def _place(x, size, start, end):
+def _place(x: np.ndarray, size: int, start: int, end: int) -> np.ndarray:
     """Where in an array, of this size or repeated, a part of the result has its elements."""
     at = start if x.size == size else start % x.size
     return x[at : at + end - start]
 
 
 @njit(inline="always")
-def _end(x, y, start, stop):
+def _end(x: np.ndarray, y: np.ndarray, start: int, stop: int) -> int:
     """How far a part from ``start`` on may go that leaves no array's end behind."""
     period = min(x.size, y.size)
     return min(stop, start + min(BLOCK, period - start % period))
 
 
-def _pairs(function):
+def _pairs(function: Callable[[float, float], float]) -> Loop:
     """``out[j] = function(x[j], y[j])``."""
 
-    def body(x, y, out, start, stop):
+    def body(x: np.ndarray, y: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
         while start < stop:
             end = _end(x, y, start, stop)
             xs, ys, results = _place(x, out.size, start, end), _place(y, out.size, start, end), out[start:end]
@@ -188,13 +189,13 @@ def _pairs(function):
 
 
 @_pairs
-def hypot(x, y):
+def hypot(x: float, y: float) -> float:
     length = np.sqrt(x * x + y * y)
     return np.inf if (abs(x) == np.inf) | (abs(y) == np.inf) else length
 
 
 @_pairs
-def logaddexp(x, y):
+def logaddexp(x: float, y: float) -> float:
     d = x - y
     return (x if x > y else y) + log1p_down(exp_down(-(0.0 if x == y else abs(d))))
 
@@ -203,13 +204,13 @@ _EXACT = 268435456.0  # quotients of float32 numbers up to here have products th
 
 
 @njit(inline="always")
-def _quotient(x, y):
+def _quotient(x: np.floating, y: np.floating) -> np.floating:
     """That of absolute values, cut to a whole number."""
     return np.trunc(abs(np.float64(x)) / abs(np.float64(y)))
 
 
 @njit(inline="always")
-def _rest(x, y):
+def _rest(x: np.floating, y: np.floating) -> np.floating:
     """C's remainder, where the quotient is exact: a quotient that was rounded up is one too large."""
     size = abs(np.float64(y))
     rest = abs(np.float64(x)) - _quotient(x, y) * size
@@ -217,14 +218,14 @@ def _rest(x, y):
 
 
 @njit(inline="always")
-def _is_exact(x, y):
+def _is_exact(x: np.floating, y: np.floating) -> bool:
     return (abs(y) < np.inf) & (_quotient(x, y) < _EXACT)
 
 
-def _divisions(function):
+def _divisions(function: Callable[[np.floating, np.floating, np.floating], np.floating]) -> Loop:
     """``out[j] = function(x[j], y[j], rest)``, with C's remainder, whose own function is called where it must be."""
 
-    def body(x, y, out, start, stop):
+    def body(x: np.ndarray, y: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
         while start < stop:
             end = _end(x, y, start, stop)
             xs, ys, results = _place(x, out.size, start, end), _place(y, out.size, start, end), out[start:end]
@@ -244,19 +245,19 @@ def _divisions(function):
 
 
 @_divisions
-def fmod_of(x, y, rest):
+def fmod_of(x: np.floating, y: np.floating, rest: np.floating) -> np.floating:
     return rest
 
 
 @_divisions
-def remainder(x, y, rest):
+def remainder(x: np.floating, y: np.floating, rest: np.floating) -> np.floating:
     """With the divisor's sign."""
     moved = rest + y if (y < 0) != (rest < 0) else rest
     return moved if (rest != 0) | (y == 0) else np.copysign(np.float32(0), y)
 
 
 @_divisions
-def floor_divide(x, y, rest):
+def floor_divide(x: np.floating, y: np.floating, rest: np.floating) -> np.floating:
     """As Python divides: the quotient less the remainder, rounded."""
     half, one = np.float32(0.5), np.float32(1)
     quotient = (x - rest) / y

@@ -3,7 +3,6 @@
 ``window`` holds kernel, stride, padding, dilation and the number of windows, each for three axes. A window's winner is
 the number of its element in the kernel.
 """
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
@@ -12,27 +11,30 @@ import numpy as np
 from ...build.object_files import njit
 from ...runtime.thread_protocol import shared
 
+Spatial = tuple[int, int, int]
+Window = tuple[Spatial, Spatial, Spatial, Spatial, Spatial]
+
 _loop = shared("contract")
 _part = njit(error_model="numpy")
 _inlined = njit(inline="always", error_model="numpy")
 
 
 @_inlined
-def _inside(start, stride, count, size):
+def _inside(start: int, stride: int, count: int, size: int) -> tuple[int, int]:
     """For which of ``count`` windows ``start + number * stride`` lies in ``range(size)``, as a range of numbers."""
     first = max(0, -(start // stride))
     return first, max(first, min(count, (size - 1 - start) // stride + 1))
 
 
 @_inlined
-def _better(new, number, best, won):
+def _better(new: float, number: int, best: float, won: int) -> tuple[float, int]:
     """The larger of two, and its number: the old one of equals; the last NaN."""
     better = (new > best) | (new != new) | (won < 0)
     return new if better else best, number if better else won
 
 
 @_loop
-def max_at(x, corner, offsets, index, start, stop):
+def max_at(x: np.ndarray, corner: np.ndarray, offsets: np.ndarray, index: np.ndarray, start: int, stop: int) -> None:
     """Of ``x (planes, L)``: the place of the maximum at ``offsets`` from each corner, the first one or the last NaN."""
     for p in range(start, stop):
         for window in range(corner.shape[1]):
@@ -47,7 +49,7 @@ def max_at(x, corner, offsets, index, start, stop):
 
 
 @_loop
-def max_among(x, places, index, start, stop):
+def max_among(x: np.ndarray, places: np.ndarray, index: np.ndarray, start: int, stop: int) -> None:
     """Of ``x (planes, L)``: the place of each window's maximum among its places, the first one or the last NaN."""
     for p in range(start, stop):
         plane = x[p]
@@ -62,14 +64,14 @@ def max_among(x, places, index, start, stop):
 
 
 @_inlined
-def _larger(new, number, best, won):
+def _larger(new: float, number: int, best: float, won: int) -> tuple[float, int]:
     """The larger of two, and its number: the first one of equals; the last NaN."""
     better = (new > best) | (new != new)
     return new if better else best, number if better else won
 
 
 @_inlined
-def _in_pairs(window, shape):
+def _in_pairs(window: Window, shape: tuple[int, ...]) -> bool:
     """Whether the windows are of 2 x 2 side by side, and all of them inside."""
     kernel, stride, padding, dilation, count = window
     side_by_side = kernel == (1, 2, 2) and stride == (1, 2, 2) and max(padding) == 0 and max(dilation) == 1
@@ -80,7 +82,7 @@ def _in_pairs(window, shape):
 
 
 @_part
-def _max_pool_in_pairs(x, out, winners):
+def _max_pool_in_pairs(x: np.ndarray, out: np.ndarray, winners: np.ndarray) -> None:
     for row in range(len(out)):
         top, bottom, best, won = x[2 * row], x[2 * row + 1], out[row], winners[row]
         for j in range(len(best)):
@@ -90,7 +92,7 @@ def _max_pool_in_pairs(x, out, winners):
 
 
 @_part
-def _max_pool_backward_in_pairs(g, winners, dx):
+def _max_pool_backward_in_pairs(g: np.ndarray, winners: np.ndarray, dx: np.ndarray) -> None:
     dx[:] = 0
     for row in range(len(g)):
         new, chosen = g[row], winners[row]
@@ -99,7 +101,7 @@ def _max_pool_backward_in_pairs(g, winners, dx):
 
 
 @_loop
-def max_pool(x, out, winners, window, start, stop):
+def max_pool(x: np.ndarray, out: np.ndarray, winners: np.ndarray, window: Window, start: int, stop: int) -> None:
     kernel, stride, padding, dilation, count = window
     if _in_pairs(window, x.shape):
         for p in range(start, stop):
@@ -134,7 +136,9 @@ def max_pool(x, out, winners, window, start, stop):
 
 
 @_loop
-def max_pool_backward(g, winners, dx, window, start, stop):
+def max_pool_backward(
+    g: np.ndarray, winners: np.ndarray, dx: np.ndarray, window: Window, start: int, stop: int
+) -> None:
     kernel, stride, padding, dilation, count = window
     if _in_pairs(window, dx.shape):
         for p in range(start, stop):
@@ -162,7 +166,7 @@ def max_pool_backward(g, winners, dx, window, start, stop):
 
 
 @_loop
-def average_pool(x, out, window, divisor, start, stop):
+def average_pool(x: np.ndarray, out: np.ndarray, window: Window, divisor: np.ndarray, start: int, stop: int) -> None:
     """``divisor`` holds that of each window, ``(D', H', W')``."""
     kernel, stride, padding, dilation, count = window
     for p in range(start, stop):
@@ -188,7 +192,9 @@ def average_pool(x, out, window, divisor, start, stop):
 
 
 @_loop
-def average_pool_backward(g, dx, window, divisor, start, stop):
+def average_pool_backward(
+    g: np.ndarray, dx: np.ndarray, window: Window, divisor: np.ndarray, start: int, stop: int
+) -> None:
     kernel, stride, padding, dilation, count = window
     part = np.empty(count[2], g.dtype)
     for p in range(start, stop):

@@ -3,7 +3,6 @@
 ``x`` and ``out`` are ``(planes, D, H, W)``. Per axis there are ``index`` and ``weight (terms, outputs)``: an output is
 the sum of the places that it reads times their weights. Where there are no terms in ``weight`` it is the one place.
 """
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ _part = njit(error_model="numpy", fastmath={"contract"})
 
 
 @_part
-def _mixed(rows, index, weight, at, out):
+def _mixed(rows: np.ndarray, index: np.ndarray, weight: np.ndarray, at: int, out: np.ndarray) -> None:
     """Output ``at`` of a map along the first axis of ``rows``, of which vectors are mixed."""
     terms = len(weight)
     for t in range(0, terms - 1, 2):
@@ -38,7 +37,7 @@ def _mixed(rows, index, weight, at, out):
 
 
 @_part
-def _read(x, index, weight, out):
+def _read(x: np.ndarray, index: np.ndarray, weight: np.ndarray, out: np.ndarray) -> None:
     """All outputs of a map of one vector."""
     terms = len(weight)
     if terms == 0:
@@ -64,7 +63,18 @@ def _read(x, index, weight, out):
 
 
 @shared("contract")
-def resample(x, depth, depth_weight, height, height_weight, width, width_weight, out, start, stop):
+def resample(
+    x: np.ndarray,
+    depth: np.ndarray,
+    depth_weight: np.ndarray,
+    height: np.ndarray,
+    height_weight: np.ndarray,
+    width: np.ndarray,
+    width_weight: np.ndarray,
+    out: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     """The planes ``start`` to ``stop``."""
     volume = np.empty((x.shape[2] * x.shape[3] if len(depth_weight) else 0), x.dtype)
     row = np.empty(x.shape[3] if len(height_weight) else 0, x.dtype)

@@ -4,7 +4,6 @@
 what was read there. ``size``, ``mode``, ``padding`` and ``align`` say how. Points are taken a block at a time: their
 places and weights are found once, for all channels. A place of -1 lies outside, and holds 0.
 """
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _part = njit(error_model="numpy", fastmath={"contract"})
 
 
 @_part
-def _brought_inside(x, length, axes, padding, align):
+def _brought_inside(x: float, length: int, axes: int, padding: int, align: bool) -> tuple[float, float]:
     """The coordinate by the padding mode, and how it moves with the given one: 1, -1, or 0 where it was clipped."""
     one = type(x)(1)
     turned = one
@@ -43,13 +42,23 @@ def _brought_inside(x, length, axes, padding, align):
 
 
 @_part
-def _place(x, length):
+def _place(x: float, length: int) -> np.int32:
     inside = x >= 0 and x < length
     return np.int32(x if inside else -1)
 
 
 @_part
-def _along(where, length, axes, mode, padding, align, place, weight, slope):
+def _along(
+    where: np.ndarray,
+    length: int,
+    axes: int,
+    mode: int,
+    padding: int,
+    align: bool,
+    place: np.ndarray,
+    weight: np.ndarray,
+    slope: np.ndarray,
+) -> None:
     """Along one axis, per term and point: the place read, its weight, and how that changes with the point."""
     kind = weight.dtype.type
     one, half, whole_scale = kind(1), kind(0.5), kind(length - 1 if align else length) * kind(0.5)
@@ -89,7 +98,16 @@ def _along(where, length, axes, mode, padding, align, place, weight, slope):
 
 
 @_part
-def _terms(points, size, mode, padding, align, place, weight, slope):
+def _terms(
+    points: np.ndarray,
+    size: tuple[int, ...],
+    mode: int,
+    padding: int,
+    align: bool,
+    place: np.ndarray,
+    weight: np.ndarray,
+    slope: np.ndarray,
+) -> None:
     """``_along`` for all axes; in three, what lies outside has no weight, were it NaN."""
     axes = len(size)
     for axis in range(axes):
@@ -103,7 +121,7 @@ def _terms(points, size, mode, padding, align, place, weight, slope):
 
 
 @_part
-def _buffers(axes, each, x):
+def _buffers(axes: int, each: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """For the terms along each axis, places with weights and slopes; and for their products."""
     shape, every = (axes, each, BLOCK), (each**axes, BLOCK)
     along = np.empty(shape, np.int32), np.empty(shape, x.dtype), np.empty(shape, x.dtype)
@@ -111,7 +129,9 @@ def _buffers(axes, each, x):
 
 
 @_part
-def _multiplied(count, size, place, weight, index, product):
+def _multiplied(
+    count: int, size: tuple[int, ...], place: np.ndarray, weight: np.ndarray, index: np.ndarray, product: np.ndarray
+) -> None:
     """The terms of all axes multiplied out, for so many points."""
     axes, each, _ = place.shape
     for t in range(each**axes):
@@ -133,13 +153,23 @@ def _multiplied(count, size, place, weight, index, product):
 
 
 @_part
-def _read(plane, at):
+def _read(plane: np.ndarray, at: int) -> float:
     value = plane[max(at, 0)]
     return value if at >= 0 else type(value)(0)
 
 
 @_loop
-def sample(x, grid, size, mode, padding, align, y, start, stop):
+def sample(
+    x: np.ndarray,
+    grid: np.ndarray,
+    size: tuple[int, ...],
+    mode: int,
+    padding: int,
+    align: bool,
+    y: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     """The items ``start`` to ``stop`` of y: a block of points of an image."""
     axes, each = len(size), 4 if mode == BICUBIC else mode + 1
     blocks = -(-grid.shape[1] // BLOCK)
@@ -171,7 +201,18 @@ def sample(x, grid, size, mode, padding, align, y, start, stop):
 
 
 @_loop
-def sample_transpose(y, grid, size, mode, padding, align, channels, x, start, stop):
+def sample_transpose(
+    y: np.ndarray,
+    grid: np.ndarray,
+    size: tuple[int, ...],
+    mode: int,
+    padding: int,
+    align: bool,
+    channels: int,
+    x: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     """The items ``start`` to ``stop`` of x: some channels of an image, to which each point adds what it has read."""
     axes, each = len(size), 4 if mode == BICUBIC else mode + 1
     blocks = -(-y.shape[1] // channels)
@@ -195,7 +236,18 @@ def sample_transpose(y, grid, size, mode, padding, align, channels, x, start, st
 
 
 @_loop
-def sample_slope(y, x, grid, size, mode, padding, align, out, start, stop):
+def sample_slope(
+    y: np.ndarray,
+    x: np.ndarray,
+    grid: np.ndarray,
+    size: tuple[int, ...],
+    mode: int,
+    padding: int,
+    align: bool,
+    out: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     """The items ``start`` to ``stop`` of ``out (N, P, axes)``: how ``<y, what is read>`` changes with some points."""
     axes, each = len(size), 4 if mode == BICUBIC else mode + 1
     blocks = -(-grid.shape[1] // BLOCK)

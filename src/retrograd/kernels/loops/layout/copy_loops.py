@@ -3,7 +3,6 @@
 Conversions are after Giesen's "Half to float done quic". In numbers below the least normal one the sum with a power of
 two rounds: its last bit is that of the least float16.
 """
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _REBIASED = u(0xC8000FFF)  # the exponent's new bias, and rounding to nearest
 
 
 @shared()
-def narrow(x, out, start, stop):
+def narrow(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
     x, out = x[start:stop], out[start:stop]
     for j in range(x.size):
         bits = np.float32(x[j]).view(np.uint32)
@@ -37,7 +36,7 @@ d, v = np.uint64, np.float64
 
 
 @shared()
-def narrow_double(x, out, start, stop):
+def narrow_double(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
     x, out = x[start:stop], out[start:stop]
     for j in range(x.size):
         bits = np.float64(x[j]).view(np.uint64)
@@ -51,7 +50,7 @@ def narrow_double(x, out, start, stop):
 
 
 @shared()
-def widen(x, out, start, stop):
+def widen(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
     x, out = x[start:stop], out[start:stop]
     for j in range(x.size):
         bits = u(x[j])
@@ -69,7 +68,7 @@ TILE = 8  # rows and columns that are turned at once: more lines, a power of two
 
 
 @shared()
-def transpose(x, out, start, stop):
+def transpose(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
     """Rows of matrices ``out[b, i, j] = x[b, j, i]``, counted through all of them."""
     rows, columns = out.shape[1:]
     for b in range(start // rows, (stop - 1) // rows + 1):
@@ -88,19 +87,28 @@ def transpose(x, out, start, stop):
 
 
 @shared(noalias=True)
-def flat(x, out, start, stop):
+def flat(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
     x, out = x[start:stop], out[start:stop]
     for j in range(x.size):
         out[j] = x[j]
 
 
 @shared()
-def fill(out, number, start, stop):
+def fill(out: np.ndarray, number: float, start: int, stop: int) -> None:
     out[start:stop] = number
 
 
 @shared(noalias=True)
-def lines(x, out, begin, way, shape, steps, start, stop):
+def lines(
+    x: np.ndarray,
+    out: np.ndarray,
+    begin: int,
+    way: int,
+    shape: tuple[int, int, int],
+    steps: tuple[tuple[int, ...], ...],
+    start: int,
+    stop: int,
+) -> None:
     """Lines counted through three axes: in each of two memories they lie at sums of steps, from where these begin.
 
     Elements of a line lie ``way`` elements apart in x: 1, -1, or 0.

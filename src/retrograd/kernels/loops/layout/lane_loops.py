@@ -1,20 +1,21 @@
 """The compiled loops along lanes: parts of ``range(before * after)`` of arrays (before, length, after)."""
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
+
+import numpy as np
 
 from ...build.object_files import njit
 from ...runtime.thread_protocol import shared
 
 
 @njit
-def _take(x, index, out):
+def _take(x: np.ndarray, index: np.ndarray, out: np.ndarray) -> None:
     for j in range(index.size):
         out[j] = x[index[j]]
 
 
 @shared()
-def take(x, index, out, start, stop):
+def take(x: np.ndarray, index: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
     after = x.shape[2]
     if after == 1:
         for b in range(start, stop):
@@ -28,13 +29,13 @@ def take(x, index, out, start, stop):
 
 
 @njit
-def _put(out, index, values):
+def _put(out: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     for j in range(index.size):
         out[index[j]] = values[j]
 
 
 @shared()
-def put(out, index, values, start, stop):
+def put(out: np.ndarray, index: np.ndarray, values: np.ndarray, start: int, stop: int) -> None:
     after = out.shape[2]
     if after == 1:
         for b in range(start, stop):
@@ -48,13 +49,13 @@ def put(out, index, values, start, stop):
 
 
 @njit
-def _add(out, index, values):
+def _add(out: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     for j in range(index.size):
         out[index[j]] += values[j]
 
 
 @shared()
-def add(out, index, values, start, stop):
+def add(out: np.ndarray, index: np.ndarray, values: np.ndarray, start: int, stop: int) -> None:
     after = out.shape[2]
     if after == 1:
         for b in range(start, stop):

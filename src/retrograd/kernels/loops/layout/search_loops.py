@@ -1,5 +1,4 @@
 """The compiled loops that look for elements that are not zero: blocks of flat memory."""
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from ...runtime.thread_protocol import shared
 
 
 @shared()
-def counts(x, block, out, start, stop):
+def counts(x: np.ndarray, block: int, out: np.ndarray, start: int, stop: int) -> None:
     for number in range(start, stop):
         count = 0
         for value in x[number * block : (number + 1) * block]:
@@ -18,7 +17,9 @@ def counts(x, block, out, start, stop):
 
 
 @shared()
-def coordinates(x, shape, block, begins, out, start, stop):
+def coordinates(
+    x: np.ndarray, shape: np.ndarray, block: int, begins: np.ndarray, out: np.ndarray, start: int, stop: int
+) -> None:
     """The coordinates of the elements found in each block, from the row ``begins[block]`` of ``out`` on."""
     found, lead = np.empty(block, np.int64), np.empty(shape.size, np.int64)
     last = shape.size - 1

@@ -1,5 +1,4 @@
 """The compiled loops over pairs of rows."""
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
@@ -10,13 +9,13 @@ from ...runtime.thread_protocol import shared
 
 
 @njit(inline="always")
-def _before(i, n):
+def _before(i: int, n: int) -> int:
     """How many pairs begin with a row before the i-th."""
     return i * (2 * n - i - 1) // 2
 
 
 @shared("reassoc", "contract")
-def pdist(x, out, start, stop):
+def pdist(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
     n = len(x)
     for i in range(start, stop):
         at = _before(i, n) - i - 1
@@ -29,7 +28,7 @@ def pdist(x, out, start, stop):
 
 
 @shared("contract", noalias=True)
-def pdist_backward(w, x, out, start, stop):
+def pdist_backward(w: np.ndarray, x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
     n = len(x)
     for i in range(start, stop):
         out[i] = 0

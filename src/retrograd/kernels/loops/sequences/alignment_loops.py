@@ -2,7 +2,6 @@
 
 The recursions and their notation are those of ops/nn/losses/ctc.py.
 """
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ _SQRT2 = f(1.41421356237)
 
 
 @_inlined
-def _log_from_one_to_three(x):
+def _log_from_one_to_three(x: np.floating) -> np.floating:
     """The polynomial of Cephes' logf, on x halved into [sqrt(1/2), sqrt(2)]."""
     halvings = (f(1) if x > _SQRT2 else f(0)) + (f(1) if x > f(2) * _SQRT2 else f(0))
     factor = f(1) if halvings == f(0) else (f(0.5) if halvings == f(1) else f(0.25))
@@ -36,7 +35,7 @@ def _log_from_one_to_three(x):
 
 
 @_inlined
-def _log_sum(x, y, z):
+def _log_sum(x: np.floating, y: np.floating, z: np.floating) -> np.floating:
     """``log(e^x + e^y + e^z)``; -inf where all are; NaN passes through."""
     top = x if x > y else y
     top = z if z > top else top
@@ -47,7 +46,17 @@ def _log_sum(x, y, z):
 
 
 @shared("contract")
-def ctc_forward(log_probs, labels, barred, steps, lengths, forward, loss, start, stop):
+def ctc_forward(
+    log_probs: np.ndarray,
+    labels: np.ndarray,
+    barred: np.ndarray,
+    steps: np.ndarray,
+    lengths: np.ndarray,
+    forward: np.ndarray,
+    loss: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     """``barred`` is 0 where a blank may be skipped, else -inf."""
     width = labels.shape[1]
     reached = np.empty(width + 2, np.float32)  # two places before the first, which nothing reaches
@@ -69,7 +78,19 @@ def ctc_forward(log_probs, labels, barred, steps, lengths, forward, loss, start,
 
 
 @shared("contract")
-def ctc_backward(g, log_probs, loss, forward, labels, barred, steps, lengths, dx, start, stop):
+def ctc_backward(
+    g: np.ndarray,
+    log_probs: np.ndarray,
+    loss: np.ndarray,
+    forward: np.ndarray,
+    labels: np.ndarray,
+    barred: np.ndarray,
+    steps: np.ndarray,
+    lengths: np.ndarray,
+    dx: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     """Adds to dx, which is 0; a loss of NaN marks a sequence that has no gradient."""
     width, classes = labels.shape[1], log_probs.shape[2]
     after = np.empty(width + 2, np.float32)  # two places behind the last

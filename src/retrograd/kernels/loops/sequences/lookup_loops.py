@@ -2,7 +2,6 @@
 
 The references and their notation are those of ops/indexing/indexing.py and ops/nn/losses/classes.py.
 """
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from .lookups import LINE
 
 
 @shared()
-def take_rows(x, index, out, start, stop):
+def take_rows(x: np.ndarray, index: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
     for n in range(start, stop):
         row, new = x[index[n]], out[n]
         for j in range(new.size):
@@ -23,7 +22,7 @@ def take_rows(x, index, out, start, stop):
 
 
 @shared()
-def add_rows(out, index, values, start, stop):
+def add_rows(out: np.ndarray, index: np.ndarray, values: np.ndarray, start: int, stop: int) -> None:
     """The columns of ``out[index] += values`` from ``start * LINE`` to ``stop * LINE``: threads meet in no element."""
     low, high = start * LINE, min(stop * LINE, out.shape[1])
     for n in range(index.size):
@@ -33,7 +32,7 @@ def add_rows(out, index, values, start, stop):
 
 
 @_compiled("reassoc", "contract")
-def _sum_of_exponentials(row, top):
+def _sum_of_exponentials(row: np.ndarray, top: float) -> float:
     total = 0.0
     for j in range(row.size):
         total += exp(row[j] - top)
@@ -41,7 +40,7 @@ def _sum_of_exponentials(row, top):
 
 
 @_compiled("reassoc", "contract")
-def _sum_of_differences(row, top, weight):
+def _sum_of_differences(row: np.ndarray, top: float, weight: np.ndarray) -> float:
     total = 0.0
     if weight.size:
         for j in range(row.size):
@@ -53,7 +52,18 @@ def _sum_of_differences(row, top, weight):
 
 
 @shared("contract")
-def cross_entropy(x, index, class_weight, whole, smoothing, rows, tops, totals, start, stop):
+def cross_entropy(
+    x: np.ndarray,
+    index: np.ndarray,
+    class_weight: np.ndarray,
+    whole: float,
+    smoothing: float,
+    rows: np.ndarray,
+    tops: np.ndarray,
+    totals: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     """Losses before they are weighted: ``whole`` is the sum of the classes' weights, which may be left out (empty)."""
     number = x.dtype.type
     for n in range(start, stop):
@@ -67,7 +77,19 @@ def cross_entropy(x, index, class_weight, whole, smoothing, rows, tops, totals, 
 
 
 @shared("contract")
-def cross_entropy_backward(x, tops, totals, index, factor, picked, spread, class_weight, dx, start, stop):
+def cross_entropy_backward(
+    x: np.ndarray,
+    tops: np.ndarray,
+    totals: np.ndarray,
+    index: np.ndarray,
+    factor: np.ndarray,
+    picked: np.ndarray,
+    spread: np.ndarray,
+    class_weight: np.ndarray,
+    dx: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     """``softmax(x) * factor``, less ``picked`` at the class and ``spread``, times their weights, at all; or empty."""
     for n in range(start, stop):
         row, new, largest, share = x[n], dx[n], tops[n, 0], factor[n] / totals[n, 0]

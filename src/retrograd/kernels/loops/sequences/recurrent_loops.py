@@ -2,7 +2,6 @@
 
 The mathematics and its notation are those of ops/nn/recurrent; bias vectors are there even where a layer has none.
 """
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
@@ -20,13 +19,13 @@ _MOST = 2 * BLOCK  # rows worked off together: weights, which fill a cache, are 
 
 
 @_compiled()
-def _block(panels, depth):
+def _block(panels: np.ndarray, depth: int) -> np.ndarray:
     """Room for a product of some rows with a packed matrix of this depth."""
     return np.empty((_MOST, panels.size // depth + _APART), panels.dtype)
 
 
 @_compiled()
-def _multiply(a, panels, block):
+def _multiply(a: np.ndarray, panels: np.ndarray, block: np.ndarray) -> None:
     """The first rows of the block: ``a @ m`` for the packed m."""
     depth = a.shape[1]
     multiply(a, panels, depth, panels.size // depth, block, False)
@@ -36,24 +35,33 @@ def _multiply(a, panels, block):
 
 
 @_compiled()
-def _thirds(row, size):
+def _thirds(row: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return row[:size], row[size : 2 * size], row[2 * size : 3 * size]
 
 
 @_loop
-def _add_sigmoid(a, more, bias):
+def _add_sigmoid(a: np.ndarray, more: np.ndarray, bias: np.ndarray) -> None:
     for j in range(a.size):
         a[j] = sigmoid(a[j] + more[j] + bias[j])
 
 
 @_loop
-def _add_tanh(a, more, bias):
+def _add_tanh(a: np.ndarray, more: np.ndarray, bias: np.ndarray) -> None:
     for j in range(a.size):
         a[j] = tanh(a[j] + more[j] + bias[j])
 
 
 @shared("contract")
-def lstm(gates, h, across, bias, cells, out, start, stop):
+def lstm(
+    gates: np.ndarray,
+    h: np.ndarray,
+    across: np.ndarray,
+    bias: np.ndarray,
+    cells: np.ndarray,
+    out: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     steps, batch, size = out.shape
     rows = _block(across, size)
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
@@ -75,7 +83,17 @@ def lstm(gates, h, across, bias, cells, out, start, stop):
 
 
 @shared("contract")
-def lstm_backward(dout, dh, dc, gates, cells, w_hh, da, start, stop):
+def lstm_backward(
+    dout: np.ndarray,
+    dh: np.ndarray,
+    dc: np.ndarray,
+    gates: np.ndarray,
+    cells: np.ndarray,
+    w_hh: np.ndarray,
+    da: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     steps, batch, size = dout.shape
     one = dout.dtype.type(1)
     rows, back = np.empty((_MOST, 4 * size + _APART), dout.dtype), _block(w_hh, 4 * size)
@@ -105,7 +123,17 @@ def lstm_backward(dout, dh, dc, gates, cells, w_hh, da, start, stop):
 
 
 @shared("contract")
-def gru(gates, h, across, b_ih, b_hh, recurrent_n, out, start, stop):
+def gru(
+    gates: np.ndarray,
+    h: np.ndarray,
+    across: np.ndarray,
+    b_ih: np.ndarray,
+    b_hh: np.ndarray,
+    recurrent_n: np.ndarray,
+    out: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     steps, batch, size = out.shape
     one = out.dtype.type(1)
     rows = _block(across, size)
@@ -130,7 +158,19 @@ def gru(gates, h, across, b_ih, b_hh, recurrent_n, out, start, stop):
 
 
 @shared("contract")
-def gru_backward(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates, start, stop):
+def gru_backward(
+    dout: np.ndarray,
+    dh: np.ndarray,
+    h: np.ndarray,
+    gates: np.ndarray,
+    recurrent_n: np.ndarray,
+    out: np.ndarray,
+    w_hh: np.ndarray,
+    dx_gates: np.ndarray,
+    dh_gates: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     steps, batch, size = out.shape
     one = out.dtype.type(1)
     rows, back = np.empty((_MOST, 3 * size + _APART), out.dtype), _block(w_hh, 3 * size)
@@ -161,7 +201,9 @@ def gru_backward(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates,
 
 
 @shared("contract")
-def rnn(out, h, across, bias, relu, start, stop):
+def rnn(
+    out: np.ndarray, h: np.ndarray, across: np.ndarray, bias: np.ndarray, relu: bool, start: int, stop: int
+) -> None:
     steps, batch, size = out.shape
     zero = out.dtype.type(0)
     rows = _block(across, size)
@@ -181,7 +223,16 @@ def rnn(out, h, across, bias, relu, start, stop):
 
 
 @shared("contract")
-def rnn_backward(dout, dh, out, w_hh, relu, da, start, stop):
+def rnn_backward(
+    dout: np.ndarray,
+    dh: np.ndarray,
+    out: np.ndarray,
+    w_hh: np.ndarray,
+    relu: bool,
+    da: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     steps, batch, size = out.shape
     one, zero = out.dtype.type(1), out.dtype.type(0)
     rows, back = np.empty((_MOST, size + _APART), out.dtype), _block(w_hh, size)

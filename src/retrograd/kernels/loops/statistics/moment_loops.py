@@ -1,14 +1,17 @@
 """The compiled loop of means and of sums of squares about them."""
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
+
+import numpy as np
 
 from ...runtime.thread_protocol import shared
 from ..elements.basic_loops import _sum, _sum_of_squares
 
 
 @shared()
-def moments(x, length, centred, means, sums, start, stop):
+def moments(
+    x: np.ndarray, length: int, centred: bool, means: np.ndarray, sums: np.ndarray, start: int, stop: int
+) -> None:
     """Of each row of so many elements, the last of which may be shorter."""
     for row in range(start, stop):
         part = x[row * length : min(x.size, (row + 1) * length)]

@@ -2,7 +2,6 @@
 
 Sums run in double precision, so squares do not overflow; where 1 / a standard deviation is ``_SMALL``, differences do.
 """
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ _SMALL = 1e-30
 
 
 @njit(inline="always")
-def _standardize(x, m, r, out):
+def _standardize(x: np.ndarray, m: int, r: float, out: np.ndarray) -> None:
     """``(x - m) * r``."""
     if r > _SMALL:
         m32, r32 = f(m), f(r)
@@ -33,7 +32,18 @@ def _standardize(x, m, r, out):
 
 
 @shared("contract")
-def layer_norm(x, w, b, eps, centred, out, mean, rstd, start, stop):
+def layer_norm(
+    x: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray,
+    eps: float,
+    centred: bool,
+    out: np.ndarray,
+    mean: np.ndarray,
+    rstd: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     for row in range(start, stop):
         m = _sum(x[row]) / x.shape[1] if centred else 0.0
         r = 1.0 / np.sqrt(_sum_of_squares(x[row], m) / x.shape[1] + eps)
@@ -46,7 +56,19 @@ def layer_norm(x, w, b, eps, centred, out, mean, rstd, start, stop):
 
 
 @shared("contract")
-def layer_norm_backward(dy, x, w, mean, rstd, centred, dx, dw, db, start, stop):
+def layer_norm_backward(
+    dy: np.ndarray,
+    x: np.ndarray,
+    w: np.ndarray,
+    mean: np.ndarray,
+    rstd: np.ndarray,
+    centred: bool,
+    dx: np.ndarray,
+    dw: np.ndarray,
+    db: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     """Blocks of rows; fills the blocks' rows of dw and db, in double precision."""
     width = x.shape[1]
     xhat = np.empty(width, np.float32)
@@ -70,7 +92,22 @@ def layer_norm_backward(dy, x, w, mean, rstd, centred, dx, dw, db, start, stop):
 
 
 @shared("contract")
-def layer_norm_second(gx, gw, gb, dy, x, w, mean, rstd, centred, by_dy, by_x, by_w, start, stop):
+def layer_norm_second(
+    gx: np.ndarray,
+    gw: np.ndarray,
+    gb: np.ndarray,
+    dy: np.ndarray,
+    x: np.ndarray,
+    w: np.ndarray,
+    mean: np.ndarray,
+    rstd: np.ndarray,
+    centred: bool,
+    by_dy: np.ndarray,
+    by_x: np.ndarray,
+    by_w: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     """The rule of ``layer_norm_backward``, for the cotangents of dx, dw and db; by_w is filled as dw is there."""
     width = x.shape[1]
     xhat, u, h = np.empty((3, width), np.float32)
@@ -103,7 +140,17 @@ def layer_norm_second(gx, gw, gb, dy, x, w, mean, rstd, centred, by_dy, by_x, by
 
 
 @shared("contract")
-def group_norm(x, w, b, eps, out, mean, rstd, start, stop):
+def group_norm(
+    x: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray,
+    eps: float,
+    out: np.ndarray,
+    mean: np.ndarray,
+    rstd: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     count = x.shape[1] * x.shape[2]
     for row in range(start, stop):
         flat = x[row].reshape(count)
@@ -120,7 +167,18 @@ def group_norm(x, w, b, eps, out, mean, rstd, start, stop):
 
 
 @shared("contract")
-def group_norm_backward(dy, x, w, mean, rstd, dx, dw, db, start, stop):
+def group_norm_backward(
+    dy: np.ndarray,
+    x: np.ndarray,
+    w: np.ndarray,
+    mean: np.ndarray,
+    rstd: np.ndarray,
+    dx: np.ndarray,
+    dw: np.ndarray,
+    db: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     """Fills ``(N * G, C)`` of dw and db, each row's own, in double precision."""
     channels, count = x.shape[1], x.shape[1] * x.shape[2]
     xhat = np.empty((channels, x.shape[2]), np.float32)
@@ -144,7 +202,7 @@ def group_norm_backward(dy, x, w, mean, rstd, dx, dw, db, start, stop):
 
 
 @shared("contract")
-def channel_sums(x, out, start, stop):
+def channel_sums(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
     for c in range(start, stop):
         total = 0.0
         for n in range(len(x)):
@@ -153,7 +211,16 @@ def channel_sums(x, out, start, stop):
 
 
 @shared("contract")
-def channel_moments(x, mean, squares, running_mean, running_var, momentum, start, stop):
+def channel_moments(
+    x: np.ndarray,
+    mean: np.ndarray,
+    squares: np.ndarray,
+    running_mean: np.ndarray,
+    running_var: np.ndarray,
+    momentum: float,
+    start: int,
+    stop: int,
+) -> None:
     """Running statistics, where there are any, go a step towards the mean and the unbiased variance."""
     count = x.shape[0] * x.shape[2]
     if len(running_mean) > 0:  # apart from the sum, with which it would be rounded once: to the operators' last bit
@@ -176,7 +243,19 @@ def channel_moments(x, mean, squares, running_mean, running_var, momentum, start
 
 
 @shared("contract")
-def channel_norm(x, moments, squares, eps, w, b, out, mean, rstd, start, stop):
+def channel_norm(
+    x: np.ndarray,
+    moments: np.ndarray,
+    squares: np.ndarray,
+    eps: float,
+    w: np.ndarray,
+    b: np.ndarray,
+    out: np.ndarray,
+    mean: np.ndarray,
+    rstd: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     for c in range(start, stop):
         r = 1.0 / np.sqrt(squares[c] / (x.shape[0] * x.shape[2]) + eps)
         scale = r * w[c]
@@ -193,7 +272,18 @@ def channel_norm(x, moments, squares, eps, w, b, out, mean, rstd, start, stop):
 
 
 @shared("contract")
-def channel_norm_backward(dy, x, mean, rstd, w, dx, dw, db, start, stop):
+def channel_norm_backward(
+    dy: np.ndarray,
+    x: np.ndarray,
+    mean: np.ndarray,
+    rstd: np.ndarray,
+    w: np.ndarray,
+    dx: np.ndarray,
+    dw: np.ndarray,
+    db: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
     count = x.shape[0] * x.shape[2]
     for c in range(start, stop):
         m, r = mean[c], rstd[c]

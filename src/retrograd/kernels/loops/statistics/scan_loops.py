@@ -3,12 +3,14 @@
 Several lanes go side by side, so that one does not wait for its own last step: neighbours where lanes lie one beside
 the other (``after`` > 1), else rows.
 """
-# mypy: disable-error-code="no-untyped-def, type-arg"
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from ...build.compiled_loops import Loop
 from ...build.object_files import njit
 from ...runtime.thread_protocol import shared
 from ..elements.scalar_functions import exp_down, log1p_down
@@ -17,20 +19,31 @@ _ROWS, _COLUMNS = 4, 512  # lanes that go side by side
 
 
 @njit(inline="always")
-def _group(lane, stop, length, after):
+def _group(lane: int, stop: int, length: int, after: int) -> tuple[int, int, int]:
     """Where the lanes from ``lane`` on begin that go side by side, their number, and the step between them."""
     if after == 1:
         return lane * length, min(_ROWS, stop - lane), length
     return lane // after * length * after + lane % after, min(_COLUMNS, stop - lane, after - lane % after), 1
 
 
-def _scan(combine):
+def _scan(combine: Any) -> Loop:
     """``out[0] = y[0]``, ``out[j] = combine(out[j - 1], x[j], y[j])``, from the last place on if ``backward``.
 
     What is carried on has the type of ``zero``; x is read ``lag`` places late.
     """
 
-    def body(x, y, out, length, after, zero, backward, lag, start, stop):
+    def body(
+        x: np.ndarray,
+        y: np.ndarray,
+        out: np.ndarray,
+        length: int,
+        after: int,
+        zero: float,
+        backward: bool,
+        lag: int,
+        start: int,
+        stop: int,
+    ) -> None:
         first, step = ((length - 1) * after, -after) if backward else (0, after)
         totals = np.full(_COLUMNS, zero)
         lane = start
@@ -65,32 +78,32 @@ def _scan(combine):
 
 @_scan
 @njit(inline="always")
-def sums(total, x, y):
+def sums(total: float, x: float, y: float) -> float:
     return total + y
 
 
 @_scan
 @njit(inline="always")
-def products(total, x, y):
+def products(total: float, x: float, y: float) -> float:
     return total * y
 
 
 @_scan
 @njit(inline="always")
-def recurrences(total, x, y):
+def recurrences(total: float, x: float, y: float) -> float:
     return y + x * total
 
 
 @_scan
 @njit(inline="always")
-def log_sums(total, x, y):
+def log_sums(total: float, x: float, y: float) -> float:
     """log(e^total + e^y). Equal infinities have no difference, but this sum."""
     away = -abs(total - y)
     return total + y if away != away else (total if total > y else y) + log1p_down(exp_down(away))
 
 
 @shared(noalias=True)
-def products_of_others(x, out, length, after, start, stop):
+def products_of_others(x: np.ndarray, out: np.ndarray, length: int, after: int, start: int, stop: int) -> None:
     """At each place the product of what stands before it, and then times that of what stands behind it."""
     totals = np.empty(_COLUMNS, np.float64)
     lane = start
@@ -112,7 +125,7 @@ def products_of_others(x, out, length, after, start, stop):
 
 
 @shared(noalias=True)
-def extremes(x, out, length, after, largest, start, stop):
+def extremes(x: np.ndarray, out: np.ndarray, length: int, after: int, largest: bool, start: int, stop: int) -> None:
     """The latest place so far of the largest or the smallest element, or of a NaN."""
     if after == 1:
         for row in range(start, stop):
@@ -140,7 +153,7 @@ def extremes(x, out, length, after, largest, start, stop):
 
 
 @shared(noalias=True)
-def foremost(x, out, length, after, largest, start, stop):
+def foremost(x: np.ndarray, out: np.ndarray, length: int, after: int, largest: bool, start: int, stop: int) -> None:
     """The first place of the largest or the smallest element, or of a NaN."""
     found, places = np.empty(_COLUMNS, x.dtype), np.empty(_COLUMNS, np.int64)
     lane = start
@@ -160,7 +173,9 @@ def foremost(x, out, length, after, largest, start, stop):
 
 
 @shared(noalias=True)
-def leading(x, out, length, after, count, largest, start, stop):
+def leading(
+    x: np.ndarray, out: np.ndarray, length: int, after: int, count: int, largest: bool, start: int, stop: int
+) -> None:
     """The places of the first elements in order, NaN as the largest: a new one moves ahead of what it goes before."""
     found, places = np.empty(count, x.dtype), np.empty(count, np.int64)
     for lane in range(start, stop):

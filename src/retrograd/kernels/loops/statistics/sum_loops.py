@@ -1,7 +1,8 @@
 """The compiled loops of sums and products."""
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
+
+import numpy as np
 
 from ...build.object_files import njit
 from ...runtime.thread_protocol import shared
@@ -11,7 +12,7 @@ _BLOCK = 256  # elements that are added up in any order
 
 
 @shared()
-def sums(x, length, out, start, stop):
+def sums(x: np.ndarray, length: int, out: np.ndarray, start: int, stop: int) -> None:
     """Of the parts of so many elements of each row, the last of which may be shorter."""
     parts = out.shape[1]
     for at in range(start, stop):
@@ -24,7 +25,7 @@ def sums(x, length, out, start, stop):
 
 
 @njit(fastmath={"reassoc"}, error_model="numpy")
-def _product(row):
+def _product(row: np.ndarray) -> float:
     total = 1.0
     for j in range(row.size):
         total *= row[j]
@@ -32,7 +33,7 @@ def _product(row):
 
 
 @shared()
-def products(x, length, out, start, stop):
+def products(x: np.ndarray, length: int, out: np.ndarray, start: int, stop: int) -> None:
     """The same of products."""
     parts = out.shape[1]
     for at in range(start, stop):

@@ -71,6 +71,7 @@ def eig(A: Tensor) -> EigResult:
     Dtype: float32, float64 and complex; both results complex.
 
     Returns: (eigenvalues, eigenvectors), the latter columns of length 1; in no order.
+
     Raises:
         RuntimeError: A is not square, or has infinities or NaN.
 

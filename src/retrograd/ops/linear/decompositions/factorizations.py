@@ -50,22 +50,19 @@ def _cholesky_of(value: Operand, argument: str, upper: bool) -> Tensor:
     return lower.mH if upper else lower
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, shape="square", dtype="matrix", raises="square")
 @also_named(input="A")
 def cholesky(A: Operand, *, upper: bool = False) -> Tensor:
     """``L`` with ``L @ L^H = A``: the lower triangular factor of each symmetric (Hermitian) positive-definite matrix.
 
     Derivative: the Hermitian part of ``L^-H P L^-1``, where ``P`` is the lower triangle of ``L^H g`` with half
     its diagonal.
-    Shape: (..., n, n); the result has the input's.
-    Dtype: float32, float64 and complex; kept.
 
     Args:
         A: the matrices, of which only the lower triangle is read.
         upper: give ``U = L^H`` with ``U^H @ U = A``.
 
     Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
         LinAlgError: a matrix is not positive-definite.
 
     Source: the derivative: I. Murray, Differentiation of the Cholesky decomposition, 2016.
@@ -77,20 +74,17 @@ def cholesky(A: Operand, *, upper: bool = False) -> Tensor:
     return _cholesky_of(A, "A", upper)
 
 
-@operator(name="cholesky")
+@operator(name="cholesky", shape="square", dtype="matrix", raises="square")
 def cholesky_(input: Operand, upper: bool = False) -> Tensor:
     """``L`` with ``L @ L^H = input``: ``linalg.cholesky``.
 
     Derivative: as ``linalg.cholesky``.
-    Shape: (..., n, n); the result has the input's.
-    Dtype: float32, float64 and complex; kept.
 
     Args:
         input: the matrices, of which only the lower triangle is read.
         upper: give ``U = L^H``.
 
     Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
         LinAlgError: a matrix is not positive-definite.
 
     >>> rg.cholesky(rg.tensor([[4.0]]))
@@ -99,14 +93,13 @@ def cholesky_(input: Operand, upper: bool = False) -> Tensor:
     return _cholesky_of(input, "input", upper)
 
 
-@operator()
+@operator(dtype="equal matrix", raises="dtypes")
 @also_named(input2="L")
 def cholesky_solve(input: Operand, L: Operand, upper: bool = False) -> Tensor:
     """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
 
     Derivative: that of the two triangular systems it solves.
     Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
-    Dtype: float32, float64 and complex, the same of both; kept.
 
     Args:
         input: the right-hand sides.
@@ -114,7 +107,6 @@ def cholesky_solve(input: Operand, L: Operand, upper: bool = False) -> Tensor:
         upper: the factor is upper triangular: ``L^H @ L @ X = input``.
 
     Raises:
-        RuntimeError: the shapes do not fit, or the dtypes differ.
         LinAlgError: a factor is singular.
 
     >>> rg.cholesky_solve(rg.tensor([[8.0]]), rg.tensor([[2.0]]))
@@ -128,22 +120,17 @@ def cholesky_solve(input: Operand, L: Operand, upper: bool = False) -> Tensor:
     return solve_triangular(lower.mH, half, upper=True)
 
 
-@operator()
+@operator(shape="square", dtype="matrix", like=cholesky_solve)
 @also_named(input="L")
 def cholesky_inverse(L: Operand, upper: bool = False) -> Tensor:
     """``(L @ L^H)^-1``, from a Cholesky factor.
 
-    Derivative: that of the two triangular systems it solves.
-    Shape: (..., n, n); the result has the input's.
-    Dtype: float32, float64 and complex; kept.
-
     Args:
-        L: the factor, of which only its triangle is read.
         upper: the factor is upper triangular: ``(L^H @ L)^-1``.
 
     Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
-        LinAlgError: a factor is singular.
+        TypeError: ``L`` is not a Tensor, array or number.
+        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
 
     >>> rg.cholesky_inverse(rg.tensor([[2.0]]))
     tensor([[0.25]])
@@ -204,7 +191,7 @@ def _qr(value: Operand, argument: str, mode: str) -> QRResult:
     return QRResult(q, cat([r, q.mH @ x[..., rows:]], -1))
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="matrix")
 def qr(A: Operand, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRResult:
     """``Q, R`` with ``A = Q @ R``: orthonormal columns and an upper triangular matrix.
 
@@ -212,17 +199,15 @@ def qr(A: Operand, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRR
     the m-th of wide matrices go through R alone.
     Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), ``k = min(m, n)``, or m for ``"complete"``; Q is empty
     for ``"r"``.
-    Dtype: float32, float64 and complex; kept.
 
     Args:
-        A: the matrices.
         mode: ``"reduced"``, ``"complete"`` (differentiable for m <= n only), or ``"r"`` (not differentiable).
 
     Returns:
         The named tuple ``(Q, R)``.
 
     Raises:
-        RuntimeError: the input is no matrix or holds other numbers, or ``mode`` is another word; in the
+        RuntimeError: the input is not a matrix or holds other numbers, or ``mode`` is unknown; in the
             derivative: the mode has none.
         LinAlgError: in the derivative: the first columns are linearly dependent.
 
@@ -235,22 +220,19 @@ def qr(A: Operand, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRR
     return _qr(A, "A", mode)
 
 
-@operator(name="qr")
+@operator(name="qr", like=qr)
 def qr_(input: Operand, some: bool = True) -> QRResult:
     """``Q, R`` with ``input = Q @ R``: ``linalg.qr``.
 
     Derivative: as ``linalg.qr``.
     Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), ``k = min(m, n)``, or m without ``some``.
-    Dtype: float32, float64 and complex; kept.
 
     Args:
         input: the matrices.
         some: False is ``mode="complete"``.
 
-    Returns:
-        The named tuple ``(Q, R)``.
-
     Raises:
+        TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: as ``linalg.qr``.
         LinAlgError: as ``linalg.qr``.
 

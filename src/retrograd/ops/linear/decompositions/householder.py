@@ -53,8 +53,10 @@ def geqrf(input: Tensor) -> GeqrfResult:
     Dtype: float32, float64 and complex; the results have the input's.
 
     Returns: (a, tau): R is ``a.triu()``, and Q ``linalg.householder_product(a, tau)``.
+
     Raises:
-        RuntimeError: the input is no matrix.
+        RuntimeError: the input is not a matrix.
+
     Source: LAPACK Users' Guide, geqrf.
 
     >>> a, tau = rg.geqrf(rg.tensor([[3.0], [4.0]]))
@@ -95,20 +97,17 @@ def _arguments(input: Any, tau: Any, name: str) -> tuple[Tensor, Tensor]:
     return a, factors
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="equal matrix", raises="dtypes")
 @also_named(input="A")
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of ``H_1 H_2 ... H_k``, with ``H_i = 1 - tau_i v_i v_i^H``.
 
     Derivative: that of the product; what A has on and above its diagonal counts nowhere.
     Shape: A ``(..., m, n)`` with m at least n; tau ``(..., k)``, k at most n; ``(..., m, n)``.
-    Dtype: float32, float64 and complex, both one; the result has it.
 
     Args:
         A: below the diagonal of column i, ``v_i`` after its leading one.
         tau: the factors.
-    Raises:
-        RuntimeError: the shapes or dtypes do not fit.
 
     >>> rg.linalg.householder_product(rg.tensor([[0.0], [0.5]]), rg.tensor([1.6]))
     tensor([[-0.6],
@@ -122,21 +121,16 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     return _reflected(_reflections(a, factors, factors.array.shape[-1]), eye, False)
 
 
-@operator()
+@operator(dtype="equal matrix", raises="broadcast")
 @also_named(tau="input2")
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """``linalg.householder_product(input, input2)``, by LAPACK's name.
 
     Derivative: ``linalg.householder_product``'s.
     Shape: ``(..., m, n)`` and ``(..., k)``; ``(..., m, n)``.
-    Dtype: float32, float64 and complex, both one; the result has it.
 
     Args:
         input2: the factors tau.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
 
     >>> rg.orgqr(*rg.geqrf(rg.tensor([[3.0], [4.0]])))
     tensor([[-0.6],
@@ -145,7 +139,7 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     return householder_product(input, input2)
 
 
-@operator()
+@operator(raises="dtypes")
 @also_named(input2="tau", input3="other")
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """``Q @ other``, Q being the whole square product ``H_1 H_2 ... H_k`` of ``linalg.householder_product``.
@@ -160,8 +154,6 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
         other: the matrix to be multiplied.
         left: whether Q stands on the left.
         transpose: whether to take the adjoint of Q.
-    Raises:
-        RuntimeError: the shapes or dtypes do not fit.
 
     >>> a, tau = rg.geqrf(rg.tensor([[3.0], [4.0]]))
     >>> rg.ormqr(a, tau, rg.tensor([[3.0], [4.0]]), transpose=True)[0]

@@ -98,25 +98,22 @@ def _factored(value: Operand, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
     return tuple(new_tensor(backend.asarray(part)) for part in (ld, at, flags))  # type: ignore[return-value]
 
 
-@operator(namespace="linalg", method=False, differentiable=False)
+@operator(namespace="linalg", method=False, differentiable=False, raises="square")
 def ldl_factor_ex(A: Operand, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorsInfo:
     """As ``ldl_factor``, with a number per matrix instead of an error where a pivot is zero.
 
-    Derivative: none.
     Shape: (..., n, n) to LD (..., n, n), pivots (..., n) and info (...).
     Dtype: float32, float64 and complex; kept; pivots and info int32.
 
     Args:
         A: symmetric or Hermitian matrices, of which the lower triangle is read.
         hermitian: complex matrices are Hermitian, not symmetric.
-        check_errors: raise an error all the same.
 
     Returns:
         The named tuple ``(LD, pivots, info)``.
 
     Raises:
         LinAlgError: with ``check_errors``, a pivot is zero.
-        RuntimeError: the input is no square matrix, or holds other numbers.
 
     >>> rg.linalg.ldl_factor_ex(rg.zeros(2, 2)).info
     tensor(1, dtype=int32)
@@ -127,7 +124,7 @@ def ldl_factor_ex(A: Operand, *, hermitian: bool = False, check_errors: bool = F
     return result
 
 
-@operator(namespace="linalg", method=False, differentiable=False)
+@operator(namespace="linalg", method=False, differentiable=False, raises="square")
 def ldl_factor(A: Operand, *, hermitian: bool = False) -> LDLFactors:
     """``LD, pivots`` with ``A = P L D L^T P^T``: L unit triangular, D of blocks of one or two rows, both in one matrix.
 
@@ -141,9 +138,6 @@ def ldl_factor(A: Operand, *, hermitian: bool = False) -> LDLFactors:
 
     Returns:
         The named tuple ``(LD, pivots)``, as LAPACK's sytrf gives them.
-
-    Raises:
-        RuntimeError: the input is no square matrix, or holds other numbers.
 
     Source: Bunch and Kaufman, Some stable methods for calculating inertia, 1977.
 
@@ -176,18 +170,16 @@ def _product(ld: Any, pivots: Any, hermitian: bool) -> Any:
     return out
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="equal matrix")
 def ldl_solve(LD: Operand, pivots: Tensor, B: Operand, *, hermitian: bool = False) -> Tensor:
     """``X`` with ``A X = B``, from what ``ldl_factor`` made of A.
 
     Derivative: B: ``A^-H g``; LD: none, as in PyTorch.
     Shape: LD (..., n, n), pivots (..., n), B (..., n, k); the result as B, batches broadcast.
-    Dtype: float32, float64 and complex, the same of both; kept.
 
     Args:
         LD: the packed factors.
         pivots: the interchanges.
-        B: the right-hand sides.
         hermitian: what ``ldl_factor`` was told.
 
     Raises:

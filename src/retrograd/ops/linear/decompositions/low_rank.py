@@ -42,14 +42,16 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
     Dtype: float32, float64 and complex; kept, S real.
 
     Args:
-        A: the matrices.
         q: an estimate of the rank, from above.
         niter: how often the columns are improved; more for singular values that fall slowly.
         M: what is taken from A, by default nothing.
+
     Returns: (U, S, V).
+
     Raises:
         RuntimeError: q is negative.
         ValueError: niter is negative.
+
     Source: Halko, Martinsson and Tropp, Finding structure with randomness, 2009, algorithms 4.4 and 5.1.
 
     >>> rg.svd_lowrank(rg.ones(4, 3), 1).S
@@ -72,9 +74,12 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
         q: an estimate of the rank, from above; by default the least of 6, m and n.
         center: whether to take away the mean of the examples.
         niter: how often the columns are improved.
+
     Returns: (U, S, V).
+
     Raises:
         ValueError: q or niter are out of range.
+
     Source: Halko, Martinsson and Tropp, Finding structure with randomness, 2009.
 
     >>> rg.pca_lowrank(rg.tensor([[0.0, 0.0], [1.0, 1.0]]), 1).S
@@ -128,7 +133,7 @@ def lobpcg(
     Returns: (E, X).
 
     Raises:
-        RuntimeError: k is not between 1 and m, or an input is no square matrix.
+        RuntimeError: k is not between 1 and m, or an input is not a square matrix.
 
     Source: Knyazev, Toward the optimal preconditioned eigensolver, 2001.
 

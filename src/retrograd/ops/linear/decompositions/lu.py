@@ -140,7 +140,7 @@ class LUFactors(NamedTuple):
     pivots: Tensor
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, raises="matrix")
 def lu_factor(A: Operand, *, pivot: bool = True) -> LUFactors:
     """``LU, pivots`` with ``A = P @ L @ U``: Gaussian elimination with row interchanges, L and U packed in one matrix.
 
@@ -150,14 +150,10 @@ def lu_factor(A: Operand, *, pivot: bool = True) -> LUFactors:
     Dtype: float32, float64 and complex; kept; pivots int32.
 
     Args:
-        A: the matrices.
         pivot: interchange rows, so that each pivot is the largest of its column.
 
     Returns:
         The named tuple ``(LU, pivots)``; row i was interchanged with row ``pivots[i]``, counted from 1.
-
-    Raises:
-        RuntimeError: the input is no matrix, or holds other numbers.
 
     >>> rg.linalg.lu_factor(rg.tensor([[1.0, 2.0], [2.0, 2.0]]))
     LUFactors(LU=tensor([[2. , 2. ],
@@ -181,13 +177,11 @@ def _lu_factor(value: Operand, argument: str, pivot: bool) -> LUFactors:
 def lu_(input: Operand, pivot: bool = True, get_infos: Literal[False] = False) -> tuple[Tensor, Tensor]: ...
 @overload
 def lu_(input: Operand, pivot: bool = True, *, get_infos: Literal[True]) -> tuple[Tensor, Tensor, Tensor]: ...
-@operator(name="lu")
+@operator(name="lu", like=lu_factor)
 def lu_(input: Operand, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """``LU, pivots`` with ``input = P @ L @ U``: ``linalg.lu_factor``.
 
     Derivative: as ``linalg.lu_factor``.
-    Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
-    Dtype: float32, float64 and complex; kept; pivots int32.
 
     Args:
         input: the matrices.
@@ -198,6 +192,7 @@ def lu_(input: Operand, pivot: bool = True, get_infos: bool = False) -> tuple[Te
         The tuple ``(LU, pivots)``, or with ``get_infos`` ``(LU, pivots, infos)``.
 
     Raises:
+        TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: as ``linalg.lu_factor``.
 
     >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
@@ -223,16 +218,14 @@ class LUResult(NamedTuple):
     U: Tensor
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="matrix")
 def lu(A: Operand, *, pivot: bool = True) -> LUResult:
     """``P, L, U`` with ``A = P @ L @ U``: a permutation, a unit lower and an upper triangular matrix.
 
     Derivative: as ``linalg.lu_factor``; P is constant.
     Shape: (..., m, n) to P (..., m, m), L (..., m, k), U (..., k, n), ``k = min(m, n)``.
-    Dtype: float32, float64 and complex; kept.
 
     Args:
-        A: the matrices.
         pivot: interchange rows; without, P is empty.
 
     Returns:
@@ -280,7 +273,7 @@ def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint:
     return solve_triangular(factors, y, upper=True)
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, raises="singular")
 def lu_solve(LU: Operand, pivots: Operand, B: Operand, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """``X`` with ``A @ X = B``, from ``LU, pivots = lu_factor(A)``.
 
@@ -292,13 +285,10 @@ def lu_solve(LU: Operand, pivots: Operand, B: Operand, *, left: bool = True, adj
     Args:
         LU: L and U, packed in one matrix.
         pivots: the row interchanges, counted from 1.
-        B: the right-hand sides.
-        left: False solves ``X @ A = B``.
         adjoint: solve with ``A^H`` instead of A.
 
     Raises:
         RuntimeError: the shapes do not fit, the dtypes differ, or a pivot is out of range.
-        LinAlgError: a matrix is singular.
 
     >>> factors = rg.linalg.lu_factor(rg.tensor([[2.0, 0.0], [0.0, 4.0]]))
     >>> rg.linalg.lu_solve(*factors, rg.ones(2, 1))
@@ -308,7 +298,7 @@ def lu_solve(LU: Operand, pivots: Operand, B: Operand, *, left: bool = True, adj
     return _lu_solve(LU, pivots, B, left, adjoint)
 
 
-@operator(name="lu_solve")
+@operator(name="lu_solve", raises="singular")
 def lu_solve_(input: Operand, LU_data: Operand, LU_pivots: Operand) -> Tensor:
     """``X`` with ``A @ X = input``, from ``LU_data, LU_pivots = lu(A)``: ``linalg.lu_solve``.
 
@@ -323,7 +313,6 @@ def lu_solve_(input: Operand, LU_data: Operand, LU_pivots: Operand) -> Tensor:
 
     Raises:
         RuntimeError: the shapes do not fit, the dtypes differ, or a pivot is out of range.
-        LinAlgError: a matrix is singular.
 
     >>> rg.lu_solve(rg.ones(1, 1), *rg.lu(rg.tensor([[2.0]])))
     tensor([[0.5]])

@@ -39,7 +39,9 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
         LU_pivots: the row interchanges, counted from 1, as int32.
         unpack_data: whether L and U are wanted.
         unpack_pivots: whether P is wanted.
+
     Returns: (P, L, U); what is not wanted is empty.
+
     Raises:
         RuntimeError: the pivots do not belong to such matrices.
 

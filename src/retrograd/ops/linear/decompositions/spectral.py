@@ -84,7 +84,7 @@ class EighResult(NamedTuple):
     eigenvectors: Tensor
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, raises="convergence")
 @also_named(input="A")
 def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
     """``w, V`` with ``A = V @ diag(w) @ V^H``: eigenvalues and eigenvectors of each symmetric (Hermitian) matrix.
@@ -102,8 +102,7 @@ def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
         The named tuple ``(eigenvalues, eigenvectors)``, ascending, the vectors as columns.
 
     Raises:
-        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is another word.
-        LinAlgError: the algorithm did not converge.
+        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is unknown.
 
     >>> rg.linalg.eigh(rg.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
@@ -114,22 +113,16 @@ def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
     return EighResult(*apply(EIGH, (x,), {"uplo": UPLO.upper()}))
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, like=eigh)
 @also_named(input="A")
 def eigvalsh(A: Operand, UPLO: Literal["L", "U"] = "L") -> Tensor:
     """``w`` with ``A = V @ diag(w) @ V^H``: the eigenvalues of each symmetric (Hermitian) matrix, ascending.
 
     Derivative: ``V diag(g) V^H``; of equal eigenvalues, that of one choice of eigenvectors.
     Shape: (..., n, n) to (..., n).
-    Dtype: float32, float64 and complex, whose eigenvalues are real.
 
-    Args:
-        A: the matrices, of which one triangle is read.
-        UPLO: which one: the lower or the upper.
-
-    Raises:
-        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is another word.
-        LinAlgError: the algorithm did not converge.
+    Returns:
+        The eigenvalues, ascending.
 
     >>> rg.linalg.eigvalsh(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([1., 2.])
@@ -190,7 +183,7 @@ class SVDResult(NamedTuple):
     Vh: Tensor
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, raises="convergence, matrix")
 def svd(A: Operand, full_matrices: bool = True, *, driver: str | None = None) -> SVDResult:
     """``U, S, Vh`` with ``A = U @ diag(S) @ Vh``: orthonormal U and Vh, and the singular values, descending.
 
@@ -203,16 +196,11 @@ def svd(A: Operand, full_matrices: bool = True, *, driver: str | None = None) ->
     Dtype: float32, float64 and complex, whose singular values are real.
 
     Args:
-        A: the matrices.
         full_matrices: complete U and Vh to square matrices, by vectors that have no gradient.
         driver: accepted and ignored.
 
     Returns:
         The named tuple ``(U, S, Vh)``.
-
-    Raises:
-        RuntimeError: the input is no matrix, or holds other numbers.
-        LinAlgError: the algorithm did not converge.
 
     Source: the derivative: J. Townsend, Differentiating the Singular Value Decomposition, 2016.
 
@@ -231,7 +219,7 @@ class OldSVDResult(NamedTuple):
     V: Tensor
 
 
-@operator(name="svd")
+@operator(name="svd", raises="convergence, matrix")
 def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDResult:
     """``U, S, V`` with ``input = U @ diag(S) @ V^H``: ``linalg.svd`` with V instead of its transpose.
 
@@ -247,10 +235,6 @@ def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDRe
     Returns:
         The named tuple ``(U, S, V)``.
 
-    Raises:
-        RuntimeError: the input is no matrix, or holds other numbers.
-        LinAlgError: the algorithm did not converge.
-
     >>> rg.svd(rg.ones(3, 2)).V.shape
     (2, 2)
     """
@@ -260,21 +244,15 @@ def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDRe
     return OldSVDResult(u, s, vh.mH.contiguous())
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, like=svd)
 def svdvals(A: Operand, *, driver: str | None = None) -> Tensor:
     """``S`` with ``A = U @ diag(S) @ Vh``: the singular values of each matrix, descending.
 
     Derivative: ``U diag(g) Vh``; of equal singular values, that of one choice of U and Vh.
     Shape: (..., m, n) to (..., min(m, n)).
-    Dtype: float32, float64 and complex, whose singular values are real.
 
-    Args:
-        A: the matrices.
-        driver: accepted and ignored.
-
-    Raises:
-        RuntimeError: the input is no matrix, or holds other numbers.
-        LinAlgError: the algorithm did not converge.
+    Returns:
+        The singular values, descending.
 
     >>> rg.linalg.svdvals(rg.tensor([[3.0, 0.0], [0.0, -2.0]]))
     tensor([3., 2.])

@@ -124,21 +124,17 @@ LINEAR_NO_BIAS: Primitive = Primitive(
 )
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="equal", raises="dtypes")
 def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
     """``input @ weight^T + bias``.
 
     Derivative: input: ``g @ weight``; weight: ``g^T @ input``; bias: ``g``, both summed over the batch.
     Shape: input (..., in), weight (out, in) and bias (out) to (..., out); weight (in) gives (...).
-    Dtype: any, the same of all; kept.
 
     Args:
         input: the rows.
         weight: a row per output.
         bias: what is added; nothing by default.
-
-    Raises:
-        RuntimeError: the lengths do not match, or the dtypes differ.
 
     >>> F.linear(rg.ones(2, 3), rg.ones(4, 3), rg.ones(4)).shape
     (2, 4)
@@ -158,22 +154,18 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
     return apply(LINEAR, (x, w, b), {})
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="equal", raises="dtypes")
 def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
     """``y_o = sum_ij input1_i weight_oij input2_j + bias_o``, along the last dimensions.
 
     Derivative: each factor: ``g`` times the others, summed over the rest; bias: ``g``, summed over the batch.
     Shape: input1 (..., n), input2 (..., m), weight (out, n, m) and bias (out) to (..., out).
-    Dtype: any, the same of all; kept.
 
     Args:
         input1: the rows on the left.
         input2: the rows on the right.
         weight: a matrix per output.
         bias: what is added; nothing by default.
-
-    Raises:
-        RuntimeError: the lengths do not match, or the dtypes differ.
 
     >>> F.bilinear(rg.ones(5, 2), rg.ones(5, 3), rg.ones(4, 2, 3)).shape
     (5, 4)

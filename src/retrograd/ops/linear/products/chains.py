@@ -15,7 +15,6 @@ def adjoint(input: Tensor) -> Tensor:
 
     Derivative: ``adjoint(g)``.
     Shape: ``(..., m, n)``; ``(..., n, m)``; a number is conjugated.
-    Dtype: all; the result has the input's.
 
     Raises:
         RuntimeError: the input has one dimension.
@@ -39,7 +38,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     Dtype: floating and complex, all one; the result has it.
 
     Raises:
-        RuntimeError: one is no matrix, or the shapes do not fit.
+        RuntimeError: one is not a matrix, or the shapes do not fit.
 
     >>> rg.chain_matmul(rg.ones(2, 3), rg.ones(3, 4), rg.ones(4, 1))
     tensor([[12.],

@@ -144,18 +144,16 @@ MATMUL: Primitive = Primitive(
 )
 
 
-@operator(numpy=np.matmul, also=("linalg.matmul",))
+@operator(numpy=np.matmul, also=("linalg.matmul",), dtype="equal")
 def matmul(input: Operand, other: Operand) -> Tensor:
     """``y_ij = sum_k input_ik other_kj``: the product of matrices, vectors, and stacks of matrices.
 
     Derivative: input: ``g @ other^T``; other: ``input^T @ g``.
     Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left is a row, on the
     right a column, whose dimension is gone from the result; two vectors give their inner product.
-    Dtype: any, the same of both; kept.
 
     Args:
         input: the factor on the left.
-        other: the factor on the right.
 
     Raises:
         RuntimeError: the inner lengths differ, an input is 0-d, or the dtypes differ.
@@ -174,20 +172,16 @@ def require_ndim(argument: str, x: Tensor, ndim: int) -> None:
         raise RuntimeError(f"{argument} must have {ndim} dimensions, got {describe(x)}")
 
 
-@operator()
+@operator(dtype="equal", raises="dtypes")
 def mm(input: Operand, mat2: Operand) -> Tensor:
     """``y_ij = sum_k input_ik mat2_kj``: the product of two matrices.
 
     Derivative: input: ``g @ mat2^T``; mat2: ``input^T @ g``.
     Shape: (n, k) and (k, m) to (n, m).
-    Dtype: any, the same of both; kept.
 
     Args:
         input: the matrix on the left.
         mat2: the matrix on the right.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the dtypes differ.
 
     >>> rg.mm(rg.ones(2, 3), rg.ones(3, 1))
     tensor([[3.],
@@ -199,20 +193,16 @@ def mm(input: Operand, mat2: Operand) -> Tensor:
     return apply2(MM, x, y)
 
 
-@operator()
+@operator(dtype="equal", raises="dtypes")
 def bmm(input: Operand, mat2: Operand) -> Tensor:
     """``y_bij = sum_k input_bik mat2_bkj``: a batch of products of matrices, without broadcasting.
 
     Derivative: input: ``g @ mat2^T``; mat2: ``input^T @ g``, for each matrix.
     Shape: (b, n, k) and (b, k, m) to (b, n, m).
-    Dtype: any, the same of both; kept.
 
     Args:
         input: the matrices on the left.
         mat2: the matrices on the right.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the dtypes differ.
 
     >>> rg.bmm(rg.ones(4, 2, 3), rg.ones(4, 3, 1)).shape
     (4, 2, 1)
@@ -225,20 +215,16 @@ def bmm(input: Operand, mat2: Operand) -> Tensor:
     return apply(MATMUL, (x, y), {})
 
 
-@operator()
+@operator(dtype="equal", raises="dtypes")
 def mv(input: Operand, vec: Operand) -> Tensor:
     """``y_i = sum_k input_ik vec_k``: the product of a matrix and a vector.
 
     Derivative: input: ``outer(g, vec)``; vec: ``input^T @ g``.
     Shape: (n, k) and (k) to (n).
-    Dtype: any, the same of both; kept.
 
     Args:
         input: the matrix.
         vec: the vector.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the dtypes differ.
 
     >>> rg.mv(rg.ones(2, 3), rg.ones(3))
     tensor([3., 3.])
@@ -249,20 +235,16 @@ def mv(input: Operand, vec: Operand) -> Tensor:
     return apply(MATMUL, (x, y), {})
 
 
-@operator()
+@operator(dtype="equal", raises="dtypes")
 def dot(input: Operand, tensor: Operand) -> Tensor:
     """``sum_k input_k tensor_k`` of two vectors, without conjugation.
 
     Derivative: input: ``g tensor``; tensor: ``g input``.
     Shape: (n) and (n) to ().
-    Dtype: any, the same of both; kept.
 
     Args:
         input: one vector.
         tensor: the other.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the dtypes differ.
 
     >>> rg.dot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor(11.)
@@ -273,20 +255,15 @@ def dot(input: Operand, tensor: Operand) -> Tensor:
     return apply(MATMUL, (x, y), {})
 
 
-@operator()
+@operator(like=dot)
 def vdot(input: Operand, other: Operand) -> Tensor:
     """``sum_k conj(input_k) other_k`` of two vectors.
 
     Derivative: input: ``conj(g) other``; other: ``g input``, as PyTorch's gradients are.
-    Shape: (n) and (n) to ().
-    Dtype: any, the same of both; kept.
 
     Args:
         input: the vector that is conjugated.
         other: the other vector.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the dtypes differ.
 
     >>> rg.vdot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor(11.)
@@ -295,13 +272,12 @@ def vdot(input: Operand, other: Operand) -> Tensor:
     return dot(x.conj() if x.dtype.kind == "c" else x, other)
 
 
-@operator(aliases=("ger",))
+@operator(aliases=("ger",), dtype="promoted")
 def outer(input: Operand, vec2: Operand) -> Tensor:
     """``y_ij = input_i vec2_j`` of two vectors.
 
     Derivative: input: ``g @ vec2``; vec2: ``input @ g``.
     Shape: (n) and (m) to (n, m).
-    Dtype: any; the result has PyTorch's result type.
 
     Args:
         input: the vector of the rows.
@@ -320,20 +296,12 @@ def outer(input: Operand, vec2: Operand) -> Tensor:
     return x[:, None] * y
 
 
-@operator()
+@operator(dtype="equal", raises="dtypes")
 def inner(input: Operand, other: Operand) -> Tensor:
     """``y[..., ...'] = sum_k input[..., k] other[...', k]``: over the last dimension of both.
 
     Derivative: input: the sum over ``...'`` of ``g other``; other: the sum over ``...`` of ``g input``.
     Shape: (..., k) and (...', k) to (..., ...'); a 0-d input multiplies.
-    Dtype: any, the same of both; kept.
-
-    Args:
-        input: one factor.
-        other: the other.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the dtypes differ.
 
     >>> rg.inner(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), rg.tensor([1.0, 1.0]))
     tensor([3., 7.])
@@ -346,14 +314,13 @@ def inner(input: Operand, other: Operand) -> Tensor:
     return tensordot(x, y, dims=([x.array.ndim - 1], [y.array.ndim - 1]))
 
 
-@operator(method=False)
+@operator(method=False, dtype="equal")
 @also_named(axes="dims")
 def tensordot(a: Operand, b: Operand, dims: int | Tensor | Sequence[Sequence[int] | int] = 2) -> Tensor:
     """``y[..., ...'] = sum_k a[..., k] b[k, ...']``: over pairs of dimensions.
 
     Derivative: that of the product of matrices it is: a: ``g`` with ``b`` over b's other dimensions; b: likewise.
     Shape: the dimensions of a that are not summed, then those of b; a dimension of length 1 pairs with any.
-    Dtype: any, the same of both; kept.
 
     Args:
         a: the factor on the left.
@@ -363,7 +330,6 @@ def tensordot(a: Operand, b: Operand, dims: int | Tensor | Sequence[Sequence[int
     Raises:
         RuntimeError: paired dimensions differ in length, or there are more of one than of the other.
         ValueError: ``dims`` is a sequence, but no pair.
-        IndexError: a dimension is out of range.
 
     >>> rg.tensordot(rg.ones(2, 3, 4), rg.ones(3, 4, 5)).shape
     (2, 5)
@@ -421,23 +387,18 @@ def _scaled_sum(input: Operand, product: Tensor, beta: Number, alpha: Number) ->
     return (input if beta == 1 else input * beta) + product
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=mm)
 def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)``.
 
     Derivative: input: ``beta g``; mat1: ``alpha g @ mat2^T``; mat2: ``alpha mat1^T @ g``.
     Shape: (n, k) and (k, m) to (n, m); input broadcasts to the product.
-    Dtype: any; both factors the same.
 
     Args:
         input: what is added.
         mat1: the matrix on the left.
-        mat2: the matrix on the right.
         beta: the factor of the input; with 0 its values do not count, NaN included.
         alpha: the factor of the product.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the factors' dtypes differ.
 
     >>> rg.addmm(rg.ones(2), rg.ones(2, 3), rg.ones(3, 2))
     tensor([[4., 4.],
@@ -446,23 +407,16 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Number = 1, alp
     return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=addmm)
 def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``.
 
     Derivative: input: ``beta g``; mat: ``alpha outer(g, vec)``; vec: ``alpha mat^T @ g``.
     Shape: (n, k) and (k) to (n); input broadcasts to the product.
-    Dtype: any; both factors the same.
 
     Args:
-        input: what is added.
         mat: the matrix.
         vec: the vector.
-        beta: the factor of the input; with 0 its values do not count, NaN included.
-        alpha: the factor of the product.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the factors' dtypes differ.
 
     >>> rg.addmv(rg.ones(2), rg.ones(2, 3), rg.ones(3))
     tensor([4., 4.])
@@ -470,23 +424,16 @@ def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Number = 1, alpha
     return _scaled_sum(input, mv(mat, vec), beta, alpha)
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=addmm)
 def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * input + alpha * outer(vec1, vec2)``.
 
     Derivative: input: ``beta g``; vec1: ``alpha g @ vec2``; vec2: ``alpha vec1 @ g``.
     Shape: (n) and (m) to (n, m); input broadcasts to the product.
-    Dtype: any; both factors the same.
 
     Args:
-        input: what is added.
         vec1: the vector of the rows.
         vec2: the vector of the columns.
-        beta: the factor of the input; with 0 its values do not count, NaN included.
-        alpha: the factor of the product.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the factors' dtypes differ.
 
     >>> rg.addr(rg.zeros(2, 2), rg.ones(2), rg.tensor([1.0, 2.0]))
     tensor([[1., 2.],
@@ -499,23 +446,16 @@ def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Number = 1, alph
     return _scaled_sum(x, product, beta, alpha)
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=addmm)
 def baddbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * input + alpha * (batch1 @ batch2)``, a product per batch element.
 
     Derivative: input: ``beta g``; batch1: ``alpha g @ batch2^T``; batch2: ``alpha batch1^T @ g``.
     Shape: (b, n, k) and (b, k, m) to (b, n, m); input broadcasts to the product.
-    Dtype: any; both factors the same.
 
     Args:
-        input: what is added.
         batch1: the matrices on the left.
         batch2: the matrices on the right.
-        beta: the factor of the input; with 0 its values do not count, NaN included.
-        alpha: the factor of the product.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the factors' dtypes differ.
 
     >>> rg.baddbmm(rg.ones(1), rg.ones(4, 2, 3), rg.ones(4, 3, 2)).shape
     (4, 2, 2)
@@ -523,23 +463,12 @@ def baddbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 
     return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
 
 
-@operator(inplace=True)
+@operator(inplace=True, like=baddbmm)
 def addbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * input + alpha * sum_b(batch1[b] @ batch2[b])``.
 
     Derivative: input: ``beta g``; batch1: ``alpha g @ batch2[b]^T``; batch2: ``alpha batch1[b]^T @ g``.
     Shape: (b, n, k) and (b, k, m) to (n, m); input broadcasts to the product.
-    Dtype: any; both factors the same.
-
-    Args:
-        input: what is added.
-        batch1: the matrices on the left.
-        batch2: the matrices on the right.
-        beta: the factor of the input; with 0 its values do not count, NaN included.
-        alpha: the factor of the product.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the factors' dtypes differ.
 
     >>> rg.addbmm(rg.zeros(2, 2), rg.ones(4, 2, 3), rg.ones(4, 3, 2))
     tensor([[12., 12.],

@@ -18,13 +18,12 @@ from ...table.types import Dim, Operand
 # Chains
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="equal")
 def multi_dot(tensors: Sequence[Operand]) -> Tensor:
     """``tensors[0] @ tensors[1] @ ...``: the product of a chain of matrices, in the cheapest order.
 
     Derivative: each matrix: ``L^T g R^T``, with ``L`` and ``R`` the products left and right of it.
     Shape: (a, b), (b, c), ..., (y, z) to (a, z); the first and the last may be vectors, whose dimension is then gone.
-    Dtype: any, the same of all; kept.
 
     Args:
         tensors: at least two.
@@ -78,22 +77,14 @@ def _product(chain: list[Tensor], split: dict[tuple[int, int], int], i: int, j: 
 # Diagonals
 
 
-@operator(namespace="linalg", method=False, name="diagonal")
+@operator(namespace="linalg", method=False, name="diagonal", raises="dimension")
 def linalg_diagonal(A: Operand, *, offset: int = 0, dim1: Dim = -2, dim2: Dim = -1) -> Tensor:
     """``A[..., i, i + offset]``: the diagonal of each matrix, as a view.
 
     Derivative: ``g`` on the diagonal of a matrix of zeros.
     Shape: (..., m, n) to (..., k), with the length k of the diagonal.
-    Dtype: any; kept.
-
-    Args:
-        A: the matrices.
-        offset: 0 for the main diagonal, above it where positive, below where negative.
-        dim1: the dimension of the rows.
-        dim2: the dimension of the columns.
 
     Raises:
-        IndexError: a dimension is out of range.
         RuntimeError: both dimensions are the same.
 
     >>> rg.linalg.diagonal(rg.eye(2))
@@ -102,13 +93,12 @@ def linalg_diagonal(A: Operand, *, offset: int = 0, dim1: Dim = -2, dim2: Dim = 
     return diagonal(operand(A, "A"), offset, dim1, dim2)
 
 
-@operator()
+@operator(dtype="integer sum")
 def trace(input: Operand) -> Tensor:
     """``sum_i input[i, i]`` of a matrix.
 
     Derivative: ``g`` times the unit matrix.
     Shape: (m, n) to ().
-    Dtype: any; integers and bools give int64.
 
     Raises:
         RuntimeError: the input has not two dimensions.
@@ -131,14 +121,10 @@ def kron(input: Operand, other: Operand) -> Tensor:
 
     Derivative: input: the sum of ``g * other`` over each block; other: the sum of ``input_block * g`` over the blocks.
     Shape: (m, n, ...) and (p, q, ...) to (m p, n q, ...); the one with fewer dimensions gets leading ones.
-    Dtype: any; the result has PyTorch's result type.
 
     Args:
         input: whose elements are multiplied.
         other: what stands in each block.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.kron(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))
     tensor([ 1., 10.,  2., 20.])
@@ -152,22 +138,16 @@ def kron(input: Operand, other: Operand) -> Tensor:
     return (x * y).reshape([m * n for m, n in zip(left, right)]) if ndim else x * y
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="promoted", raises="broadcast")
 def vecdot(x: Operand, y: Operand, *, dim: Dim = -1) -> Tensor:
     """``sum_i conj(x_i) y_i`` along a dimension.
 
     Derivative: x: ``conj(g) y``; y: ``g x``, as PyTorch's gradients are.
     Shape: any that broadcast; the result lacks ``dim``.
-    Dtype: any; the result has PyTorch's result type.
 
     Args:
         x: the vectors that are conjugated.
         y: the other vectors.
-        dim: the dimension, the last by default.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.linalg.vecdot(rg.ones(2, 3), rg.ones(3))
     tensor([3., 3.])
@@ -196,11 +176,9 @@ def cross(input: Operand, other: Operand, *, dim: Dim = -1) -> Tensor:
     Args:
         input: the vectors on the left.
         other: the vectors on the right.
-        dim: the dimension, the last by default.
 
     Raises:
         RuntimeError: the dimension has not length 3 in both, or the shapes do not fit.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.linalg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
@@ -208,22 +186,12 @@ def cross(input: Operand, other: Operand, *, dim: Dim = -1) -> Tensor:
     return _cross(operand(input), operand(other, "other"), dim)
 
 
-@operator(name="cross")
+@operator(name="cross", like=cross)
 def cross_(input: Operand, other: Operand, dim: Dim | None = None) -> Tensor:
     """``y_i = input_(i+1) other_(i+2) - input_(i+2) other_(i+1)``, indices modulo 3: ``linalg.cross``.
 
-    Derivative: input: ``cross(other, g)``; other: ``cross(g, input)``.
-    Shape: the same number of dimensions, which broadcast, with length 3 along ``dim``.
-    Dtype: any but bool; the result has PyTorch's result type.
-
     Args:
-        input: the vectors on the left.
-        other: the vectors on the right.
         dim: the dimension, by default the first one of length 3.
-
-    Raises:
-        RuntimeError: the dimension has not length 3 in both, or the shapes do not fit.
-        IndexError: ``dim`` is out of range.
 
     >>> rg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
@@ -242,7 +210,7 @@ def vander(x: Operand, *, N: int | None = None) -> Tensor:
 
     Derivative: ``sum_j g_ij j x_i^(j-1)``.
     Shape: (..., n) to (..., n, N); a 0-d Tensor counts as a vector of one element.
-    Dtype: any; kept.
+    Dtype: any but bool; the result has the dtype of x, int64 for integers.
 
     Args:
         x: the vectors.

@@ -111,8 +111,9 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvExResult:
 
     Args:
         A: square matrices.
-        check_errors: whether to raise all the same.
+
     Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix, and its inverse NaN.
+
     Raises:
         RuntimeError: A is not square, or with ``check_errors`` singular.
 
@@ -141,10 +142,10 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
     Args:
         A: square matrices.
-        B: right-hand sides.
         left: whether A stands on the left of X.
-        check_errors: whether to raise all the same.
+
     Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A, and its result NaN.
+
     Raises:
         RuntimeError: the shapes do not fit, or with ``check_errors`` A is singular.
 
@@ -175,8 +176,9 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     Args:
         A: symmetric or Hermitian matrices.
         upper: whether to give ``U`` with ``A = U^H @ U`` instead.
-        check_errors: whether to raise all the same.
+
     Returns: (L, info): info is the order of the first leading minor that is not positive, and the factor NaN.
+
     Raises:
         RuntimeError: A is not square, or with ``check_errors`` not positive-definite.
 
@@ -204,12 +206,13 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     Dtype: float32, float64 and complex; LU has A's, pivots and info are int32.
 
     Args:
-        A: matrices.
         pivot: whether rows are interchanged.
         check_errors: whether to raise where a pivot is zero.
+
     Returns: (LU, pivots, info): info is the place, from 1, of the first zero pivot, or 0.
+
     Raises:
-        RuntimeError: A is no matrix, or with ``check_errors`` a pivot is zero.
+        RuntimeError: A is not a matrix, or with ``check_errors`` a pivot is zero.
 
     >>> rg.linalg.lu_factor_ex(rg.tensor([[1.0, 2.0], [2.0, 4.0]])).info
     tensor(2, dtype=int32)

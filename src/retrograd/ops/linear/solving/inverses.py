@@ -82,20 +82,14 @@ SLOGDET = Primitive(
 )
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, shape="square", dtype="matrix", raises="singular, square")
 def inv(A: Operand) -> Tensor:
     """``A^-1`` of each square matrix.
 
     Derivative: ``-A^-T g A^-T``.
-    Shape: (..., n, n); the result has the input's.
-    Dtype: float32, float64 and complex; kept.
 
     Args:
         A: the matrices.
-
-    Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
-        LinAlgError: a matrix is singular.
 
     >>> rg.linalg.inv(rg.tensor([[2.0, 0.0], [0.0, 4.0]]))
     tensor([[0.5 , 0.  ],
@@ -104,17 +98,11 @@ def inv(A: Operand) -> Tensor:
     return apply1(INV, matrices(A, square=True))
 
 
-@operator()
+@operator(shape="square", dtype="matrix", raises="singular, square")
 def inverse(input: Operand) -> Tensor:
     """``input^-1`` of each square matrix: ``linalg.inv``.
 
     Derivative: ``-input^-T g input^-T``.
-    Shape: (..., n, n); the result has the input's.
-    Dtype: float32, float64 and complex; kept.
-
-    Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
-        LinAlgError: a matrix is singular.
 
     >>> rg.inverse(rg.tensor([[2.0]]))
     tensor([[0.5]])
@@ -122,20 +110,15 @@ def inverse(input: Operand) -> Tensor:
     return apply1(INV, matrices(input, "input", square=True))
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, shape="square to number", dtype="matrix", raises="square")
 def det(A: Operand) -> Tensor:
     """``det(A)`` of each square matrix.
 
     Derivative: ``g`` times the cofactors of ``A``, which singular matrices have, too; the second order needs
     the inverse.
-    Shape: (..., n, n) to (...).
-    Dtype: float32, float64 and complex; kept.
 
     Args:
         A: the matrices.
-
-    Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
 
     >>> rg.linalg.det(rg.tensor([[2.0, 1.0], [1.0, 3.0]]))
     tensor(5.)
@@ -143,16 +126,11 @@ def det(A: Operand) -> Tensor:
     return apply1(DET, matrices(A, square=True))
 
 
-@operator(name="det")
+@operator(name="det", shape="square to number", dtype="matrix", raises="square")
 def det_(input: Operand) -> Tensor:
     """``det(input)`` of each square matrix: ``linalg.det``.
 
     Derivative: ``g`` times the cofactors of ``input``.
-    Shape: (..., n, n) to (...).
-    Dtype: float32, float64 and complex; kept.
-
-    Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
 
     >>> rg.det(rg.tensor([[3.0]]))
     tensor(3.)
@@ -167,7 +145,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Tensor
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, raises="square")
 def slogdet(A: Operand) -> SlogdetResult:
     """``(det(A) / |det(A)|, log|det(A)|)`` of each square matrix, whose determinant may itself be out of range.
 
@@ -182,7 +160,6 @@ def slogdet(A: Operand) -> SlogdetResult:
         The named tuple ``(sign, logabsdet)``.
 
     Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
         LinAlgError: in the derivative: a matrix is singular.
 
     >>> sign, logabsdet = rg.linalg.slogdet(rg.tensor([[-1.0]]))
@@ -192,20 +169,14 @@ def slogdet(A: Operand) -> SlogdetResult:
     return SlogdetResult(*apply(SLOGDET, (matrices(A, square=True),), {}))
 
 
-@operator(name="slogdet")
+@operator(name="slogdet", like=slogdet)
 def slogdet_(input: Operand) -> SlogdetResult:
     """``(det(input) / |det(input)|, log|det(input)|)`` of each square matrix: ``linalg.slogdet``.
 
     Derivative: as ``linalg.slogdet``.
-    Shape: (..., n, n) to (...) twice.
-    Dtype: float32, float64 and complex, whose logabsdet is real.
-
-    Returns:
-        The named tuple ``(sign, logabsdet)``.
 
     Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
-        LinAlgError: in the derivative: a matrix is singular.
+        TypeError: ``input`` is not a Tensor, array or number.
 
     >>> rg.slogdet(rg.tensor([[1.0]])).logabsdet
     tensor(0.)
@@ -213,16 +184,13 @@ def slogdet_(input: Operand) -> SlogdetResult:
     return SlogdetResult(*apply(SLOGDET, (matrices(input, "input", square=True),), {}))
 
 
-@operator()
+@operator(shape="square to number", dtype="matrix", raises="square")
 def logdet(input: Operand) -> Tensor:
     """``log(det(input))`` of each square matrix: NaN where a real determinant is negative, -inf where it is 0.
 
     Derivative: ``g input^-T``.
-    Shape: (..., n, n) to (...).
-    Dtype: float32, float64 and complex; kept.
 
     Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
         LinAlgError: in the derivative: a matrix is singular.
 
     >>> rg.logdet(rg.tensor([[2.0, 0.0], [0.0, 0.5]]))
@@ -237,23 +205,19 @@ def logdet(input: Operand) -> Tensor:
 # Powers
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, shape="square", dtype="matrix", raises="square")
 @also_named(input="A")
 def matrix_power(A: Operand, n: int) -> Tensor:
     """``A^n`` of each square matrix, by repeated squaring; of its inverse for negative ``n``.
 
     Derivative: ``sum_(k < n) (A^T)^k g (A^T)^(n-1-k)``; 0 for ``n = 0``.
-    Shape: (..., n, n); the result has the input's.
-    Dtype: float32, float64 and complex; kept.
 
     Args:
-        A: the matrices.
         n: how often; 0 gives the unit matrix, 1 a copy.
 
     Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
         LinAlgError: ``n`` is negative and a matrix singular.
-        TypeError: ``n`` is no integer.
+        TypeError: ``n`` is not an integer.
 
     >>> rg.linalg.matrix_power(rg.tensor([[2.0]]), 3)
     tensor([[8.]])
@@ -261,22 +225,14 @@ def matrix_power(A: Operand, n: int) -> Tensor:
     return _matrix_power(matrices(A, square=True), integer(n, "n"))
 
 
-@operator(name="matrix_power")
+@operator(name="matrix_power", like=matrix_power)
 def matrix_power_(input: Operand, n: int) -> Tensor:
     """``input^n`` of each square matrix: ``linalg.matrix_power``.
 
     Derivative: as ``linalg.matrix_power``.
-    Shape: (..., n, n); the result has the input's.
-    Dtype: float32, float64 and complex; kept.
 
     Args:
         input: the matrices.
-        n: how often; 0 gives the unit matrix, 1 a copy.
-
-    Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
-        LinAlgError: ``n`` is negative and a matrix singular.
-        TypeError: ``n`` is no integer.
 
     >>> rg.matrix_power(rg.tensor([[2.0]]), -1)
     tensor([[0.5]])
@@ -347,16 +303,11 @@ def _expm_rule(g: Any, x: Any) -> Any:
 MATRIX_EXP = Primitive("matrix_exp", _expm, "x", [_expm_rule], batch=in_front)
 
 
-@operator()
+@operator(shape="square", dtype="matrix", raises="square")
 def matrix_exp(input: Operand) -> Tensor:
     """``sum_k input^k / k!`` of each square matrix.
 
     Derivative: the upper right block of ``exp([[input^T, g], [0, input^T]])``.
-    Shape: (..., n, n); the result has the input's.
-    Dtype: float32, float64 and complex; kept.
-
-    Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
 
     Source: N. Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited, 2005; the derivative:
     C. Van Loan, Computing Integrals Involving the Matrix Exponential, 1978.
@@ -368,20 +319,15 @@ def matrix_exp(input: Operand) -> Tensor:
     return apply1(MATRIX_EXP, matrices(input, "input", square=True))
 
 
-@operator(namespace="linalg", method=False, name="matrix_exp")
+@operator(namespace="linalg", method=False, name="matrix_exp", shape="square", dtype="matrix", raises="square")
 @also_named(input="A")
 def linalg_matrix_exp(A: Operand) -> Tensor:
     """``sum_k A^k / k!`` of each square matrix: ``matrix_exp``.
 
     Derivative: as ``matrix_exp``.
-    Shape: (..., n, n); the result has the input's.
-    Dtype: float32, float64 and complex; kept.
 
     Args:
         A: the matrices.
-
-    Raises:
-        RuntimeError: the matrices are not square, or hold other numbers.
 
     >>> rg.linalg.matrix_exp(rg.zeros(1, 1))
     tensor([[1.]])

@@ -53,7 +53,7 @@ def _pinv(value: Operand, argument: str, atol: Any, rtol: Any, hermitian: bool) 
     return apply(PINV, (x,), {"atol": atol, "rtol": rtol})
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="matrix", raises="convergence, matrix")
 @also_named(input="A")
 def pinv(
     A: Operand,
@@ -67,19 +67,13 @@ def pinv(
 
     Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P, where the rank is constant.
     Shape: (..., m, n) to (..., n, m).
-    Dtype: float32, float64 and complex; kept.
 
     Args:
-        A: the matrices.
         rcond: another name of ``rtol``.
         hermitian: A is symmetric, and only its lower triangle is read.
         atol: singular values up to this count as zero; a number, or one for each matrix.
         rtol: and those up to this times the largest of the matrix, given as ``atol`` is; by default max(m, n) times
             the precision, 0 where ``atol`` is given.
-
-    Raises:
-        RuntimeError: the input is no matrix, or holds other numbers.
-        LinAlgError: the algorithm did not converge.
 
     Source: the derivative: G. Golub, V. Pereyra, The Differentiation of Pseudo-Inverses and Nonlinear Least Squares
     Problems Whose Variables Separate, 1973.
@@ -90,21 +84,16 @@ def pinv(
     return _pinv(A, "A", atol, rcond if rtol is None else rtol, hermitian)
 
 
-@operator()
+@operator(dtype="matrix", raises="convergence, matrix")
 def pinverse(input: Operand, rcond: float = 1e-15) -> Tensor:
     """``V @ diag(1 / S) @ U^H``: ``linalg.pinv``.
 
     Derivative: as ``linalg.pinv``.
     Shape: (..., m, n) to (..., n, m).
-    Dtype: float32, float64 and complex; kept.
 
     Args:
         input: the matrices.
         rcond: singular values up to this times the largest count as zero.
-
-    Raises:
-        RuntimeError: the input is no matrix, or holds other numbers.
-        LinAlgError: the algorithm did not converge.
 
     >>> rg.pinverse(rg.tensor([[2.0]]))
     tensor([[0.5]])
@@ -121,7 +110,7 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="equal matrix", raises="convergence")
 @also_named(input="A", b="B")
 def lstsq(
     A: Operand,
@@ -135,11 +124,8 @@ def lstsq(
     Derivative: that of ``pinv(A) @ B``, where the rank is constant; rank and singular values have none.
     Shape: A (..., m, n), B (..., m, k) or vectors (..., m); X (..., n, k) or (..., n), residuals (..., k) where m > n
     and the rank is full, else empty.
-    Dtype: float32, float64 and complex, the same of both; kept.
 
     Args:
-        A: the matrices.
-        B: the right-hand sides.
         rcond: singular values up to this times the largest count as zero; by default max(m, n) times the precision.
         driver: the solution is found in one way for all; there is no ``rank`` from ``"gels"``, and there are
             ``singular_values`` from ``"gelsd"`` and ``"gelss"`` only, as in PyTorch.
@@ -148,8 +134,7 @@ def lstsq(
         The named tuple ``(solution, residuals, rank, singular_values)``, the residuals squared.
 
     Raises:
-        RuntimeError: the shapes do not fit, the dtypes differ, or ``driver`` is another word.
-        LinAlgError: the algorithm did not converge.
+        RuntimeError: the shapes do not fit, the dtypes differ, or ``driver`` is unknown.
 
     >>> rg.linalg.lstsq(rg.tensor([[1.0], [1.0]]), rg.tensor([[1.0], [3.0]])).solution
     tensor([[2.]])

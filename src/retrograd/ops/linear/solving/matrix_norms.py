@@ -65,18 +65,15 @@ def matrix_norm(
     Dtype: float32, float64 and complex, whose norm is real.
 
     Args:
-        A: the matrices.
         ord: ``"fro"``: the root of the sum of squares; ``"nuc"``: the sum of the singular values; ``2``, ``-2``: the
             largest and the smallest of them; ``1``, ``-1``: the largest and the smallest sum of a column's magnitudes;
             ``inf``, ``-inf``: of a row's.
         dim: the dimensions of the rows and columns.
-        keepdim: keep them with length 1.
         dtype: converts the input first, to one that is not narrower.
 
     Raises:
         RuntimeError: the input has no matrices or holds other numbers, ``dim`` names not two dimensions, or ``ord`` is
             another norm.
-        IndexError: a dimension is out of range.
 
     >>> rg.linalg.matrix_norm(rg.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(5.)
@@ -85,7 +82,7 @@ def matrix_norm(
     return _matrix_norm(x, "fro" if ord is None else ord, (dim,) if isinstance(dim, int) else tuple(dim), keepdim)
 
 
-@operator(namespace="linalg", method=False, name="norm")
+@operator(namespace="linalg", method=False, name="norm", like=matrix_norm)
 @also_named(input="A")
 def linalg_norm(
     A: Operand,
@@ -106,13 +103,10 @@ def linalg_norm(
         ord: which norm; by default the root of the sum of squares.
         dim: one dimension or two; by default, without ``ord`` all elements are one vector, and with it the input must
             have one or two dimensions.
-        keepdim: keep the dimensions with length 1.
-        dtype: converts the input first, to one that is not narrower.
 
     Raises:
         RuntimeError: the input holds other numbers, has more than two dimensions and there is ``ord`` but no ``dim``,
-            or ``ord`` is another norm.
-        IndexError: a dimension is out of range.
+            or ``ord`` is not a norm.
 
     >>> rg.linalg.norm(rg.tensor([3.0, 4.0]))
     tensor(5.)
@@ -147,11 +141,10 @@ def cond(A: Operand, p: Order | None = None) -> Tensor:
     Dtype: float32, float64 and complex, whose condition is real.
 
     Args:
-        A: the matrices.
         p: which norm, as ``linalg.matrix_norm``; None is 2: the largest singular value by the smallest.
 
     Raises:
-        RuntimeError: the input is no matrix or holds other numbers, or ``p`` is another norm.
+        RuntimeError: the input is not a matrix or holds other numbers, or ``p`` is not a norm.
 
     >>> rg.linalg.cond(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor(2.)
@@ -169,7 +162,7 @@ def cond(A: Operand, p: Order | None = None) -> Tensor:
     return where(singular, math.inf, norms[0] * norms[1])
 
 
-@operator()
+@operator(dtype="magnitude")
 def norm(
     input: Operand,
     p: float | Literal["fro", "nuc"] | None = "fro",
@@ -181,20 +174,15 @@ def norm(
 
     Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, but for ``p = 2``, where ``x`` is 0.
     Infinite p: ``g sign(x)`` at the extreme, ties share it evenly. ``p = 0``: zeros.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: floating and complex, whose norm is real.
 
     Args:
         input: the elements of the vector.
         p: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``;
             ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
-        dim: the dimensions, all by default.
-        keepdim: keep the reduced dimensions with length 1.
         dtype: converts the input first, to one that is not narrower.
 
     Raises:
-        RuntimeError: the input holds integers, ``p`` is another word, or the norm of no elements does not exist.
-        IndexError: a dimension is out of range.
+        RuntimeError: the input holds integers, ``p`` is unknown, or the norm of no elements does not exist.
 
     >>> rg.norm(rg.tensor([3.0, 4.0])), rg.norm(rg.tensor([3.0, -4.0]), 1)
     (tensor(5.), tensor(7.))

@@ -25,18 +25,17 @@ def matrix_rank(
 ) -> Tensor:
     """How many singular values of each matrix exceed ``max(atol, rtol * largest)``.
 
-    Derivative: none.
     Shape: ``(..., m, n)``; ``(...)``.
     Dtype: float32, float64 and complex; int64.
 
     Args:
-        A: matrices.
         tol: an older name of ``atol``.
         hermitian: whether A is symmetric or Hermitian, of which the lower triangle is read.
         atol: the absolute tolerance, by default 0.
         rtol: the relative tolerance, by default ``max(m, n)`` times the dtype's eps, or 0 where there is an ``atol``.
+
     Raises:
-        RuntimeError: A is no matrix, or both ``tol`` and ``atol`` are given.
+        RuntimeError: A is not a matrix, or both ``tol`` and ``atol`` are given.
 
     >>> rg.linalg.matrix_rank(rg.tensor([[1.0, 2.0], [2.0, 4.0]]))
     tensor(1)

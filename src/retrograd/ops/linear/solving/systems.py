@@ -71,23 +71,16 @@ SOLVE_TRIANGULAR: Primitive = Primitive(
 )
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="equal matrix", raises="dtypes, singular")
 def solve(A: Operand, B: Operand, *, left: bool = True) -> Tensor:
     """``X`` with ``A @ X = B``, for each square matrix ``A``.
 
     Derivative: B: ``G = A^-T g``; A: ``-G X^T``.
     Shape: A (..., n, n), B (..., n, k) or vectors (..., n), batches broadcast; X has B's. Without ``left`` B is
     (..., k, n).
-    Dtype: float32, float64 and complex, the same of both; kept.
 
     Args:
-        A: the matrices.
         B: the right-hand sides: vectors if it has one dimension, or A's shape without the last.
-        left: False solves ``X @ A = B``.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the dtypes differ.
-        LinAlgError: a matrix is singular.
 
     >>> rg.linalg.solve(rg.tensor([[2.0, 0.0], [0.0, 4.0]]), rg.tensor([2.0, 2.0]))
     tensor([1. , 0.5])
@@ -105,25 +98,17 @@ def solve(A: Operand, B: Operand, *, left: bool = True) -> Tensor:
     return x.squeeze(-1) if vector else x
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="equal matrix", raises="dtypes, singular")
 @also_named(input="A")
 def solve_triangular(A: Operand, B: Operand, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """``X`` with ``A @ X = B``, for each triangular matrix ``A``, whose other half is not read.
 
     Derivative: B: ``G = A^-T g``; A: the triangle of ``-G X^T``.
     Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (..., k, n).
-    Dtype: float32, float64 and complex, the same of both; kept.
 
     Args:
-        A: the matrices.
-        B: the right-hand sides.
         upper: whether A is upper or lower triangular.
-        left: False solves ``X @ A = B``.
         unitriangular: the diagonal is not read either, but taken as ones.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the dtypes differ.
-        LinAlgError: a matrix is singular.
 
     >>> rg.linalg.solve_triangular(rg.tensor([[2.0, 9.0], [1.0, 1.0]]), rg.tensor([[2.0], [3.0]]), upper=False)
     tensor([[1.],
@@ -148,7 +133,7 @@ class TriangularSolution(NamedTuple):
     cloned_coefficient: Tensor
 
 
-@operator()
+@operator(dtype="equal matrix", raises="dtypes, singular")
 def triangular_solve(
     input: Operand, A: Operand, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
@@ -156,21 +141,15 @@ def triangular_solve(
 
     Derivative: as ``linalg.solve_triangular``.
     Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's.
-    Dtype: float32, float64 and complex, the same of both; kept.
 
     Args:
         input: the right-hand sides.
-        A: the matrices.
         upper: whether A is upper or lower triangular.
         transpose: solve ``A^T @ X = input``.
         unitriangular: the diagonal is not read, but taken as ones.
 
     Returns:
         The named tuple ``(solution, cloned_coefficient)``, the second a copy of A.
-
-    Raises:
-        RuntimeError: the shapes do not fit, or the dtypes differ.
-        LinAlgError: a matrix is singular.
 
     >>> rg.triangular_solve(rg.tensor([[4.0]]), rg.tensor([[2.0]])).solution
     tensor([[2.]])
@@ -180,23 +159,20 @@ def triangular_solve(
     return TriangularSolution(*_triangular_solve_node(solution, a.clone()))
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="equal matrix", raises="singular")
 @also_named(input="A", other="B")
 def tensorsolve(A: Operand, B: Operand, dims: Sequence[int] | None = None) -> Tensor:
     """``X`` with ``tensordot(A, X, X.ndim) = B``.
 
     Derivative: as ``linalg.solve`` of A as a square matrix.
     Shape: A (*b, *x) with as many elements in b as in x, B (b); X is (x).
-    Dtype: float32, float64 and complex, the same of both; kept.
 
     Args:
         A: the coefficients.
-        B: the right-hand side.
         dims: dimensions of A that are moved to its end first.
 
     Raises:
         RuntimeError: A is not square over B.
-        LinAlgError: A is singular.
 
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])
@@ -212,14 +188,13 @@ def tensorsolve(A: Operand, B: Operand, dims: Sequence[int] | None = None) -> Te
     return solve(a.reshape(size, size), b.reshape(size)).reshape(shape)
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, dtype="matrix", raises="singular")
 @also_named(input="A")
 def tensorinv(A: Operand, ind: int = 2) -> Tensor:
     """``X`` with ``tensordot(X, tensordot(A, Y, Y.ndim), ind) = Y``: the inverse of A as a map between tensors.
 
     Derivative: as ``linalg.inv`` of A as a square matrix.
     Shape: A (*b, *x) with as many elements in b as in x; X is (*x, *b).
-    Dtype: float32, float64 and complex; kept.
 
     Args:
         A: the coefficients.
@@ -227,7 +202,6 @@ def tensorinv(A: Operand, ind: int = 2) -> Tensor:
 
     Raises:
         RuntimeError: A is not square, or ``ind`` is not positive.
-        LinAlgError: A is singular.
 
     >>> rg.linalg.tensorinv(rg.eye(4).reshape(2, 2, 4)).shape
     (4, 2, 2)

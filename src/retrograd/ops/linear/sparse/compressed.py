@@ -1,9 +1,8 @@
-"""Sparse matrices with compressed rows (CSR): where each row's values begin, and their columns."""
+"""Make sparse matrices with compressed rows (CSR) of row starts, columns and values, or of a Tensor."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,59 +14,7 @@ from ...make.creation import as_tensor
 from ...table.arguments import integers
 from ...table.registry import operator
 from ...table.types import DeviceLike, DTypeLike, Operand
-from .sparse import SparseTensor, to_sparse
-
-
-class CompressedTensor(SparseTensor):
-    """A sparse matrix with compressed rows: it computes as any other, and knows where its rows begin.
-
-    >>> a = rg.sparse_csr_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0], (2, 2))
-    >>> a @ rg.ones(2, 1)
-    tensor([[2.],
-            [7.]])
-    """
-
-    is_sparse = False
-    is_sparse_csr = True
-
-    def __repr__(self) -> str:
-        return (
-            f"sparse_csr_tensor(crow_indices={self.crow_indices()}, col_indices={self.col_indices()}, "
-            f"values={self._values}, size={tuple(self.shape)}, nnz={self._nnz()})"
-        )
-
-    @property
-    def layout(self) -> Any:
-        """``sparse_csr``."""
-        return import_module("retrograd.compat.types").layout("sparse_csr")
-
-    def crow_indices(self) -> Tensor:
-        """Where each row's values begin, and the last one's end, ``(rows + 1,)``."""
-        xp = array_module(self._values)
-        return new_tensor(xp.searchsorted(self._at.array[0], xp.arange(self.shape[0] + 1)).astype(np.int64))
-
-    def col_indices(self) -> Tensor:
-        """The columns of the values, ``(nnz,)``."""
-        return self._at[1]
-
-    def values(self) -> Tensor:
-        """The values ``(nnz,)``, row by row."""
-        return self._values
-
-    def _with(self, values: Tensor) -> SparseTensor:
-        return CompressedTensor(self._at, values, self.shape, True)
-
-    def coalesce(self) -> SparseTensor:
-        """Itself: each coordinate stands there once."""
-        return self
-
-
-def compressed(a: SparseTensor) -> CompressedTensor:
-    """A sparse matrix with its rows compressed."""
-    if a.ndim != 2 or a.dense_dim():
-        raise RuntimeError(f"to_sparse_csr: wanted a sparse matrix, got one of shape {tuple(a.shape)}")
-    a = a.coalesce()
-    return CompressedTensor(a._indices(), a._values, a.shape, True)
+from .sparse import SparseTensor, compressed, to_sparse
 
 
 @operator(method=False)
@@ -99,7 +46,7 @@ def sparse_csr_tensor(
         check_invariants: taken for PyTorch's sake; indices are always checked.
 
     Raises:
-        RuntimeError: indices are no integers, do not fit, or are out of range.
+        RuntimeError: indices are not integers, do not fit, or are out of range.
 
     >>> rg.sparse_csr_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0]).to_dense()
     tensor([[0., 2.],
@@ -132,10 +79,9 @@ def to_sparse_csr(self: Tensor) -> Any:
 
     Derivative: ``g`` at the places.
     Shape: (n, m), kept.
-    Dtype: all; kept.
 
     Raises:
-        RuntimeError: the Tensor is no matrix.
+        RuntimeError: the Tensor is not a matrix.
 
     >>> rg.tensor([[0.0, 2.0]]).to_sparse_csr().col_indices()
     tensor([1])

@@ -1,14 +1,8 @@
-"""Sparse matrices as graph networks use them: coordinates and values, and their products with dense matrices.
-
-Two primitives, each the other's derivative: the product of a sparse and a dense matrix, and the products of pairs of
-rows at the sparse matrix's places.
-"""
+"""Sparse matrices as graph networks use them: coordinates or compressed rows, values, and products with dense ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
-from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -17,7 +11,8 @@ import numpy as np
 from ....core.arrays.devices import Device, array_module
 from ....core.arrays.dtypes import DType
 from ....core.errors import describe
-from ....core.graph.primitive import Primitive, apply, operand
+from ....core.graph.primitive import apply, operand
+from ....core.missing_names import provided
 from ....core.tensor.tensor import Size as Shape
 from ....core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ...make.creation import as_tensor
@@ -25,72 +20,7 @@ from ...table.arguments import integer, integers
 from ...table.registry import operator
 from ...table.types import DeviceLike, DTypeLike, Number, Operand
 from ..products.matmul import mm as dense_mm
-
-
-class Places:
-    """The rows and columns of a sparse matrix's values."""
-
-    def __init__(self, rows: Any, columns: Any, height: int, width: int) -> None:
-        self.rows, self.columns, self.height, self.width = rows, columns, height, width
-
-    def __repr__(self) -> str:
-        return f"{len(self.rows)} places in ({self.height}, {self.width})"
-
-    @cached_property
-    def transposed(self) -> Places:
-        places = Places(self.columns, self.rows, self.width, self.height)
-        places.__dict__["transposed"] = self
-        return places
-
-    @cached_property
-    def runs(self) -> tuple[Any, Any, Any]:
-        """The order that sorts by rows, where each row then begins, and which row it is."""
-        order = np.argsort(self.rows, kind="stable")
-        ordered = self.rows[order]
-        starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-        return order, starts, ordered[starts]
-
-
-def _spmm(values: Any, x: Any, places: Places) -> Any:
-    """``sum_j A_ij x_jk``: per row the sum of what its values take from x."""
-    xp = array_module(x)
-    out = xp.zeros((places.height, *x.shape[1:]), xp.result_type(values, x))
-    if not values.size:
-        return out
-    if xp is np:
-        order, starts, rows = places.runs
-        taken = values[order].reshape((-1,) + (1,) * (x.ndim - 1)) * x[places.columns[order]]
-        out[rows] = np.add.reduceat(taken, starts, axis=0)
-    else:
-        xp.add.at(out, places.rows, values.reshape((-1,) + (1,) * (x.ndim - 1)) * x[places.columns])
-    return out
-
-
-def _sampled(x: Any, y: Any, places: Places) -> Any:
-    """``sum_k x_ik y_jk`` at the places."""
-    return (x[places.rows] * y[places.columns]).sum(axis=-1)
-
-
-SPMM: Primitive = Primitive(
-    "sparse.mm",
-    _spmm,
-    "values x",
-    [
-        lambda g, x, places: SAMPLED(g, x, places=places),
-        lambda g, values, places: SPMM(values, g, places=places.transposed),
-    ],
-    promote="strict",
-)
-SAMPLED: Primitive = Primitive(
-    "sparse.mm_backward",
-    _sampled,
-    "x y",
-    [
-        lambda g, y, places: SPMM(g, y, places=places),
-        lambda g, x, places: SPMM(g, x, places=places.transposed),
-    ],
-    promote="strict",
-)
+from .products import SPMM, Places
 
 
 class SparseTensor:
@@ -179,7 +109,7 @@ class SparseTensor:
     @property
     def layout(self) -> Any:
         """``sparse_coo``."""
-        return import_module("retrograd.compat.types").layout("sparse_coo")
+        return provided["layout"]("sparse_coo")
 
     def numel(self) -> int:
         """The number of elements, zeros included."""
@@ -268,7 +198,7 @@ class SparseTensor:
 
     def to_sparse_csr(self) -> SparseTensor:
         """The same matrix with its rows compressed."""
-        return import_module("retrograd.ops.linear.sparse.compressed").compressed(self)
+        return compressed(self)
 
     def t(self) -> SparseTensor:
         """The transpose of a matrix."""
@@ -393,6 +323,58 @@ class SparseTensor:
     mm = mv = spmm = matmul
 
 
+class CompressedTensor(SparseTensor):
+    """A sparse matrix with compressed rows: it computes as any other, and knows where its rows begin.
+
+    >>> a = rg.sparse_csr_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0], (2, 2))
+    >>> a @ rg.ones(2, 1)
+    tensor([[2.],
+            [7.]])
+    """
+
+    is_sparse = False
+    is_sparse_csr = True
+
+    def __repr__(self) -> str:
+        return (
+            f"sparse_csr_tensor(crow_indices={self.crow_indices()}, col_indices={self.col_indices()}, "
+            f"values={self._values}, size={tuple(self.shape)}, nnz={self._nnz()})"
+        )
+
+    @property
+    def layout(self) -> Any:
+        """``sparse_csr``."""
+        return provided["layout"]("sparse_csr")
+
+    def crow_indices(self) -> Tensor:
+        """Where each row's values begin, and the last one's end, ``(rows + 1,)``."""
+        xp = array_module(self._values)
+        return new_tensor(xp.searchsorted(self._at.array[0], xp.arange(self.shape[0] + 1)).astype(np.int64))
+
+    def col_indices(self) -> Tensor:
+        """The columns of the values, ``(nnz,)``."""
+        return self._at[1]
+
+    def values(self) -> Tensor:
+        """The values ``(nnz,)``, row by row."""
+        return self._values
+
+    def _with(self, values: Tensor) -> SparseTensor:
+        return CompressedTensor(self._at, values, self.shape, True)
+
+    def coalesce(self) -> SparseTensor:
+        """Itself: each coordinate stands there once."""
+        return self
+
+
+def compressed(a: SparseTensor) -> CompressedTensor:
+    """A sparse matrix with its rows compressed."""
+    if a.ndim != 2 or a.dense_dim():
+        raise RuntimeError(f"to_sparse_csr: wanted a sparse matrix, got one of shape {tuple(a.shape)}")
+    a = a.coalesce()
+    return CompressedTensor(a._indices(), a._values, a.shape, True)
+
+
 def product(a: SparseTensor, x: Operand) -> Tensor:
     """The product of a sparse matrix and a dense matrix or vector."""
     dense = operand(x, "mat2")
@@ -458,6 +440,7 @@ def sparse_coo_tensor(
         requires_grad: whether gradients with respect to values that are given as data are wanted.
         check_invariants: taken for PyTorch's sake; coordinates are always checked.
         is_coalesced: promises that every coordinate stands there once, in row-major order.
+
     Raises:
         RuntimeError: shapes do not fit, or a coordinate is out of range.
 
@@ -491,19 +474,16 @@ def sparse_coo_tensor(
     return SparseTensor(at, v, lengths, bool(is_coalesced))
 
 
-@operator(namespace="sparse", method=False)
+@operator(namespace="sparse", method=False, dtype="equal floating", raises="dtypes")
 def mm(mat1: Any, mat2: Any) -> Any:
     """``out_ik = sum_j A_ij x_jk``: the product of two matrices, dense or sparse; of two sparse ones it is sparse.
 
     Derivative: values: ``sum_k g_ik x_jk`` at their coordinates; dense: ``A^T g``.
     Shape: ``(n, m)`` and ``(m, k)`` or ``(m,)``; ``(n, k)`` or ``(n,)``.
-    Dtype: floating and complex, both one; the result has it.
 
     Args:
         mat1: a SparseTensor, or a dense matrix.
         mat2: a dense matrix, or a SparseTensor.
-    Raises:
-        RuntimeError: the shapes do not fit, or the dtypes differ.
 
     >>> a = rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2))
     >>> rg.sparse.mm(a, rg.ones(2, 1))
@@ -515,20 +495,18 @@ def mm(mat1: Any, mat2: Any) -> Any:
     return mat2.__rmatmul__(mat1) if isinstance(mat2, SparseTensor) else dense_mm(mat1, mat2)
 
 
-@operator(method=False)
+@operator(method=False, dtype="equal floating", raises="broadcast")
 def spmm(input: Any, mat2: Tensor) -> Tensor:
     """``out_ik = sum_j A_ij x_jk``: ``sparse.mm``; of two dense matrices their product.
 
     Derivative: ``sparse.mm``'s.
     Shape: ``(n, m)`` and ``(m, k)``; ``(n, k)``.
-    Dtype: floating and complex, both one; the result has it.
 
     Args:
         mat2: a dense matrix.
 
     Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
+        TypeError: ``input`` is not a Tensor, array or number.
 
     >>> rg.spmm(rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)), rg.ones(2, 1))
     tensor([[2.],
@@ -543,12 +521,12 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None) -> Any:
 
     Derivative: ``g`` at the coordinates.
     Shape: any with a dimension; kept.
-    Dtype: all; kept.
 
     Args:
         sparse_dim: the number of dimensions that coordinates have, by default all of them.
+
     Raises:
-        RuntimeError: the Tensor has no dimension, or ``sparse_dim`` is no number of its dimensions.
+        RuntimeError: the Tensor has no dimension, or ``sparse_dim`` is not a number of its dimensions.
 
     >>> rg.tensor([[0.0, 2.0]]).to_sparse().indices()
     tensor([[0],

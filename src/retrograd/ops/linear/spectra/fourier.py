@@ -143,12 +143,10 @@ def fft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None =
     Args:
         input: a signal, real or complex.
         n: crops or pads with zeros to this length first.
-        dim: the dimension, the last by default.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
-        IndexError: a dimension is out of range.
+        RuntimeError: a length is not positive, ``norm`` is unknown, or the input is float16.
 
     >>> rg.fft.fft(rg.tensor([1.0, 0.0, 0.0])).real
     tensor([1., 1., 1.])
@@ -156,23 +154,13 @@ def fft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None =
     return _transform(input, None if n is None else [n], dim, norm, False)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=fft)
 def ifft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``x_j = 1/n sum_k X_k exp(2 pi i j k / n)``: the inverse of ``fft``.
 
-    Derivative: the transform in the other direction of ``g``, with the factor kept.
-    Shape: any; the result has the input's, but for the lengths given.
-    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
-
     Args:
         input: a spectrum.
-        n: crops or pads with zeros to this length first.
-        dim: the dimension, the last by default.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
-        IndexError: a dimension is out of range.
 
     >>> rg.fft.ifft(rg.tensor([3.0, 0.0, 0.0])).real
     tensor([1., 1., 1.])
@@ -180,23 +168,12 @@ def ifft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
     return _transform(input, None if n is None else [n], dim, norm, True)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=fft)
 def fft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``fft`` along two dimensions.
 
-    Derivative: the transform in the other direction of ``g``, with the factor kept.
-    Shape: any; the result has the input's, but for the lengths given.
-    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
-
     Args:
-        input: a signal, real or complex.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
-        dim: the dimensions, the last two by default.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
-        IndexError: a dimension is out of range.
+        dim: the dimensions, by default the last two.
 
     >>> rg.fft.fft2(rg.ones(2, 2)).real
     tensor([[4., 0.],
@@ -205,23 +182,12 @@ def fft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), n
     return _transform(input, s, dim, norm, False)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=ifft)
 def ifft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``ifft`` along two dimensions: the inverse of ``fft2``.
 
-    Derivative: the transform in the other direction of ``g``, with the factor kept.
-    Shape: any; the result has the input's, but for the lengths given.
-    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
-
     Args:
-        input: a spectrum.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
-        dim: the dimensions, the last two by default.
-        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
-        IndexError: a dimension is out of range.
+        dim: the dimensions, by default the last two.
 
     >>> rg.fft.ifft2(rg.ones(2, 2)).real
     tensor([[1., 0.],
@@ -230,23 +196,12 @@ def ifft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
     return _transform(input, s, dim, norm, True)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=fft)
 def fftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``fft`` along several dimensions.
 
-    Derivative: the transform in the other direction of ``g``, with the factor kept.
-    Shape: any; the result has the input's, but for the lengths given.
-    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
-
     Args:
-        input: a signal, real or complex.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
-        IndexError: a dimension is out of range.
 
     >>> rg.fft.fftn(rg.ones(2, 2)).real
     tensor([[4., 0.],
@@ -255,23 +210,12 @@ def fftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None
     return _transform(input, s, dim, norm, False)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=ifft)
 def ifftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``ifft`` along several dimensions: the inverse of ``fftn``.
 
-    Derivative: the transform in the other direction of ``g``, with the factor kept.
-    Shape: any; the result has the input's, but for the lengths given.
-    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
-
     Args:
-        input: a spectrum.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
-        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
-        IndexError: a dimension is out of range.
 
     >>> rg.fft.ifftn(rg.ones(2, 2)).real
     tensor([[1., 0.],
@@ -293,15 +237,9 @@ def fftshift(input: Operand, dim: Dims | None = None) -> Tensor:
     """``y_(k + n // 2) = x_k``, indices modulo ``n``: the zero frequency moves to the middle.
 
     Derivative: ``ifftshift(g)``.
-    Shape: any; the result has the input's.
-    Dtype: any; kept.
 
     Args:
         input: a spectrum.
-        dim: the dimensions, all by default.
-
-    Raises:
-        IndexError: a dimension is out of range.
 
     >>> rg.fft.fftshift(rg.tensor([0.0, 1.0, -2.0, -1.0]))
     tensor([-2., -1.,  0.,  1.])
@@ -314,15 +252,9 @@ def ifftshift(input: Operand, dim: Dims | None = None) -> Tensor:
     """``y_k = x_(k + n // 2)``, indices modulo ``n``: the inverse of ``fftshift``.
 
     Derivative: ``fftshift(g)``.
-    Shape: any; the result has the input's.
-    Dtype: any; kept.
 
     Args:
         input: a spectrum in the middle.
-        dim: the dimensions, all by default.
-
-    Raises:
-        IndexError: a dimension is out of range.
 
     >>> rg.fft.ifftshift(rg.tensor([-2.0, -1.0, 0.0, 1.0]))
     tensor([ 0.,  1., -2., -1.])
@@ -343,7 +275,6 @@ def _frequencies(
 def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """``[0, 1, ..., -2, -1] / (n d)``: the frequencies of ``fft`` on ``n`` samples ``d`` apart.
 
-    Derivative: none.
     Shape: (n).
     Dtype: ``dtype``, or the default dtype.
 
@@ -362,22 +293,11 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: D
     return _frequencies("fftfreq", n, d, dtype, device)
 
 
-@operator(namespace="fft", method=False, differentiable=False)
+@operator(namespace="fft", method=False, differentiable=False, like=fftfreq)
 def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """``[0, 1, ..., n // 2] / (n d)``: the frequencies of ``rfft`` on ``n`` samples ``d`` apart.
 
-    Derivative: none.
     Shape: (n // 2 + 1).
-    Dtype: ``dtype``, or the default dtype.
-
-    Args:
-        n: the number of samples.
-        d: their distance; frequencies are in cycles per its unit.
-        dtype: the dtype of the result.
-        device: where the result lies.
-
-    Raises:
-        RuntimeError: ``n`` is not positive.
 
     >>> rg.fft.rfftfreq(4)
     tensor([0.  , 0.25, 0.5 ])

@@ -107,12 +107,10 @@ def rfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
     Args:
         input: a real signal.
         n: crops or pads with zeros to this length first.
-        dim: the dimension, the last by default.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16, or complex.
-        IndexError: a dimension is out of range.
+        RuntimeError: a length is not positive, ``norm`` is unknown, or the input is float16, or complex.
 
     >>> rg.fft.rfft(rg.ones(4)).real
     tensor([4., 0., 0.])
@@ -120,23 +118,12 @@ def rfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
     return _to_half(input, None if n is None else [n], dim, norm)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=rfft)
 def rfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``rfft`` along the last of two dimensions, ``fft`` along the other.
 
-    Derivative: the real part of the transform in the other direction of ``g``, padded with zeros.
-    Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
-    Dtype: float32 and float64; gives complex; integers become the default dtype.
-
     Args:
-        input: a real signal.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
-        dim: the dimensions, the last two by default.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16, or complex.
-        IndexError: a dimension is out of range.
+        dim: the dimensions, by default the last two.
 
     >>> rg.fft.rfft2(rg.ones(4, 4)).shape
     (4, 3)
@@ -144,23 +131,12 @@ def rfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
     return _to_half(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=rfft)
 def rfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``rfft`` along the last of several dimensions, ``fft`` along the others.
 
-    Derivative: the real part of the transform in the other direction of ``g``, padded with zeros.
-    Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
-    Dtype: float32 and float64; gives complex; integers become the default dtype.
-
     Args:
-        input: a real signal.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16, or complex.
-        IndexError: a dimension is out of range.
 
     >>> rg.fft.rfftn(rg.ones(2, 4, 4)).shape
     (2, 4, 3)
@@ -179,12 +155,10 @@ def irfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None
     Args:
         input: the half of a spectrum.
         n: the length of the result.
-        dim: the dimension, the last by default.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
-        IndexError: a dimension is out of range.
+        RuntimeError: a length is not positive, ``norm`` is unknown, or the input is float16.
 
     >>> rg.fft.irfft(rg.tensor([4.0, 0.0, 0.0]))
     tensor([1., 1., 1., 1.])
@@ -192,23 +166,13 @@ def irfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None
     return _to_real(input, None if n is None else [n], dim, norm)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=irfft)
 def irfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``irfft`` along the last of two dimensions, ``ifft`` along the other: the inverse of ``rfft2``.
 
-    Derivative: the factor times ``rfft`` of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
-    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
-    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
-
     Args:
-        input: the half of a spectrum.
         s: the lengths of the result; -1 leaves one as it is.
-        dim: the dimensions, the last two by default.
-        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
-        IndexError: a dimension is out of range.
+        dim: the dimensions, by default the last two.
 
     >>> rg.fft.irfft2(rg.fft.rfft2(rg.ones(2, 4)))
     tensor([[1., 1., 1., 1.],
@@ -217,23 +181,12 @@ def irfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1),
     return _to_real(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=irfft2)
 def irfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``irfft`` along the last of several dimensions, ``ifft`` along the others: the inverse of ``rfftn``.
 
-    Derivative: the factor times ``rfft`` of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
-    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
-    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
-
     Args:
-        input: the half of a spectrum.
-        s: the lengths of the result; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
-        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
-        IndexError: a dimension is out of range.
 
     >>> rg.fft.irfftn(rg.fft.rfftn(rg.ones(2, 4)))
     tensor([[1., 1., 1., 1.],
@@ -242,23 +195,15 @@ def irfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = No
     return _to_real(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=irfft)
 def hfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``X_k = sum_j x_j exp(-2 pi i j k / n)``, real, of a Hermitian signal given by its half.
 
     Derivative: that of ``irfft`` of the conjugate, with the factor the other way.
-    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
-    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
 
     Args:
         input: the half of a signal with ``x_(-j) = conj(x_j)``.
-        n: the length of the result.
-        dim: the dimension, the last by default.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
-        IndexError: a dimension is out of range.
 
     >>> rg.fft.hfft(rg.tensor([1.0, 0.0, 0.0]))
     tensor([1., 1., 1., 1.])
@@ -266,23 +211,14 @@ def hfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
     return _hermitian(input, None if n is None else [n], dim, norm)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=hfft)
 def hfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``hfft`` along the last of two dimensions, ``fft`` along the other.
-
-    Derivative: that of ``irfft`` of the conjugate, with the factor the other way.
-    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
-    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
 
     Args:
         input: the half of a Hermitian signal.
         s: the lengths of the result; -1 leaves one as it is.
-        dim: the dimensions, the last two by default.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
-        IndexError: a dimension is out of range.
+        dim: the dimensions, by default the last two.
 
     >>> rg.fft.hfft2(rg.ones(2, 3)).shape
     (2, 4)
@@ -290,23 +226,12 @@ def hfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
     return _hermitian(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=hfft2)
 def hfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``hfft`` along the last of several dimensions, ``fft`` along the others.
 
-    Derivative: that of ``irfft`` of the conjugate, with the factor the other way.
-    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
-    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
-
     Args:
-        input: the half of a Hermitian signal.
-        s: the lengths of the result; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
-        IndexError: a dimension is out of range.
 
     >>> rg.fft.hfftn(rg.ones(2, 3)).shape
     (2, 4)
@@ -314,23 +239,15 @@ def hfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = Non
     return _hermitian(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=rfft)
 def ihfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``conj(rfft(input)) / n``: the inverse of ``hfft``, the half spectrum of a real signal.
 
     Derivative: that of ``rfft``, conjugated.
-    Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
-    Dtype: float32 and float64; gives complex; integers become the default dtype.
 
     Args:
         input: a real spectrum.
-        n: crops or pads with zeros to this length first.
-        dim: the dimension, the last by default.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16, or complex.
-        IndexError: a dimension is out of range.
 
     >>> rg.fft.ihfft(rg.ones(4)).real
     tensor([1., 0., 0.])

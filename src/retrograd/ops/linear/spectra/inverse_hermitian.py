@@ -29,9 +29,9 @@ def ihfft2(input: Tensor, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
     Dtype: float32 and float64, integers become the default dtype; complex.
 
     Args:
-        s: crop or pad with zeros to these lengths first.
         dim: the two dimensions.
         norm: ``"backward"`` (1/n, the default), ``"ortho"`` (1/sqrt(n)) or ``"forward"`` (no factor).
+
     Raises:
         RuntimeError: the input is complex, or lengths and dimensions do not fit.
 
@@ -42,20 +42,12 @@ def ihfft2(input: Tensor, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
     return _inverse(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, like=ihfft2)
 def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """The inverse of ``hfftn``: ``ihfft`` along the last of several dimensions, ``ifft`` along the others.
 
-    Derivative: the transform's transpose, which is linear.
-    Shape: the input's, with ``n // 2 + 1`` for the last transformed length n.
-    Dtype: float32 and float64, integers become the default dtype; complex.
-
     Args:
-        s: crop or pad with zeros to these lengths first.
         dim: the dimensions, by default all, or the last as many as ``s`` has.
-        norm: ``"backward"`` (1/n, the default), ``"ortho"`` (1/sqrt(n)) or ``"forward"`` (no factor).
-    Raises:
-        RuntimeError: the input is complex, or lengths and dimensions do not fit.
 
     >>> rg.fft.ihfftn(rg.ones(2, 2)).real
     tensor([[1., 0.],

@@ -81,8 +81,10 @@ def stft(
         onesided: leave out the frequencies that follow from the others; by default where input and window are real.
         return_complex: whether the result is complex; to be given where input and window are real.
         align_to_window: without ``center``: let frames begin where the window does, so that its length alone counts.
+
     Raises:
         RuntimeError: the lengths do not fit, or ``return_complex`` is missing.
+
     Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
 
     >>> rg.stft(rg.ones(6), 4, 2, return_complex=True).real
@@ -120,7 +122,7 @@ def stft(
     return spectra if return_complex else view_as_real(spectra)
 
 
-@operator()
+@operator(like=stft)
 def istft(
     input: Tensor,
     n_fft: int,
@@ -142,18 +144,14 @@ def istft(
     Dtype: complex; real, or complex with ``return_complex``.
 
     Args:
-        n_fft: the length of a frame.
-        hop_length: the step between frames, by default ``n_fft // 4``.
-        win_length: the length of the window, in the middle of a frame; by default ``n_fft``.
-        window: the weights within a frame, by default ones.
         center: whether ``stft`` padded; the padding is cut off.
         normalized: whether ``stft`` divided by ``sqrt(n_fft)``.
         onesided: whether frequencies were left out; by default where ``F`` is not ``n_fft``.
         length: the length of the result, cut or filled up with zeros; by default what the frames cover.
         return_complex: whether the signal is complex.
+
     Raises:
         RuntimeError: the lengths do not fit, the input is not complex, or windows leave a gap.
-    Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
 
     >>> x = rg.arange(8.0)
     >>> rg.istft(rg.stft(x, 4, 1, return_complex=True), 4, 1).round()

@@ -73,16 +73,11 @@ AIRY = unary("special.airy_ai", _airy(0), lambda g, x: g * AIRY_SLOPE(x))
 AIRY_SLOPE: Primitive = unary("airy_ai_slope", _airy(1), lambda g, x: g * x * AIRY(x))
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, dtype="float", raises="scipy")
 def bessel_j0(input: Tensor) -> Tensor:
     """``J_0(input)``, the Bessel function of the first kind, elementwise.
 
     Derivative: ``-g * J_1(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
 
     Source: DLMF 10.2.
 
@@ -92,18 +87,11 @@ def bessel_j0(input: Tensor) -> Tensor:
     return apply1(J0, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=bessel_j0)
 def bessel_j1(input: Tensor) -> Tensor:
     """``J_1(input)``, the Bessel function of the first kind, elementwise.
 
     Derivative: ``g * (J_0(input) - J_1(input) / input)``, ``g / 2`` at 0.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
-
-    Source: DLMF 10.2.
 
     >>> rg.special.bessel_j1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.4401])
@@ -111,18 +99,11 @@ def bessel_j1(input: Tensor) -> Tensor:
     return apply1(J1, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=bessel_j0)
 def bessel_y0(input: Tensor) -> Tensor:
     """``Y_0(input)``, the Bessel function of the second kind; -inf at 0, NaN below, elementwise.
 
     Derivative: ``-g * Y_1(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
-
-    Source: DLMF 10.2.
 
     >>> rg.special.bessel_y0(rg.tensor([1.0, 2.0]))
     tensor([0.0883, 0.5104])
@@ -130,18 +111,11 @@ def bessel_y0(input: Tensor) -> Tensor:
     return apply1(Y0, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=bessel_j0)
 def bessel_y1(input: Tensor) -> Tensor:
     """``Y_1(input)``, the Bessel function of the second kind; -inf at 0, NaN below, elementwise.
 
     Derivative: ``g * (Y_0(input) - Y_1(input) / input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
-
-    Source: DLMF 10.2.
 
     >>> rg.special.bessel_y1(rg.tensor([1.0, 2.0]))
     tensor([-0.7812, -0.107 ])
@@ -149,16 +123,11 @@ def bessel_y1(input: Tensor) -> Tensor:
     return apply1(Y1, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, dtype="float", raises="scipy")
 def modified_bessel_i0(input: Tensor) -> Tensor:
     """``I_0(input)``, the modified Bessel function of the first kind, elementwise.
 
     Derivative: ``g * I_1(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
 
     Source: DLMF 10.25.
 
@@ -168,18 +137,11 @@ def modified_bessel_i0(input: Tensor) -> Tensor:
     return apply1(I0, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=modified_bessel_i0)
 def modified_bessel_i1(input: Tensor) -> Tensor:
     """``I_1(input)``, the modified Bessel function of the first kind, elementwise.
 
     Derivative: ``g * (I_0(input) - I_1(input) / input)``, ``g / 2`` at 0.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
-
-    Source: DLMF 10.25.
 
     >>> rg.special.modified_bessel_i1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.5652])
@@ -187,18 +149,11 @@ def modified_bessel_i1(input: Tensor) -> Tensor:
     return apply1(I1, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=modified_bessel_i0)
 def modified_bessel_k0(input: Tensor) -> Tensor:
     """``K_0(input)``, the modified Bessel function of the second kind; inf at 0, NaN below, elementwise.
 
     Derivative: ``-g * K_1(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
-
-    Source: DLMF 10.25.
 
     >>> rg.special.modified_bessel_k0(rg.tensor([1.0, 2.0]))
     tensor([0.421 , 0.1139])
@@ -206,18 +161,11 @@ def modified_bessel_k0(input: Tensor) -> Tensor:
     return apply1(K0, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=modified_bessel_i0)
 def modified_bessel_k1(input: Tensor) -> Tensor:
     """``K_1(input)``, the modified Bessel function of the second kind; inf at 0, NaN below, elementwise.
 
     Derivative: ``-g * (K_0(input) + K_1(input) / input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
-
-    Source: DLMF 10.25.
 
     >>> rg.special.modified_bessel_k1(rg.tensor([1.0, 2.0]))
     tensor([0.6019, 0.1399])
@@ -225,18 +173,11 @@ def modified_bessel_k1(input: Tensor) -> Tensor:
     return apply1(K1, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=modified_bessel_i0)
 def scaled_modified_bessel_k0(input: Tensor) -> Tensor:
     """``e^input K_0(input)``, elementwise.
 
     Derivative: ``g * e^input (K_0(input) - K_1(input))``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
-
-    Source: DLMF 10.25.
 
     >>> rg.special.scaled_modified_bessel_k0(rg.tensor([1.0, 2.0]))
     tensor([1.1445, 0.8416])
@@ -244,18 +185,11 @@ def scaled_modified_bessel_k0(input: Tensor) -> Tensor:
     return apply1(K0E, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=modified_bessel_i0)
 def scaled_modified_bessel_k1(input: Tensor) -> Tensor:
     """``e^input K_1(input)``, elementwise.
 
     Derivative: ``g * e^input (K_1(input) - K_0(input) - K_1(input) / input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
-
-    Source: DLMF 10.25.
 
     >>> rg.special.scaled_modified_bessel_k1(rg.tensor([1.0, 2.0]))
     tensor([1.6362, 1.0335])
@@ -263,17 +197,11 @@ def scaled_modified_bessel_k1(input: Tensor) -> Tensor:
     return apply1(K1E, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, dtype="float")
 def spherical_bessel_j0(input: Tensor) -> Tensor:
     """``sin(input) / input``, 1 at 0: the spherical Bessel function, elementwise.
 
     Derivative: ``g * (cos(input) - result) / input``, 0 at 0.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     Source: DLMF 10.49.
 
@@ -283,16 +211,11 @@ def spherical_bessel_j0(input: Tensor) -> Tensor:
     return apply1(SPHERICAL_J0, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, dtype="float", raises="scipy")
 def airy_ai(input: Tensor) -> Tensor:
     """``Ai(input)``, Airy's function, elementwise.
 
     Derivative: ``g * Ai'(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
 
     Source: DLMF 9.2.
 

@@ -182,17 +182,11 @@ _erfinv = special("erfinv")(from_library("erfinv"))
 ERFINV = unary("erfinv", _erfinv, lambda g, ans: g * (0.5 * math.sqrt(math.pi) * EXP(ans * ans)), signals=True)
 
 
-@operator(inplace=ERF, real=True)
+@operator(inplace=ERF, real=True, dtype="float")
 def erf(input: Tensor) -> Tensor:
     """``2 / sqrt(pi) * integral_0^input e^(-t^2) dt``, elementwise: the error function.
 
     Derivative: ``g * 2 / sqrt(pi) * e^(-input^2)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     Source: Cody, Rational Chebyshev approximations for the error function, Mathematics of Computation 23 (1969).
 
@@ -202,19 +196,11 @@ def erf(input: Tensor) -> Tensor:
     return apply1(ERF, input)
 
 
-@operator(inplace=ERFC, real=True)
+@operator(inplace=ERFC, real=True, like=erf)
 def erfc(input: Tensor) -> Tensor:
     """``1 - erf(input)``, elementwise, accurate where it is tiny, too.
 
     Derivative: ``-g * 2 / sqrt(pi) * e^(-input^2)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
-
-    Source: Cody, Rational Chebyshev approximations for the error function, Mathematics of Computation 23 (1969).
 
     >>> rg.erfc(rg.tensor([0.0, 0.5]))
     tensor([1.    , 0.4795])
@@ -222,16 +208,11 @@ def erfc(input: Tensor) -> Tensor:
     return apply1(ERFC, input)
 
 
-@operator(direct=True, inplace=ERFINV)
+@operator(direct=True, inplace=ERFINV, dtype="float", raises="scipy")
 def erfinv(input: Tensor) -> Tensor:
     """``erf^-1(input)``, elementwise: infinite at -1 and 1, NaN beyond.
 
     Derivative: with y the result ``g * sqrt(pi) / 2 * e^(y^2)``; infinite at -1 and 1.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
 
     >>> rg.erfinv(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4769])
@@ -239,19 +220,11 @@ def erfinv(input: Tensor) -> Tensor:
     return apply1(ERFINV, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=erf)
 def erfcx(input: Tensor) -> Tensor:
     """``e^(input^2) * erfc(input)``, elementwise: the scaled complementary error function.
 
     Derivative: with y the result ``g * (2 * input * y - 2 / sqrt(pi))``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
-
-    Source: Cody, Rational Chebyshev approximations for the error function, Mathematics of Computation 23 (1969).
 
     >>> rg.special.erfcx(rg.tensor([0.0, 10.0]))
     tensor([1.    , 0.0561])
@@ -290,17 +263,11 @@ NDTRI = unary(
 )
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, dtype="float")
 def ndtr(input: Tensor) -> Tensor:
     """``erfc(-input / sqrt(2)) / 2``, elementwise: the distribution function of the standard normal.
 
     Derivative: ``g * e^(-input^2 / 2) / sqrt(2 pi)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.special.ndtr(rg.tensor([0.0, 1.0]))
     tensor([0.5   , 0.8413])
@@ -308,17 +275,11 @@ def ndtr(input: Tensor) -> Tensor:
     return apply1(NDTR, input)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, dtype="float")
 def log_ndtr(input: Tensor) -> Tensor:
     """``log(ndtr(input))``, elementwise, accurate in both tails.
 
     Derivative: ``g * e^(-input^2 / 2) / (sqrt(2 pi) * ndtr(input))``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.special.log_ndtr(rg.tensor([0.0, -10.0]))
     tensor([ -0.6931, -53.2313])
@@ -326,16 +287,11 @@ def log_ndtr(input: Tensor) -> Tensor:
     return apply1(LOG_NDTR, input)
 
 
-@operator(direct=True, namespace="special", method=False)
+@operator(direct=True, namespace="special", method=False, dtype="float", raises="scipy")
 def ndtri(input: Tensor) -> Tensor:
     """``ndtr^-1(input)``, elementwise: the quantile of the standard normal; NaN outside ``[0, 1]``.
 
     Derivative: with y the result ``g * sqrt(2 pi) * e^(y^2 / 2)``; infinite at 0 and 1.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
 
     >>> rg.special.ndtri(rg.tensor([0.5, 0.975]))
     tensor([0.  , 1.96])

@@ -51,16 +51,11 @@ POLYGAMMA: Primitive = elementwise(
 )
 
 
-@operator(direct=True, inplace=LGAMMA)
+@operator(direct=True, inplace=LGAMMA, dtype="float", raises="scipy")
 def lgamma(input: Tensor) -> Tensor:
     """``log(|gamma(input)|)``, elementwise: infinite at 0 and negative whole numbers.
 
     Derivative: ``g * digamma(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
 
     Source: Abramowitz and Stegun 6.1.
 
@@ -70,16 +65,11 @@ def lgamma(input: Tensor) -> Tensor:
     return apply1(LGAMMA, input)
 
 
-@operator(inplace=DIGAMMA, real=True)
+@operator(inplace=DIGAMMA, real=True, dtype="float", raises="scipy")
 def digamma(input: Tensor) -> Tensor:
     """``gamma'(input) / gamma(input)``, elementwise: infinite at 0, NaN at negative whole numbers.
 
     Derivative: ``g * polygamma(1, input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
 
     Source: Abramowitz and Stegun 6.3.
 
@@ -89,13 +79,11 @@ def digamma(input: Tensor) -> Tensor:
     return apply1(DIGAMMA, input)
 
 
-@operator(method=False, real=True)
+@operator(method=False, real=True, dtype="float")
 def polygamma(n: int, input: Tensor) -> Tensor:
     """``digamma^(n)(input)``, elementwise: the n-th derivative of the digamma function.
 
     Derivative: ``g * polygamma(n + 1, input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
 
     Args:
         n: the order, at least 0; 0 is the digamma function itself.
@@ -114,19 +102,12 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     return apply1(DIGAMMA, input) if n == 0 else apply(POLYGAMMA, (operand(input),), {"n": n})
 
 
-@operator(namespace="Tensor", name="polygamma", inplace=True, real=True)
+@operator(namespace="Tensor", name="polygamma", inplace=True, real=True, like=polygamma)
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
     """``digamma^(n)(self)``, elementwise, as ``polygamma(n, self)``.
 
     Derivative: ``g * polygamma(n + 1, self)``.
     Shape: any; the result has the Tensor's.
-    Dtype: floating; integers become the default dtype.
-
-    Args:
-        n: the order, at least 0; 0 is the digamma function itself.
-
-    Raises:
-        RuntimeError: n is negative, or SciPy is not installed.
 
     >>> rg.tensor([1.0, 2.0]).polygamma(1)
     tensor([1.6449, 0.6449])
@@ -134,13 +115,11 @@ def _polygamma_method(self: Tensor, n: int) -> Tensor:
     return polygamma(n, self)
 
 
-@operator(inplace=True)
+@operator(inplace=True, dtype="float")
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """``p (p - 1) / 4 * log(pi) + sum_(j=0)^(p-1) lgamma(input - j / 2)``, elementwise: log of the multivariate gamma.
 
     Derivative: ``g * sum_(j=0)^(p-1) digamma(input - j / 2)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
 
     Args:
         input: numbers above ``(p - 1) / 2``.
@@ -186,16 +165,11 @@ I1E: Primitive = unary(
 )
 
 
-@operator(direct=True, inplace=I0)
+@operator(direct=True, inplace=I0, dtype="float", raises="scipy")
 def i0(input: Tensor) -> Tensor:
     """``I_0(input)``, elementwise: the modified Bessel function of the first kind, order 0.
 
     Derivative: ``g * I_1(input)``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
 
     Source: Abramowitz and Stegun 9.6; DLMF 10.29.
 
@@ -205,18 +179,11 @@ def i0(input: Tensor) -> Tensor:
     return apply1(I0, input)
 
 
-@operator(direct=True, namespace="special", method=False)
+@operator(direct=True, namespace="special", method=False, like=i0)
 def i0e(input: Tensor) -> Tensor:
     """``e^-|input| * I_0(input)``, elementwise: ``i0`` without overflow.
 
     Derivative: ``g * (i1e(input) - sign(input) * i0e(input))``.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
-
-    Source: Abramowitz and Stegun 9.6; DLMF 10.29.
 
     >>> rg.special.i0e(rg.tensor([0.0, 1.0]))
     tensor([1.    , 0.4658])
@@ -224,16 +191,11 @@ def i0e(input: Tensor) -> Tensor:
     return apply1(I0E, input)
 
 
-@operator(direct=True, namespace="special", method=False)
+@operator(direct=True, namespace="special", method=False, dtype="float", raises="scipy")
 def i1(input: Tensor) -> Tensor:
     """``I_1(input)``, elementwise: the modified Bessel function of the first kind, order 1.
 
     Derivative: ``g * (I_0(input) - I_1(input) / input)``, 1/2 at 0.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
 
     Source: Abramowitz and Stegun 9.6; DLMF 10.29.
 
@@ -243,18 +205,11 @@ def i1(input: Tensor) -> Tensor:
     return apply1(I1, input)
 
 
-@operator(direct=True, namespace="special", method=False)
+@operator(direct=True, namespace="special", method=False, like=i1)
 def i1e(input: Tensor) -> Tensor:
     """``e^-|input| * I_1(input)``, elementwise: ``i1`` without overflow.
 
     Derivative: ``g * (i0e(input) - i1e(input) * (sign(input) + 1 / input))``, 1/2 at 0.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        RuntimeError: SciPy is not installed.
-
-    Source: Abramowitz and Stegun 9.6; DLMF 10.29.
 
     >>> rg.special.i1e(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.2079])
@@ -273,17 +228,11 @@ def _entr(x: Any) -> Any:
 ENTR = unary("entr", _entr, lambda g, x: g * (-1 - LOG(x)), signals=True)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, dtype="float")
 def entr(input: Tensor) -> Tensor:
     """``-input * log(input)``, elementwise, 0 at 0 and -inf below: the entropy.
 
     Derivative: ``-g * (1 + log(input))``; infinite at 0, NaN below.
-    Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> rg.special.entr(rg.tensor([0.0, 0.5, 1.0]))
     tensor([ 0.    ,  0.3466, -0.    ])

@@ -68,22 +68,16 @@ def _polynomial(
     return result
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, shape="broadcast", dtype="float")
 def chebyshev_polynomial_t(input: Operand, n: Operand) -> Tensor:
     """``T_n(input)``, Chebyshev's polynomials of the first kind:
     ``T_0 = 1``, ``T_1 = x``, ``T_(k+1) = 2 x T_k - T_(k-1)``.
 
     Derivative: input: ``g T_n'(input)``, by the recurrence; n: none.
-    Shape: any, broadcast.
-    Dtype: floating; integers become the default dtype.
 
     Args:
         input: where the polynomials are taken.
         n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
-
-    Raises:
-        NotImplementedError: an input is complex.
-        RuntimeError: the shapes cannot be broadcast.
 
     Source: DLMF 18.9.
 
@@ -93,24 +87,12 @@ def chebyshev_polynomial_t(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: x, _chebyshev)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
 def chebyshev_polynomial_u(input: Operand, n: Operand) -> Tensor:
     """``U_n(input)``, Chebyshev's polynomials of the second kind:
     ``U_0 = 1``, ``U_1 = 2 x``, ``U_(k+1) = 2 x U_k - U_(k-1)``.
 
     Derivative: input: ``g U_n'(input)``, by the recurrence; n: none.
-    Shape: any, broadcast.
-    Dtype: floating; integers become the default dtype.
-
-    Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
-
-    Raises:
-        NotImplementedError: an input is complex.
-        RuntimeError: the shapes cannot be broadcast.
-
-    Source: DLMF 18.9.
 
     >>> rg.special.chebyshev_polynomial_u(rg.tensor([0.5, 2.0]), 3)
     tensor([-1., 56.])
@@ -118,24 +100,12 @@ def chebyshev_polynomial_u(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: 2 * x, _chebyshev)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
 def chebyshev_polynomial_v(input: Operand, n: Operand) -> Tensor:
     """``V_n(input)``, Chebyshev's polynomials of the third kind:
     ``V_0 = 1``, ``V_1 = 2 x - 1``, ``V_(k+1) = 2 x V_k - V_(k-1)``.
 
     Derivative: input: ``g V_n'(input)``, by the recurrence; n: none.
-    Shape: any, broadcast.
-    Dtype: floating; integers become the default dtype.
-
-    Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
-
-    Raises:
-        NotImplementedError: an input is complex.
-        RuntimeError: the shapes cannot be broadcast.
-
-    Source: DLMF 18.9.
 
     >>> rg.special.chebyshev_polynomial_v(rg.tensor([0.5, 2.0]), 3)
     tensor([-1., 41.])
@@ -143,24 +113,12 @@ def chebyshev_polynomial_v(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: 2 * x - 1, _chebyshev)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
 def chebyshev_polynomial_w(input: Operand, n: Operand) -> Tensor:
     """``W_n(input)``, Chebyshev's polynomials of the fourth kind:
     ``W_0 = 1``, ``W_1 = 2 x + 1``, ``W_(k+1) = 2 x W_k - W_(k-1)``.
 
     Derivative: input: ``g W_n'(input)``, by the recurrence; n: none.
-    Shape: any, broadcast.
-    Dtype: floating; integers become the default dtype.
-
-    Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
-
-    Raises:
-        NotImplementedError: an input is complex.
-        RuntimeError: the shapes cannot be broadcast.
-
-    Source: DLMF 18.9.
 
     >>> rg.special.chebyshev_polynomial_w(rg.tensor([0.5, 2.0]), 3)
     tensor([-1., 71.])
@@ -168,21 +126,11 @@ def chebyshev_polynomial_w(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: 2 * x + 1, _chebyshev)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
 def shifted_chebyshev_polynomial_t(input: Operand, n: Operand) -> Tensor:
     """``T^*_n(input) = T_n(2 input - 1)``: Chebyshev's polynomials of the first kind on ``[0, 1]``.
 
     Derivative: input: ``g T^*_n'(input)``, by the recurrence; n: none.
-    Shape: any, broadcast.
-    Dtype: floating; integers become the default dtype.
-
-    Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
-
-    Raises:
-        NotImplementedError: an input is complex.
-        RuntimeError: the shapes cannot be broadcast.
 
     Source: DLMF 18.7.
 
@@ -192,23 +140,11 @@ def shifted_chebyshev_polynomial_t(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: x, _chebyshev, shifted=True)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=shifted_chebyshev_polynomial_t)
 def shifted_chebyshev_polynomial_u(input: Operand, n: Operand) -> Tensor:
     """``U^*_n(input) = U_n(2 input - 1)``: Chebyshev's polynomials of the second kind on ``[0, 1]``.
 
     Derivative: input: ``g U^*_n'(input)``, by the recurrence; n: none.
-    Shape: any, broadcast.
-    Dtype: floating; integers become the default dtype.
-
-    Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
-
-    Raises:
-        NotImplementedError: an input is complex.
-        RuntimeError: the shapes cannot be broadcast.
-
-    Source: DLMF 18.7.
 
     >>> rg.special.shifted_chebyshev_polynomial_u(rg.tensor([0.5, 2.0]), 3)
     tensor([ -0., 204.])
@@ -216,23 +152,11 @@ def shifted_chebyshev_polynomial_u(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: 2 * x, _chebyshev, shifted=True)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=shifted_chebyshev_polynomial_t)
 def shifted_chebyshev_polynomial_v(input: Operand, n: Operand) -> Tensor:
     """``V^*_n(input) = V_n(2 input - 1)``: Chebyshev's polynomials of the third kind on ``[0, 1]``.
 
     Derivative: input: ``g V^*_n'(input)``, by the recurrence; n: none.
-    Shape: any, broadcast.
-    Dtype: floating; integers become the default dtype.
-
-    Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
-
-    Raises:
-        NotImplementedError: an input is complex.
-        RuntimeError: the shapes cannot be broadcast.
-
-    Source: DLMF 18.7.
 
     >>> rg.special.shifted_chebyshev_polynomial_v(rg.tensor([0.5, 2.0]), 3)
     tensor([  1., 169.])
@@ -240,23 +164,11 @@ def shifted_chebyshev_polynomial_v(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: 2 * x - 1, _chebyshev, shifted=True)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=shifted_chebyshev_polynomial_t)
 def shifted_chebyshev_polynomial_w(input: Operand, n: Operand) -> Tensor:
     """``W^*_n(input) = W_n(2 input - 1)``: Chebyshev's polynomials of the fourth kind on ``[0, 1]``.
 
     Derivative: input: ``g W^*_n'(input)``, by the recurrence; n: none.
-    Shape: any, broadcast.
-    Dtype: floating; integers become the default dtype.
-
-    Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
-
-    Raises:
-        NotImplementedError: an input is complex.
-        RuntimeError: the shapes cannot be broadcast.
-
-    Source: DLMF 18.7.
 
     >>> rg.special.shifted_chebyshev_polynomial_w(rg.tensor([0.5, 2.0]), 3)
     tensor([ -1., 239.])
@@ -264,24 +176,12 @@ def shifted_chebyshev_polynomial_w(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: 2 * x + 1, _chebyshev, shifted=True)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
 def hermite_polynomial_h(input: Operand, n: Operand) -> Tensor:
     """``H_n(input)``, the physicists' Hermite polynomials:
     ``H_0 = 1``, ``H_1 = 2 x``, ``H_(k+1) = 2 x H_k - 2 k H_(k-1)``.
 
     Derivative: input: ``g H_n'(input)``, by the recurrence; n: none.
-    Shape: any, broadcast.
-    Dtype: floating; integers become the default dtype.
-
-    Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
-
-    Raises:
-        NotImplementedError: an input is complex.
-        RuntimeError: the shapes cannot be broadcast.
-
-    Source: DLMF 18.9.
 
     >>> rg.special.hermite_polynomial_h(rg.tensor([0.5, 2.0]), 3)
     tensor([-5., 40.])
@@ -289,24 +189,12 @@ def hermite_polynomial_h(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: 2 * x, _hermite)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
 def hermite_polynomial_he(input: Operand, n: Operand) -> Tensor:
     """``He_n(input)``, the probabilists' Hermite polynomials:
     ``He_0 = 1``, ``He_1 = x``, ``He_(k+1) = x He_k - k He_(k-1)``.
 
     Derivative: input: ``g He_n'(input)``, by the recurrence; n: none.
-    Shape: any, broadcast.
-    Dtype: floating; integers become the default dtype.
-
-    Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
-
-    Raises:
-        NotImplementedError: an input is complex.
-        RuntimeError: the shapes cannot be broadcast.
-
-    Source: DLMF 18.9.
 
     >>> rg.special.hermite_polynomial_he(rg.tensor([0.5, 2.0]), 3)
     tensor([-1.375,  2.   ])
@@ -314,24 +202,12 @@ def hermite_polynomial_he(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: x, _hermite_of_probability)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
 def laguerre_polynomial_l(input: Operand, n: Operand) -> Tensor:
     """``L_n(input)``, Laguerre's polynomials:
     ``L_0 = 1``, ``L_1 = 1 - x``, ``(k + 1) L_(k+1) = (2 k + 1 - x) L_k - k L_(k-1)``.
 
     Derivative: input: ``g L_n'(input)``, by the recurrence; n: none.
-    Shape: any, broadcast.
-    Dtype: floating; integers become the default dtype.
-
-    Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
-
-    Raises:
-        NotImplementedError: an input is complex.
-        RuntimeError: the shapes cannot be broadcast.
-
-    Source: DLMF 18.9.
 
     >>> rg.special.laguerre_polynomial_l(rg.tensor([0.5, 2.0]), 3)
     tensor([-0.1458, -0.3333])
@@ -339,24 +215,12 @@ def laguerre_polynomial_l(input: Operand, n: Operand) -> Tensor:
     return _polynomial(input, n, lambda x: 1 - x, _laguerre)
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
 def legendre_polynomial_p(input: Operand, n: Operand) -> Tensor:
     """``P_n(input)``, Legendre's polynomials:
     ``P_0 = 1``, ``P_1 = x``, ``(k + 1) P_(k+1) = (2 k + 1) x P_k - k P_(k-1)``.
 
     Derivative: input: ``g P_n'(input)``, by the recurrence; n: none.
-    Shape: any, broadcast.
-    Dtype: floating; integers become the default dtype.
-
-    Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
-
-    Raises:
-        NotImplementedError: an input is complex.
-        RuntimeError: the shapes cannot be broadcast.
-
-    Source: DLMF 18.9.
 
     >>> rg.special.legendre_polynomial_p(rg.tensor([0.5, 2.0]), 3)
     tensor([-0.4375, 17.    ])

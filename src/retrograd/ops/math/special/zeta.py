@@ -64,20 +64,20 @@ IGAMMAC = elementwise(
 )
 
 
-@operator(namespace="special", method=False, real=True)
+@operator(namespace="special", method=False, real=True, dtype="single or double")
 def zeta(input: Operand, other: Operand) -> Tensor:
     """``sum_{k >= 0} (k + other)^-input``, the Hurwitz zeta function, elementwise; Riemann's for ``other = 1``.
 
     Derivative: input: none, a backward walk to it raises NotImplementedError; other:
     ``-g * input * zeta(input + 1, other)``.
-    Shape: both broadcast against each other.
-    Dtype: float32 and float64; integers become the default dtype.
 
     Args:
         input: the exponent; infinite at 1, NaN below.
         other: where the sum begins; infinite at 0 and negative whole numbers.
+
     Raises:
         RuntimeError: SciPy is not installed.
+
     Source: DLMF 25.11.
 
     >>> rg.special.zeta(rg.tensor([2.0, 4.0]), 1.0)
@@ -86,20 +86,17 @@ def zeta(input: Operand, other: Operand) -> Tensor:
     return apply2(ZETA, input, other)
 
 
-@operator(real=True)
+@operator(real=True, like=zeta)
 def igamma(input: Operand, other: Operand) -> Tensor:
     """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower part, in ``[0, 1]``.
 
     Derivative: input: none, a backward walk to it raises NotImplementedError; other:
     ``g * other^(input - 1) e^-other / gamma(input)``.
-    Shape: both broadcast against each other.
-    Dtype: float32 and float64; integers become the default dtype.
 
     Args:
         input: the shape a, not negative.
         other: the upper bound x, not negative.
-    Raises:
-        RuntimeError: SciPy is not installed.
+
     Source: DLMF 8.2.
 
     >>> rg.igamma(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 1.0]))
@@ -108,21 +105,15 @@ def igamma(input: Operand, other: Operand) -> Tensor:
     return apply2(IGAMMA, input, other)
 
 
-@operator(real=True)
+@operator(real=True, like=igamma)
 def igammac(input: Operand, other: Operand) -> Tensor:
     """``1 - igamma(input, other)``, elementwise, without loss of digits: the upper part of the integral.
 
     Derivative: input: none, a backward walk to it raises NotImplementedError; other:
     ``-g * other^(input - 1) e^-other / gamma(input)``.
-    Shape: both broadcast against each other.
-    Dtype: float32 and float64; integers become the default dtype.
 
     Args:
-        input: the shape a, not negative.
         other: the lower bound x, not negative.
-    Raises:
-        RuntimeError: SciPy is not installed.
-    Source: DLMF 8.2.
 
     >>> rg.igammac(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 1.0]))
     tensor([0.3679, 0.7358])

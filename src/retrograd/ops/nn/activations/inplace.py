@@ -8,16 +8,9 @@ from .piecewise import _threshold
 from .rectifiers import _celu, _relu, _selu, elu, hardtanh, leaky_relu
 
 
-@operator(namespace="nn.functional", method=False, name="relu_")
+@operator(namespace="nn.functional", method=False, name="relu_", like=_relu)
 def relu_(input: Tensor) -> Tensor:
     """``max(input, 0)``; the input is overwritten and returned.
-
-    Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
-    Shape: any.
-    Dtype: floating and integers; kept.
-
-    Raises:
-        NotImplementedError: the input holds bools or complex numbers.
 
     >>> F.relu_(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
@@ -25,20 +18,9 @@ def relu_(input: Tensor) -> Tensor:
     return _relu(input, inplace=True)
 
 
-@operator(namespace="nn.functional", method=False, name="leaky_relu_")
+@operator(namespace="nn.functional", method=False, name="leaky_relu_", like=leaky_relu)
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """``input`` where it is positive, else ``negative_slope * input``; the input is overwritten and returned.
-
-    Derivative: ``g`` above 0, ``g negative_slope`` below and at 0.
-    Shape: any.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor that is written.
-        negative_slope: the slope below 0.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     >>> F.leaky_relu_(rg.tensor([-1.0, 2.0]), 0.5)
     tensor([-0.5,  2. ])
@@ -46,20 +28,9 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     return leaky_relu(input, negative_slope, inplace=True)
 
 
-@operator(namespace="nn.functional", method=False, name="elu_")
+@operator(namespace="nn.functional", method=False, name="elu_", like=elu)
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``input`` where it is positive, else ``alpha (exp(input) - 1)``; the input is overwritten and returned.
-
-    Derivative: ``g`` above 0, ``g alpha exp(input)`` below and at 0.
-    Shape: any.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor that is written.
-        alpha: minus the limit far below 0.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     >>> F.elu_(rg.tensor([0.0, 2.0]))
     tensor([0., 2.])
@@ -67,21 +38,9 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return elu(input, alpha, inplace=True)
 
 
-@operator(namespace="nn.functional", method=False, name="celu_")
+@operator(namespace="nn.functional", method=False, name="celu_", like=_celu)
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``input`` where it is positive, else ``alpha (exp(input / alpha) - 1)``; the input is overwritten and returned.
-
-    Derivative: ``g`` above 0, ``g exp(input / alpha)`` below and at 0.
-    Shape: any.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor that is written.
-        alpha: minus the limit far below 0.
-
-    Raises:
-        RuntimeError: ``alpha`` is 0.
-        NotImplementedError: the input is not real floating.
 
     >>> F.celu_(rg.tensor([0.0, 2.0]))
     tensor([0., 2.])
@@ -89,16 +48,9 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return _celu(input, alpha, inplace=True)
 
 
-@operator(namespace="nn.functional", method=False, name="selu_")
+@operator(namespace="nn.functional", method=False, name="selu_", like=_selu)
 def selu_(input: Tensor) -> Tensor:
     """``scale input`` above 0, else ``scale alpha (exp(input) - 1)``; the input is overwritten and returned.
-
-    Derivative: ``g scale`` above 0, ``g scale alpha exp(input)`` below and at 0; the constants are those of ``selu``.
-    Shape: any.
-    Dtype: real floating; kept.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     >>> F.selu_(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.0507])
@@ -106,20 +58,9 @@ def selu_(input: Tensor) -> Tensor:
     return _selu(input, inplace=True)
 
 
-@operator(namespace="nn.functional", method=False, name="hardtanh_")
+@operator(namespace="nn.functional", method=False, name="hardtanh_", like=hardtanh)
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """``min(max(input, min_val), max_val)``; the input is overwritten and returned.
-
-    Derivative: ``g`` between the bounds, 0 outside and at the bounds.
-    Shape: any.
-    Dtype: floating and integers; kept.
-
-    Args:
-        input: the Tensor that is written.
-        min_val, max_val: the bounds.
-
-    Raises:
-        ValueError: ``min_val`` is greater than ``max_val``.
 
     >>> F.hardtanh_(rg.tensor([-3.0, 0.5]))
     tensor([-1. ,  0.5])
@@ -127,21 +68,9 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
     return hardtanh(input, min_val, max_val, inplace=True)
 
 
-@operator(namespace="nn.functional", method=False, name="threshold_")
+@operator(namespace="nn.functional", method=False, name="threshold_", like=_threshold)
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """``input`` where it is greater than ``threshold``, else ``value``; the input is overwritten and returned.
-
-    Derivative: ``g`` above the threshold, 0 below and at it.
-    Shape: any.
-    Dtype: floating and integers; kept.
-
-    Args:
-        input: the Tensor that is written.
-        threshold: the bound.
-        value: what replaces elements up to the bound.
-
-    Raises:
-        NotImplementedError: the input holds bools.
 
     >>> F.threshold_(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
     tensor([-9.,  2.])

@@ -50,20 +50,11 @@ HARDSWISH = unary("hardswish", _hardswish, _hardswish_backward, promote="same", 
 HARDSIGMOID = unary("hardsigmoid", _hardsigmoid, _hardsigmoid_backward, promote="same", compiled="fd")
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real")
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * min(max(input + 3, 0), 6) / 6``, elementwise.
 
     Derivative: ``g (input / 3 + 1 / 2)`` between -3 and 3, 0 below and at -3, ``g`` above and at 3.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor.
-        inplace: write the result over the input.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     Source: Howard et al., "Searching for MobileNetV3", 2019.
 
@@ -73,20 +64,11 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(HARDSWISH, input, inplace)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real")
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input + 3, 0), 6) / 6``, elementwise.
 
     Derivative: ``g / 6`` between -3 and 3, 0 outside and at both.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor.
-        inplace: write the result over the input.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     >>> F.hardsigmoid(rg.tensor([0.0, 4.0]))
     tensor([0.5, 1. ])
@@ -130,20 +112,14 @@ SOFTSHRINK = elementwise(
 )
 
 
-@operator(also=("nn.functional.hardshrink",))
+@operator(also=("nn.functional.hardshrink",), dtype="real")
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input`` where ``|input| > lambd``, else 0.
 
     Derivative: ``g`` where ``|input| > lambd``, else, and at the bounds, 0.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
 
     Args:
-        input: the Tensor.
         lambd: the bound; not negative.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     >>> rg.hardshrink(rg.tensor([-1.0, 0.3]))
     tensor([-1.,  0.])
@@ -152,21 +128,15 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return activate(HARDSHRINK, x, False, lambd=converted(lambd, x.array.dtype))
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=hardshrink)
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``sign(input) max(|input| - lambd, 0)``: moved towards 0 by ``lambd``.
 
-    Derivative: ``g`` where ``|input| > lambd``, else, and at the bounds, 0.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
-
     Args:
-        input: the Tensor.
         lambd: by how much; not negative.
 
     Raises:
         RuntimeError: ``lambd`` is negative or infinite.
-        NotImplementedError: the input is not real floating.
 
     >>> F.softshrink(rg.tensor([-1.0, 0.3]))
     tensor([-0.5,  0. ])
@@ -199,16 +169,13 @@ THRESHOLD = elementwise(
 )
 
 
-@operator(inplace=True, method=False, real=True)
+@operator(inplace=True, method=False, real=True, dtype="number")
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """``input`` where it is greater than ``threshold``, else ``value``.
 
     Derivative: ``g`` above the threshold, 0 below and at it.
-    Shape: any; the result has the input's.
-    Dtype: floating and integers; kept.
 
     Args:
-        input: the Tensor.
         threshold: the bound.
         value: what replaces elements up to the bound.
 
@@ -221,22 +188,9 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     return _threshold(input, threshold, value)
 
 
-@operator(namespace="nn.functional", method=False, name="threshold", real=True)
+@operator(namespace="nn.functional", method=False, name="threshold", real=True, like=threshold)
 def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """``input`` where it is greater than ``threshold``, else ``value``.
-
-    Derivative: ``g`` above the threshold, 0 below and at it.
-    Shape: any; the result has the input's.
-    Dtype: floating and integers; kept.
-
-    Args:
-        input: the Tensor.
-        threshold: the bound.
-        value: what replaces elements up to the bound.
-        inplace: write the result over the input.
-
-    Raises:
-        NotImplementedError: the input holds bools.
 
     >>> F.threshold(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
     tensor([-9.,  2.])

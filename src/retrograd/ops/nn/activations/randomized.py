@@ -16,7 +16,7 @@ from .rectifiers import leaky_relu
 RRELU = elementwise("rrelu", lambda x, slopes: x * slopes, "x", [lambda g, slopes: g * slopes], piecewise_linear=True)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, dtype="real")
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
@@ -25,18 +25,16 @@ def rrelu(
     Without ``training``, a is the mean of the two.
 
     Derivative: ``g`` above 0, ``a g`` below and at 0.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
 
     Args:
-        input: the Tensor.
         lower: the least slope.
         upper: the greatest slope.
         training: whether slopes are drawn.
-        inplace: write the result over the input.
+
     Raises:
         NotImplementedError: the input is not floating.
         RuntimeError: ``lower`` exceeds ``upper``.
+
     Source: Xu et al., Empirical evaluation of rectified activations in convolutional network, 2015.
 
     >>> F.rrelu(rg.tensor([-1.0, 2.0]), 0.25, 0.75)
@@ -55,23 +53,17 @@ def rrelu(
     return apply_inplace(RRELU, x, slopes=slopes) if inplace else apply(RRELU, (x,), {"slopes": slopes})
 
 
-@operator(namespace="nn.functional", method=False, name="rrelu_")
+@operator(namespace="nn.functional", method=False, name="rrelu_", raises="complex")
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """``rrelu(input)``, written over the input, which is returned.
 
     Derivative: ``rrelu``'s.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
+    Dtype: real floating; the result has the input's dtype.
 
     Args:
-        input: the Tensor.
         lower: the least slope.
         upper: the greatest slope.
         training: whether slopes are drawn.
-
-    Raises:
-        TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
 
     >>> F.rrelu_(rg.tensor([-1.0, 2.0]), 0.25, 0.75)
     tensor([-0.5,  2. ])

@@ -39,16 +39,12 @@ RELU = unary(
 )
 
 
-@operator(direct=True, inplace=RELU)
+@operator(direct=True, inplace=RELU, raises="bools or complex")
 def relu(input: Tensor) -> Tensor:
     """``max(input, 0)``, elementwise.
 
     Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
-    Shape: any; the result has the input's.
     Dtype: floating and integers, kept; bools and complex numbers are refused.
-
-    Raises:
-        NotImplementedError: the input holds bools or complex numbers.
 
     >>> rg.relu(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
@@ -56,20 +52,9 @@ def relu(input: Tensor) -> Tensor:
     return apply1(RELU, input)
 
 
-@operator(namespace="nn.functional", method=False, name="relu")
+@operator(namespace="nn.functional", method=False, name="relu", like=relu)
 def _relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(input, 0)``, elementwise.
-
-    Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
-    Shape: any; the result has the input's.
-    Dtype: floating and integers, kept; bools and complex numbers are refused.
-
-    Args:
-        input: the Tensor.
-        inplace: write the result over the input.
-
-    Raises:
-        NotImplementedError: the input holds bools or complex numbers.
 
     >>> F.relu(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
@@ -109,13 +94,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """``min(max(input, min_val), max_val)``, elementwise.
 
     Derivative: ``g`` between the bounds, 0 outside and, unlike that of ``clamp``, at the bounds.
-    Shape: any; the result has the input's.
     Dtype: floating and integers, kept; the bounds of integers are cut to integers, as PyTorch's.
-
-    Args:
-        input: the Tensor.
-        min_val, max_val: the bounds.
-        inplace: write the result over the input.
 
     Raises:
         ValueError: ``min_val`` is greater than ``max_val``.
@@ -132,20 +111,13 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return _within(input, min_val, max_val, inplace)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, dtype="number")
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input, 0), 6)``, elementwise.
 
     Derivative: ``g`` between 0 and 6, 0 outside and at both bounds.
-    Shape: any; the result has the input's.
-    Dtype: floating and integers; kept.
-
-    Args:
-        input: the Tensor.
-        inplace: write the result over the input.
 
     Raises:
-        TypeError: ``input`` is no Tensor, array or number.
         NotImplementedError: ``input`` holds bools or complex numbers.
 
     Source: Krizhevsky, "Convolutional deep belief networks on CIFAR-10", 2010.
@@ -187,21 +159,14 @@ SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real")
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` where it is positive, else ``alpha (exp(input) - 1)``: the exponential linear unit.
 
     Derivative: ``g`` above 0, ``g alpha exp(input)`` below and at 0.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
 
     Args:
-        input: the Tensor.
         alpha: minus the limit far below 0.
-        inplace: write the result over the input.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     Source: Clevert, Unterthiner, Hochreiter, "Fast and accurate deep network learning by exponential linear
         units", 2016.
@@ -212,18 +177,13 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return activate(ELU, input, inplace, scale=1.0, alpha=alpha, width=1.0)
 
 
-@operator(inplace=True, method=False)
+@operator(inplace=True, method=False, dtype="real")
 def selu(input: Tensor) -> Tensor:
     """``scale input`` where it is positive, else ``scale alpha (exp(input) - 1)``: the self-normalizing linear unit.
 
     With ``scale = 1.0507`` and ``alpha = 1.6733`` activations keep mean 0 and variance 1 from layer to layer.
 
     Derivative: ``g scale`` above 0, ``g scale alpha exp(input)`` below and at 0.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
 
@@ -233,24 +193,11 @@ def selu(input: Tensor) -> Tensor:
     return _selu(input)
 
 
-@operator(namespace="nn.functional", method=False, name="selu")
+@operator(namespace="nn.functional", method=False, name="selu", like=selu)
 def _selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``scale input`` where it is positive, else ``scale alpha (exp(input) - 1)``: the self-normalizing linear unit.
 
     With ``scale = 1.0507`` and ``alpha = 1.6733`` activations keep mean 0 and variance 1 from layer to layer.
-
-    Derivative: ``g scale`` above 0, ``g scale alpha exp(input)`` below and at 0.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor.
-        inplace: write the result over the input.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
-
-    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
 
     >>> F.selu(rg.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
@@ -258,21 +205,14 @@ def _selu(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(ELU, input, inplace, scale=SELU_SCALE, alpha=SELU_ALPHA, width=1.0)
 
 
-@operator(inplace=True, method=False)
+@operator(inplace=True, method=False, like=elu)
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``input`` where it is positive, else ``alpha (exp(input / alpha) - 1)``: an ``elu`` smooth for every alpha.
 
     Derivative: ``g`` above 0, ``g exp(input / alpha)`` below and at 0.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor.
-        alpha: minus the limit far below 0.
 
     Raises:
         RuntimeError: ``alpha`` is 0.
-        NotImplementedError: the input is not real floating.
 
     Source: Barron, "Continuously differentiable exponential linear units", 2017.
 
@@ -282,24 +222,9 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     return _celu(input, alpha)
 
 
-@operator(namespace="nn.functional", method=False, name="celu")
+@operator(namespace="nn.functional", method=False, name="celu", like=celu)
 def _celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` where it is positive, else ``alpha (exp(input / alpha) - 1)``: an ``elu`` smooth for every alpha.
-
-    Derivative: ``g`` above 0, ``g exp(input / alpha)`` below and at 0.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor.
-        alpha: minus the limit far below 0.
-        inplace: write the result over the input.
-
-    Raises:
-        RuntimeError: ``alpha`` is 0.
-        NotImplementedError: the input is not real floating.
-
-    Source: Barron, "Continuously differentiable exponential linear units", 2017.
 
     >>> F.celu(rg.tensor([-1.0, 2.0]), alpha=2.0)
     tensor([-0.7869,  2.    ])
@@ -334,21 +259,11 @@ LEAKY_RELU = elementwise(
 )
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real")
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``input`` where it is positive, else ``negative_slope * input``.
 
     Derivative: ``g`` above 0, ``g negative_slope`` below and at 0.
-    Shape: any; the result has the input's.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor.
-        negative_slope: the slope below 0.
-        inplace: write the result over the input.
-
-    Raises:
-        NotImplementedError: the input is not real floating.
 
     Source: Maas, Hannun, Ng, "Rectifier nonlinearities improve neural network acoustic models", 2013.
 
@@ -377,7 +292,6 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     Dtype: floating, the same of both.
 
     Args:
-        input: the Tensor.
         weight: ``(C,)``, one per channel, which are dimension 1; or a single element.
 
     Raises:

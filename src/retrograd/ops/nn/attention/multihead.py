@@ -83,7 +83,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, ma
             raise kind(f"the shape of attn_mask should be {wanted}, got {describe(mask)}")
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=scaled_dot_product_attention)
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,
@@ -119,7 +119,6 @@ def multi_head_attention_forward(
     Dtype: real floating, the same of all; masks may be bool.
 
     Args:
-        query, key, value: the Tensors.
         embed_dim_to_check: ``E``.
         num_heads: the number of heads; it divides E.
         in_proj_weight: the projections of query, key and value on top of each other, ``(3 E, E)``.

@@ -467,7 +467,7 @@ def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropo
         raise RuntimeError(f"wanted attn_mask of dtype bool or {x.dtype}, got {describe(mask)}")
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, raises="dtypes")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -494,9 +494,6 @@ def scaled_dot_product_attention(
         is_causal: query i sees keys 0 to i only; then ``attn_mask`` must be None.
         scale: by default ``1 / sqrt(E)``.
         enable_gqa: query has a multiple of the heads (dimension -3) of key and value, which serve groups of them.
-
-    Raises:
-        RuntimeError: shapes or dtypes do not match.
 
     Source: Vaswani et al., "Attention is all you need", 2017; the fused form: Dao et al., "FlashAttention", 2022.
 

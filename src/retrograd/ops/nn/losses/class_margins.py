@@ -100,7 +100,7 @@ def _as_rows(x: Tensor) -> Tensor:
     return x if x.array.ndim == 2 else x.reshape((1, -1))
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -116,7 +116,6 @@ def multi_margin_loss(
     Derivative: where a term is positive ``g weight[y] / C`` for ``x_c`` and minus that for ``x_y``, times twice the
     hinge for ``p = 2``; 0 at the margin.
     Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
-    Dtype: real floating; kept.
 
     Args:
         input: scores x.
@@ -124,14 +123,11 @@ def multi_margin_loss(
         p: 1 or 2.
         margin: by how much the score of y should exceed the others.
         weight: a factor per class, ``(C,)``.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         ValueError: p is not 1 or 2, weight is not one-dimensional, or an unknown reduction.
         RuntimeError: shapes do not match, or a class index is out of range.
-        NotImplementedError: the input is not real floating.
-        TypeError: margin is no number.
+        TypeError: margin is not a number.
 
     Source: Crammer, Singer, "On the algorithmic implementation of multiclass kernel-based vector machines", 2001.
 
@@ -178,7 +174,7 @@ def _squared_margin(x: Tensor, index: Any, margin: float, weight: Any) -> Tensor
     return rows if weight is None else rows * new_tensor(weight)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -190,18 +186,13 @@ def multilabel_margin_loss(
 
     Derivative: where a term is positive ``g / C`` for ``x_i`` and minus that for ``x_j``; 0 at the margin.
     Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
-    Dtype: real floating; kept.
 
     Args:
         input: scores x.
         target: class indices of the input's shape; those after the first -1 of a row do not count.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         RuntimeError: shapes do not match, or an index is out of range.
-        ValueError: an unknown reduction.
-        NotImplementedError: the input is not real floating.
 
     >>> F.multilabel_margin_loss(rg.tensor([[0.1, 0.2, 0.4, 0.8]]), rg.tensor([[3, 0, -1, 1]]))
     tensor(0.85)

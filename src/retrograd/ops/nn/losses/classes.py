@@ -424,7 +424,7 @@ def _batched(x: Tensor, t: Tensor) -> tuple[Tensor, Any, bool]:
     return x, index, False
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, raises="real")
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -447,16 +447,13 @@ def cross_entropy(
         input: logits.
         target: class indices ``(N, d1, ...)``, or probabilities of the input's shape.
         weight: a factor per class, ``(C,)``; for indices the mean is then weighted, too.
-        size_average, reduce: the deprecated forms of ``reduction``.
         ignore_index: class indices that do not count, neither in the sum nor in the mean.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         label_smoothing: the share of the target that is given evenly to all classes.
 
     Raises:
         IndexError: a class index is out of bounds.
         ValueError: an unknown reduction, or batches of different length.
         RuntimeError: shapes or dtypes do not match, or ``label_smoothing`` is not in ``[0, 1]``.
-        NotImplementedError: the input is not real floating.
 
     >>> F.cross_entropy(rg.tensor([[0.0, 0.0], [100.0, 0.0]]), rg.tensor([1, 0]), reduction="none")
     tensor([0.6931, 0.    ])
@@ -499,7 +496,7 @@ def _with_probabilities(
     return reduced(rows, reduction)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=cross_entropy)
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -513,23 +510,16 @@ def nll_loss(
 
     Derivative: ``-g weight[y]`` at the class y of each example, over the mean's divisor, and 0 elsewhere and for what
     is ignored.
-    Shape: input ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` has the
-    input's shape without C.
-    Dtype: real floating, kept; weight has the input's.
 
     Args:
         input: log-probabilities.
         target: class indices ``(N, d1, ...)``.
         weight: a factor per class, ``(C,)``.
-        size_average, reduce: the deprecated forms of ``reduction``.
         ignore_index: class indices that do not count.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        IndexError: a class index is out of bounds.
         ValueError: an unknown reduction, batches of different length, or a 0-d input.
-        RuntimeError: shapes or dtypes do not match.
-        NotImplementedError: the input is not real floating.
+        RuntimeError: the shapes or dtypes do not match.
 
     >>> F.nll_loss(rg.tensor([[-0.5, -1.5], [-2.5, -3.5]]), rg.tensor([1, 0]))
     tensor(2.)

@@ -294,7 +294,6 @@ def ctc_loss(
 
     Raises:
         RuntimeError: lengths, labels, shapes or dtypes do not match.
-        ValueError: an unknown reduction.
 
     Source: Graves, Fernandez, Gomez, Schmidhuber, "Connectionist temporal classification", 2006.
 

@@ -76,7 +76,7 @@ BCE = Primitive(
 )
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="equal real", raises="real")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -90,19 +90,15 @@ def binary_cross_entropy(
     Derivative: input: ``g (p - y) / max(p (1 - p), 1e-12)``, finite at 0 and 1; target: ``g (log(1 - p) - log(p))``,
     which is not bounded.
     Shape: input and target have one shape; the result is 0-d, or with reduction ``"none"`` has that shape.
-    Dtype: real floating, the same of both.
 
     Args:
         input: the probabilities p.
         target: the targets y, in ``[0, 1]``.
         weight: factors that broadcast with the loss.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         ValueError: input and target differ in shape; an unknown reduction.
         RuntimeError: an element of the input is not between 0 and 1.
-        NotImplementedError: the input is not real floating.
 
     >>> F.binary_cross_entropy(rg.tensor([0.5, 0.5]), rg.tensor([1.0, 0.0]))
     tensor(0.6931)
@@ -125,7 +121,7 @@ def _refuse_integers(target: Tensor) -> None:
         raise RuntimeError(f"the target must be floating, got {describe(target)}")
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=binary_cross_entropy)
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -138,21 +134,14 @@ def binary_cross_entropy_with_logits(
     """``-(pos_weight * y log(p) + (1 - y) log(1 - p))`` for ``p = sigmoid(input)``, accurate for logits of any size.
 
     Derivative: input: ``g (p - y)`` without ``pos_weight``; target: ``-g input``.
-    Shape: input and target have one shape; the result is 0-d, or with reduction ``"none"`` has that shape.
     Dtype: real floating; the target's may be another.
 
     Args:
         input: logits.
-        target: the targets y, in ``[0, 1]``.
-        weight: factors that broadcast with the loss.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         pos_weight: factors of the positive term, which broadcast with the target.
 
     Raises:
-        ValueError: input and target differ in shape; an unknown reduction.
         RuntimeError: the target is of integers.
-        NotImplementedError: the input is not real floating.
 
     >>> F.binary_cross_entropy_with_logits(rg.tensor([0.0, 1000.0]), rg.tensor([1.0, 1.0]))
     tensor(0.3466)
@@ -173,7 +162,7 @@ def binary_cross_entropy_with_logits(
     return reduced(loss, reduction)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, shape="loss")
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -186,19 +175,16 @@ def kl_div(
 
     Derivative: input: ``-g y``; target: ``g (log(y) + 1 - input)``, or with ``log_target`` ``g y (target + 1
     - input)``.
-    Shape: input and target broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
     Dtype: real floating.
 
     Args:
         input: log-probabilities.
         target: probabilities, or with ``log_target`` their logarithms.
-        size_average, reduce: the deprecated forms of ``reduction``.
         reduction: ``"none"``, ``"mean"``, ``"sum"``, or ``"batchmean"``: the sum over the length of the first
             dimension, which is the divergence of distributions.
         log_target: the targets are given by their logarithms.
 
     Raises:
-        ValueError: an unknown reduction.
         RuntimeError: the target is of integers.
         NotImplementedError: the input is not real floating.
 

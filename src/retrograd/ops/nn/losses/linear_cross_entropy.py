@@ -40,10 +40,10 @@ def linear_cross_entropy(
         target: class indices, or probabilities.
         linear_bias: the layer's offset, in the weight's shape without F.
         weight: a weight for each class.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         ignore_index: the class index that does not count, by default -100.
         label_smoothing: how much of each target is spread evenly over the classes.
         options: how PyTorch divides the work; its settings change no result and are not needed here.
+
     Raises:
         RuntimeError: the shapes do not fit, or ``ignore_index`` is given for probabilities.
 

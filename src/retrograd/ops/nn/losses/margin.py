@@ -28,7 +28,7 @@ def _where(mask: Any, x: Tensor) -> Tensor:
     return x.masked_fill(new_tensor(~mask), 0.0)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, shape="loss")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -40,18 +40,12 @@ def hinge_embedding_loss(
     """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1.
 
     Derivative: input: ``g`` where the target is 1; ``-g`` where it is -1 and ``input <= margin``, else 0.
-    Shape: input and target broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
     Dtype: real floating.
 
     Args:
         input: distances.
         target: 1 and -1.
         margin: from where on different pairs are far enough apart.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-
-    Raises:
-        ValueError: an unknown reduction.
 
     >>> F.hinge_embedding_loss(rg.tensor([0.25, 0.25]), rg.tensor([1.0, -1.0]), reduction="none")
     tensor([0.25, 0.75])
@@ -83,12 +77,9 @@ def margin_ranking_loss(
         input1, input2: x1 and x2.
         target: y, 1 and -1.
         margin: by how much the one should exceed the other.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         RuntimeError: the inputs have different numbers of dimensions.
-        ValueError: an unknown reduction.
 
     >>> F.margin_ranking_loss(rg.tensor([1.0]), rg.tensor([3.0]), rg.tensor([1.0]), margin=0.5)
     tensor(2.5)
@@ -103,7 +94,7 @@ def margin_ranking_loss(
     return reduced((-y * (x1 - x2) + margin).clamp(min=0), reduction)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=margin_ranking_loss)
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -119,18 +110,13 @@ def cosine_embedding_loss(
     is added.
     Shape: inputs ``(N, D)`` or ``(D,)``, target ``(N,)`` or 0-d; the result is 0-d, or with reduction ``"none"`` has
     the target's shape.
-    Dtype: real floating.
 
     Args:
-        input1, input2: x1 and x2.
         target: 1 and -1.
         margin: which cosine is small enough for vectors that should differ.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         RuntimeError: the shapes do not match.
-        ValueError: an unknown reduction.
 
     >>> x, y = rg.tensor([[1.0, 0.0], [3.0, 4.0]]), rg.tensor([[0.0, 1.0], [3.0, 4.0]])
     >>> F.cosine_embedding_loss(x, y, rg.tensor([1, -1]), reduction="none")
@@ -178,7 +164,7 @@ SOFT_MARGIN = Primitive(
 )
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=hinge_embedding_loss)
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -195,12 +181,8 @@ def soft_margin_loss(
 
     Args:
         input: scores.
-        target: 1 and -1.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        ValueError: an unknown reduction.
         RuntimeError: the shapes differ.
         NotImplementedError: the input is not real floating.
 
@@ -216,7 +198,7 @@ def soft_margin_loss(
     return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real")
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -229,20 +211,15 @@ def multilabel_soft_margin_loss(
 
     Derivative: input: ``g (sigmoid(x) - y) / C``; target: ``-g x / C``.
     Shape: input and target ``(*, C)``; the result is 0-d, or with reduction ``"none"`` has the shape without C.
-    Dtype: real floating; kept.
 
     Args:
         input: scores x.
         target: y, in ``[0, 1]``.
         weight: factors that broadcast with the loss of each class.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        ValueError: an unknown reduction.
         RuntimeError: the shapes do not match.
         IndexError: the input is 0-d.
-        NotImplementedError: the input is not real floating.
 
     >>> F.multilabel_soft_margin_loss(rg.zeros(1, 2), rg.tensor([[1.0, 0.0]]))
     tensor(0.6931)
@@ -307,8 +284,6 @@ def triplet_margin_loss(
         p: the norm.
         eps: added to each difference.
         swap: the distance of the positive from the negative counts where it is smaller than the anchor's.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         ValueError: the margin is not positive; an unknown reduction.
@@ -327,7 +302,7 @@ def triplet_margin_loss(
     return _triplet((anchor, positive, negative), distance, margin, swap, reduction)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=triplet_margin_loss)
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -340,21 +315,14 @@ def triplet_margin_with_distance_loss(
 ) -> Tensor:
     """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with a distance d of the caller's.
 
-    Derivative: that of the distances where the loss is positive or at the kink, else 0.
     Shape: as the distance takes and gives it; the result is 0-d, or with reduction ``"none"`` has that of
     the distances.
-    Dtype: real floating.
 
     Args:
         anchor, positive, negative: as in ``triplet_margin_loss``.
         distance_function: from two Tensors to their distances, by default ``pairwise_distance``.
         margin: positive.
         swap: as in ``triplet_margin_loss``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-
-    Raises:
-        ValueError: the margin is not positive; an unknown reduction.
-        RuntimeError: the tensors have different numbers of dimensions.
 
     >>> a, p, n = rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]])
     >>> F.triplet_margin_with_distance_loss(a, p, n, distance_function=lambda x, y: (x - y).abs().sum(-1))

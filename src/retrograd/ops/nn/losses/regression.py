@@ -146,7 +146,7 @@ def _loss_of_difference(
     return reduced(loss, reduction)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, raises="broadcast")
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -165,13 +165,10 @@ def mse_loss(
     Args:
         input: the prediction.
         target: what it should be.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         weight: factors of the input's shape; the mean then divides by their sum.
 
     Raises:
         ValueError: an unknown reduction, or a weight of another shape.
-        RuntimeError: input and target do not broadcast.
         NotImplementedError: neither input nor target is real floating.
 
     >>> F.mse_loss(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
@@ -181,7 +178,7 @@ def mse_loss(
     return _loss_of_difference(MSE, input, target, reduction, weight)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=mse_loss)
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -193,20 +190,9 @@ def l1_loss(
     """``|input - target|``: the absolute error, its mean or sum; with ``weight`` the weighted one.
 
     Derivative: input: ``g sign(input - target)``, 0 where they are equal; target: minus that.
-    Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
-    0-d, or with reduction ``"none"`` has that shape.
     Dtype: floating or complex; one of both may hold integers. The result is real.
 
-    Args:
-        input: the prediction.
-        target: what it should be.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        weight: factors of the input's shape; the mean then divides by their sum.
-
     Raises:
-        ValueError: an unknown reduction, or a weight of another shape.
-        RuntimeError: input and target do not broadcast.
         NotImplementedError: neither input nor target is floating or complex.
 
     >>> F.l1_loss(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
@@ -216,7 +202,7 @@ def l1_loss(
     return _loss_of_difference(L1, input, target, reduction, weight)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=mse_loss)
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -229,21 +215,13 @@ def smooth_l1_loss(
 
     Derivative: input: ``g d / beta`` where ``|d| < beta``, else ``g sign(d)``, and for ``beta = 0`` 0 at 0; target:
     minus that. The second derivative at the bounds is 0.
-    Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
-    0-d, or with reduction ``"none"`` has that shape.
-    Dtype: real floating; one of both may hold integers.
 
     Args:
-        input: the prediction.
-        target: what it should be.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         beta: where the square goes over to the absolute value; not negative.
 
     Raises:
         RuntimeError: ``beta`` is negative, or input and target do not broadcast.
-        ValueError: an unknown reduction.
-        NotImplementedError: neither input nor target is real floating.
+        ValueError: ``reduction`` is not one of the names above.
 
     Source: Girshick, "Fast R-CNN", 2015.
 
@@ -258,7 +236,7 @@ def smooth_l1_loss(
     return _loss_of_difference(SMOOTH_L1, input, target, reduction, bound=beta)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=mse_loss)
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -266,21 +244,13 @@ def huber_loss(
 
     Derivative: input: ``g d`` where ``|d| < delta``, else ``g delta sign(d)``; target: minus that. The second
     derivative at the bounds is 0.
-    Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
-    0-d, or with reduction ``"none"`` has that shape.
-    Dtype: real floating; one of both may hold integers.
 
     Args:
-        input: the prediction.
-        target: what it should be.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         delta: where the square goes over to the line; positive.
         weight: factors of the input's shape; the mean divides, as PyTorch's, by the number of elements.
 
     Raises:
         RuntimeError: ``delta`` is not positive, or input and target do not broadcast.
-        ValueError: an unknown reduction, or a weight of another shape.
-        NotImplementedError: neither input nor target is real floating.
 
     Source: Huber, "Robust estimation of a location parameter", 1964.
 
@@ -293,7 +263,7 @@ def huber_loss(
     return _loss_of_difference(HUBER, input, target, reduction, weight, bound=delta)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, shape="loss", raises="broadcast")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -308,7 +278,6 @@ def poisson_nll_loss(
 
     Derivative: input: ``g (exp(input) - target)``, or ``g (1 - target / (input + eps))``; target: ``-g input``, or
     ``-g log(input + eps)``; with ``full`` and ``target > 1`` also ``g (log(target) + 1 / (2 target))``.
-    Shape: input and target broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
     Dtype: real floating.
 
     Args:
@@ -317,13 +286,7 @@ def poisson_nll_loss(
         log_input: what the input is.
         full: add Stirling's approximation ``y log y - y + log(2 pi y) / 2`` of ``log(y!)`` where the target y
             exceeds 1.
-        size_average, reduce: the deprecated forms of ``reduction``.
         eps: keeps the logarithm finite at the rate 0.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-
-    Raises:
-        ValueError: an unknown reduction.
-        RuntimeError: input and target do not broadcast.
 
     >>> F.poisson_nll_loss(rg.tensor([0.0]), rg.tensor([2.0]))
     tensor(1.)
@@ -339,7 +302,7 @@ def poisson_nll_loss(
     return reduced(loss, reduction)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=poisson_nll_loss)
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
@@ -347,8 +310,6 @@ def gaussian_nll_loss(
 
     Derivative: input: ``g (input - target) / v``; target: minus that; var: ``g (1 / v - (input - target)^2 / v^2) /
     2``, also where ``var < eps``.
-    Shape: input and target broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
-    Dtype: real floating.
 
     Args:
         input: means.
@@ -356,7 +317,6 @@ def gaussian_nll_loss(
         var: variances: a number, of the input's shape, or without (or with 1 in) one of its dimensions.
         full: add the constant ``log(2 pi) / 2``.
         eps: the least variance.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         ValueError: a negative variance, one of another shape, or an unknown reduction.

@@ -21,18 +21,13 @@ def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, 
 
     Derivative: ``(g - ans sum(g ans)) / ||x||_2`` for ``p = 2``; ``g / eps`` where the norm is below ``eps``, as for
     zero vectors, which stay zero.
-    Shape: any; the result has the input's.
     Dtype: floating and complex; kept.
 
     Args:
-        input: the Tensor.
         p: the norm.
         dim: the dimension, or several, of the vectors.
         eps: the least divisor.
         out: where to write the result.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
 
     >>> F.normalize(rg.tensor([[3.0, 4.0]]))
     tensor([[0.6, 0.8]])
@@ -46,17 +41,15 @@ def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, 
     return x / x.norm(p, dim, keepdim=True).clamp(min=eps)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, dtype="floating")
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """``x_c / (k + alpha / size * sum_j x_j^2)^beta``, j the ``size`` channels around c, with zeros beyond the ends.
 
     Derivative: ``g / d^beta - 2 alpha beta / size x_c sum_j g_j x_j / d_j^(beta + 1)`` with d the base of the power and
     j the channels in whose windows c lies.
     Shape: ``(N, C, *)`` with at least three dimensions; the result has the input's.
-    Dtype: floating; kept.
 
     Args:
-        input: the Tensor.
         size: the number of channels, ``size // 2`` of them before c.
         alpha, beta, k: the constants of the formula.
 

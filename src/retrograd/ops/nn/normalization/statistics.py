@@ -56,7 +56,7 @@ def _normalized_shape(x: Tensor, normalized_shape: Size) -> tuple[int, ...]:
     return shape
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, raises="dtypes, real")
 def layer_norm(
     input: Tensor,
     normalized_shape: Size,
@@ -74,14 +74,9 @@ def layer_norm(
     Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
 
     Args:
-        input: the Tensor.
         normalized_shape: the trailing dimensions that mean and variance are taken over.
         weight, bias: factors and offsets of that shape; by default none.
         eps: added to the variance.
-
-    Raises:
-        RuntimeError: the shapes or dtypes do not match.
-        NotImplementedError: the input is not real floating.
 
     Source: Ba, Kiros, Hinton, "Layer normalization", 2016.
 
@@ -97,25 +92,19 @@ def layer_norm(
     return apply(LAYER_NORM, (x, w, b), {"layout": layout, "eps": number(eps, "eps")})
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=layer_norm)
 def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """``x / sqrt(mean(x^2) + eps) * weight`` with the mean of each example.
 
     Derivative: input: ``r (u - xhat mean(u xhat))`` with ``u = g weight``, ``r = 1 / sqrt(mean(x^2) + eps)`` and
     ``xhat = x r``; weight: the sum of ``g xhat`` over the examples.
-    Shape: ``(*, *normalized_shape)``; the result has the input's.
     Dtype: real floating, kept; weight is converted to it.
 
     Args:
-        input: the Tensor.
         normalized_shape: the trailing dimensions that the mean is taken over.
         weight: factors of that shape; by default none.
         eps: added to the mean square, by default the machine epsilon of the input's dtype, and that of float32
             for float16 and bfloat16.
-
-    Raises:
-        RuntimeError: the shapes or dtypes do not match.
-        NotImplementedError: the input is not real floating.
 
     Source: Zhang, Sennrich, "Root mean square layer normalization", 2019.
 
@@ -134,18 +123,15 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None
     return apply(RMS_NORM, (x, w, None), {"layout": layout, "eps": eps})
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, shape="channels", like=layer_norm)
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with the statistics of each example's groups of channels.
 
     Derivative: as that of ``layer_norm``, the means over a group; weight and bias: sums over all but their channel.
-    Shape: ``(N, C, *)``; the result has the input's.
-    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
 
     Args:
-        input: the Tensor.
         num_groups: the number of groups; divides C.
         weight, bias: factors and offsets per channel, ``(C,)``; by default none.
         eps: added to the (biased) variance.
@@ -153,7 +139,6 @@ def group_norm(
     Raises:
         RuntimeError: ``num_groups`` does not divide C, or the shapes or dtypes do not match.
         ValueError: a group has a single value.
-        NotImplementedError: the input is not real floating.
 
     Source: Wu, He, "Group normalization", 2018.
 
@@ -247,7 +232,7 @@ def _with_given(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tenso
     return apply(GIVEN_NORM, (x, mean, var, w, b), {"eps": float(number(eps, "eps"))})
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, shape="channels", like=layer_norm)
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -266,22 +251,17 @@ def batch_norm(
 
     Derivative: in training as that of ``layer_norm``, the means over a channel, and none for the running statistics;
     else that of the formula. weight and bias: sums over all but their channel.
-    Shape: ``(N, C, *)``; the result has the input's.
-    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
 
     Args:
-        input: the Tensor.
         running_mean, running_var: ``(C,)``, both or neither.
         weight, bias: factors and offsets per channel, ``(C,)``; by default none.
         training: take the statistics from the batch.
         momentum: the share of the batch in the updated statistics.
-        eps: added to the variance.
 
     Raises:
         RuntimeError: shapes or dtypes do not match, or the running statistics are missing when not training.
         ValueError: a channel has a single value in training, or ``eps`` is negative (in training: not positive).
         IndexError: the input has fewer than two dimensions.
-        NotImplementedError: the input is not real floating.
 
     Source: Ioffe, Szegedy, "Batch normalization", 2015.
 
@@ -320,7 +300,7 @@ def batch_norm(
     return apply(BATCH_NORM, (x, w, b), {"layout": layout, "eps": eps, **known})
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, shape="channels", like=layer_norm)
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -337,21 +317,16 @@ def instance_norm(
     their average over the batch; otherwise the running ones serve.
 
     Derivative: as that of ``batch_norm``, the means over one channel of one example.
-    Shape: ``(N, C, *)``; the result has the input's.
-    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
 
     Args:
-        input: the Tensor.
         running_mean, running_var: ``(C,)``; may be left out with ``use_input_stats``.
         weight, bias: factors and offsets per channel, ``(C,)``; by default none.
         use_input_stats: take the statistics from the input.
         momentum: the share of the input in the updated statistics.
-        eps: added to the variance.
 
     Raises:
         ValueError: there is a single value per example and channel.
         RuntimeError: shapes or dtypes do not match, or statistics are missing.
-        NotImplementedError: the input is not real floating.
 
     Source: Ulyanov, Vedaldi, Lempitsky, "Instance normalization", 2016.
 

@@ -149,16 +149,14 @@ def _adaptive_max(axes: int, input: Tensor, output_size: OutputSize, return_indi
     return result if return_indices else result.output
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, dtype="real")
 def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
     """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: each element gets ``g / count`` of every window that it lies in.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating; kept.
 
     Args:
-        input: the Tensor.
         output_size: an integer; None stands for the input's length.
 
     Raises:
@@ -171,21 +169,14 @@ def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
     return _adaptive_avg(1, input, output_size)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=adaptive_avg_pool1d)
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
     """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: each element gets ``g / count`` of every window that it lies in.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating; kept.
 
     Args:
-        input: the Tensor.
         output_size: one integer or one per axis; None stands for the input's length.
-
-    Raises:
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
-        NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
     tensor([[[[7.5]]]])
@@ -193,21 +184,11 @@ def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
     return _adaptive_avg(2, input, output_size)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=adaptive_avg_pool2d)
 def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
     """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: each element gets ``g / count`` of every window that it lies in.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor.
-        output_size: one integer or one per axis; None stands for the input's length.
-
-    Raises:
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
-        NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_avg_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
     (1, 2, 1, 2, 4)
@@ -221,26 +202,18 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool: ...
 @overload
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=adaptive_avg_pool1d)
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
-    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating; kept.
 
     Args:
-        input: the Tensor.
-        output_size: an integer; None stands for the input's length.
         return_indices: also where each maximum was found.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
         axis ``L``.
-
-    Raises:
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
-        NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool1d(rg.tensor([[[1.0, 3.0, 2.0]]]), 2)
     tensor([[[3., 3.]]])
@@ -254,26 +227,18 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool: ...
 @overload
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=adaptive_avg_pool2d)
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
-    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating; kept.
 
     Args:
-        input: the Tensor.
-        output_size: one integer or one per axis; None stands for the input's length.
         return_indices: also where each maximum was found.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
         flattened ``H * W``.
-
-    Raises:
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
-        NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
     tensor([[[[15.]]]])
@@ -287,26 +252,15 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool: ...
 @overload
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=adaptive_max_pool2d)
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor.
-        output_size: one integer or one per axis; None stands for the input's length.
-        return_indices: also where each maximum was found.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
         flattened ``D * H * W``.
-
-    Raises:
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
-        NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
     (1, 2, 1, 2, 4)

@@ -165,7 +165,7 @@ def average_pool(
     return result[0] if single else result
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, raises="bools or complex, windows")
 def avg_pool1d(
     input: Tensor,
     kernel_size: Size,
@@ -182,15 +182,11 @@ def avg_pool1d(
     Dtype: real floating and int64, kept; means of integers are rounded towards 0.
 
     Args:
-        input: the Tensor.
         kernel_size: elements of a window; one integer.
-        stride: the distance of windows, by default ``kernel_size``.
         padding: zeros around the input, at most half of the window.
-        ceil_mode: also windows that start inside but end outside of the input.
         count_include_pad: whether the zeros of the padding count.
 
     Raises:
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
         NotImplementedError: the input holds integers of fewer than 64 bits, bools or complex numbers.
 
     >>> F.avg_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
@@ -199,7 +195,7 @@ def avg_pool1d(
     return average_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=avg_pool1d)
 def avg_pool2d(
     input: Tensor,
     kernel_size: Size,
@@ -211,22 +207,14 @@ def avg_pool2d(
 ) -> Tensor:
     """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 2 dimensions.
 
-    Derivative: each element gets ``g / count`` of every window that reads it.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) // stride
     + 1`` windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating and int64, kept; means of integers are rounded towards 0.
 
     Args:
-        input: the Tensor.
         kernel_size: elements of a window; one integer or one per axis, as the next two.
-        stride: the distance of windows, by default ``kernel_size``.
-        padding: zeros around the input, at most half of the window.
-        ceil_mode: also windows that start inside but end outside of the input.
-        count_include_pad: whether the zeros of the padding count.
         divisor_override: a divisor instead of the count; not 0.
 
     Raises:
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
         NotImplementedError: the input holds integers of fewer than 64 bits, bools or complex numbers.
 
     >>> F.avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
@@ -236,7 +224,7 @@ def avg_pool2d(
     return average_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=avg_pool2d)
 def avg_pool3d(
     input: Tensor,
     kernel_size: Size,
@@ -248,23 +236,8 @@ def avg_pool3d(
 ) -> Tensor:
     """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 3 dimensions.
 
-    Derivative: each element gets ``g / count`` of every window that reads it.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) //
     stride + 1`` windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating and int64, kept; means of integers are rounded towards 0.
-
-    Args:
-        input: the Tensor.
-        kernel_size: elements of a window; one integer or one per axis, as the next two.
-        stride: the distance of windows, by default ``kernel_size``.
-        padding: zeros around the input, at most half of the window.
-        ceil_mode: also windows that start inside but end outside of the input.
-        count_include_pad: whether the zeros of the padding count.
-        divisor_override: a divisor instead of the count; not 0.
-
-    Raises:
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
-        NotImplementedError: the input holds integers of fewer than 64 bits, bools or complex numbers.
 
     >>> F.avg_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
     (1, 2, 2, 2, 2)

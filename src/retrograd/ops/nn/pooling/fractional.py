@@ -185,7 +185,7 @@ def fractional_max_pool2d_with_indices(
     return _pooled(input, 2, kernel_size, output_size, output_ratio, _random_samples)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=fractional_max_pool2d_with_indices)
 def fractional_max_pool2d(
     input: Operand,
     kernel_size: int | Sequence[int],
@@ -196,22 +196,14 @@ def fractional_max_pool2d(
 ) -> Tensor | Pooled:
     """The maximum of each of ``output_size`` windows, whose places are drawn for each plane.
 
-    Derivative: input: ``g`` at the maxima.
     Shape: (N, C, H, W) or (C, H, W) to the same with ``output_size``.
-    Dtype: real floating; kept.
+    Dtype: real floating; the result has the input's dtype.
 
     Args:
-        kernel_size: the windows' lengths.
-        output_size: how many windows along each dimension.
-        output_ratio: instead, the output's lengths as parts of the input's.
         return_indices: return the maxima's places, too.
-        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
 
-    Raises:
-        RuntimeError: windows do not fit, or a shape is wrong.
-        ValueError: not one of output_size and output_ratio is given.
-
-    Source: Graham, Fractional max-pooling, 2014.
+    Returns:
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``.
 
     >>> F.fractional_max_pool2d(rg.ones(1, 1, 5, 5), 2, 2).shape
     (1, 1, 2, 2)
@@ -220,7 +212,7 @@ def fractional_max_pool2d(
     return pooled if return_indices else pooled.output
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=fractional_max_pool2d_with_indices)
 def fractional_max_pool3d_with_indices(
     input: Operand,
     kernel_size: int | Sequence[int],
@@ -231,25 +223,10 @@ def fractional_max_pool3d_with_indices(
 ) -> Pooled:
     """As ``fractional_max_pool3d``, with the places of the maxima in each plane, flattened.
 
-    Derivative: input: ``g`` at the maxima.
     Shape: (N, C, D, H, W) or (C, D, H, W) to the same with ``output_size``, twice.
-    Dtype: real floating; kept; the places int64.
 
     Args:
-        kernel_size: the windows' lengths.
-        output_size: how many windows along each dimension.
-        output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: taken for compatibility.
         _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
-
-    Returns:
-        The named tuple ``(output, indices)``.
-
-    Raises:
-        RuntimeError: windows do not fit, or a shape is wrong.
-        ValueError: not one of output_size and output_ratio is given.
-
-    Source: Graham, Fractional max-pooling, 2014.
 
     >>> F.fractional_max_pool3d_with_indices(rg.ones(1, 1, 5, 5, 5), 2, 2).indices.shape
     (1, 1, 2, 2, 2)
@@ -257,7 +234,7 @@ def fractional_max_pool3d_with_indices(
     return _pooled(input, 3, kernel_size, output_size, output_ratio, _random_samples)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=fractional_max_pool2d)
 def fractional_max_pool3d(
     input: Operand,
     kernel_size: int | Sequence[int],
@@ -268,22 +245,10 @@ def fractional_max_pool3d(
 ) -> Tensor | Pooled:
     """The maximum of each of ``output_size`` windows, whose places are drawn for each plane.
 
-    Derivative: input: ``g`` at the maxima.
     Shape: (N, C, D, H, W) or (C, D, H, W) to the same with ``output_size``.
-    Dtype: real floating; kept.
 
     Args:
-        kernel_size: the windows' lengths.
-        output_size: how many windows along each dimension.
-        output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: return the maxima's places, too.
         _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
-
-    Raises:
-        RuntimeError: windows do not fit, or a shape is wrong.
-        ValueError: not one of output_size and output_ratio is given.
-
-    Source: Graham, Fractional max-pooling, 2014.
 
     >>> F.fractional_max_pool3d(rg.ones(1, 1, 5, 5, 5), 2, 2).shape
     (1, 1, 2, 2, 2)

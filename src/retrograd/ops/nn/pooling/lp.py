@@ -27,7 +27,7 @@ def _lp_pool(
     return where(new_tensor(total.array != 0), total, 0.0) ** (1.0 / norm_type)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, raises="windows")
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -39,17 +39,11 @@ def lp_pool1d(
     Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis ``L' = (L - kernel_size) // stride + 1`` windows, with
     ``ceil_mode`` rounded up.
-    Dtype: real floating; kept.
+    Dtype: real floating; the result has the input's dtype.
 
     Args:
-        input: the Tensor.
         norm_type: ``p``.
         kernel_size: elements of a window; one integer.
-        stride: the distance of windows, by default ``kernel_size``.
-        ceil_mode: also windows that start inside but end outside of the input.
-
-    Raises:
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
 
     >>> F.lp_pool1d(rg.tensor([[[3.0, 4.0]]]), 2, 2)
     tensor([[[5.]]])
@@ -57,7 +51,7 @@ def lp_pool1d(
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=lp_pool1d)
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -66,20 +60,11 @@ def lp_pool2d(
     As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
     for a negative sum.
 
-    Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis ``L' = (L - kernel_size) // stride + 1``
     windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating; kept.
 
     Args:
-        input: the Tensor.
-        norm_type: ``p``.
         kernel_size: elements of a window; one integer or one per axis, as the next.
-        stride: the distance of windows, by default ``kernel_size``.
-        ceil_mode: also windows that start inside but end outside of the input.
-
-    Raises:
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
 
     >>> F.lp_pool2d(rg.ones(1, 1, 2, 2), 2, 2)
     tensor([[[[2.]]]])
@@ -87,7 +72,7 @@ def lp_pool2d(
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=lp_pool2d)
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -96,20 +81,8 @@ def lp_pool3d(
     As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
     for a negative sum.
 
-    Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis ``L' = (L - kernel_size) // stride + 1``
     windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor.
-        norm_type: ``p``.
-        kernel_size: elements of a window; one integer or one per axis, as the next.
-        stride: the distance of windows, by default ``kernel_size``.
-        ceil_mode: also windows that start inside but end outside of the input.
-
-    Raises:
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
 
     >>> F.lp_pool3d(rg.ones(1, 1, 2, 2, 2), 1, 2)
     tensor([[[[[8.]]]]])

@@ -294,7 +294,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real or integer", raises="bools or complex, windows")
 def max_pool1d(
     input: Tensor,
     kernel_size: Size,
@@ -311,24 +311,16 @@ def max_pool1d(
     Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating and integers; kept.
 
     Args:
-        input: the Tensor.
         kernel_size: elements that a window reads; one integer.
-        stride: the distance of windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
-        ceil_mode: also windows that start inside but end outside of the input.
         return_indices: also where each maximum was found.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
         axis ``L``.
-
-    Raises:
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
-        NotImplementedError: the input holds bools or complex numbers.
 
     >>> F.max_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[3., 2.]]])
@@ -368,7 +360,7 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=max_pool1d)
 def max_pool2d(
     input: Tensor,
     kernel_size: Size,
@@ -382,27 +374,15 @@ def max_pool2d(
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating and integers; kept.
 
     Args:
-        input: the Tensor.
         kernel_size: elements that a window reads; one integer or one per axis, as the next three.
-        stride: the distance of windows, by default ``kernel_size``.
-        padding: at most half of the window.
-        dilation: the distance of the elements that a window reads.
-        ceil_mode: also windows that start inside but end outside of the input.
-        return_indices: also where each maximum was found.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
         flattened ``H * W``.
-
-    Raises:
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
-        NotImplementedError: the input holds bools or complex numbers.
 
     >>> F.max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 5.,  7.],
@@ -443,7 +423,7 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=max_pool2d)
 def max_pool3d(
     input: Tensor,
     kernel_size: Size,
@@ -457,27 +437,12 @@ def max_pool3d(
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating and integers; kept.
-
-    Args:
-        input: the Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as the next three.
-        stride: the distance of windows, by default ``kernel_size``.
-        padding: at most half of the window.
-        dilation: the distance of the elements that a window reads.
-        ceil_mode: also windows that start inside but end outside of the input.
-        return_indices: also where each maximum was found.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
         flattened ``D * H * W``.
-
-    Raises:
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
-        NotImplementedError: the input holds bools or complex numbers.
 
     >>> F.max_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
     (1, 2, 2, 2, 2)

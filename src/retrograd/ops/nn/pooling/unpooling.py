@@ -95,7 +95,7 @@ def max_unpool1d(
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=max_unpool1d)
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
@@ -108,20 +108,11 @@ def max_unpool2d(
 
     Of elements with one index the last is written.
 
-    Derivative: ``g`` at the index of each element, also of those that were written over.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
     ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
-    Dtype: real floating, kept; the indices are int64.
 
     Args:
-        input: the maxima.
         indices: of the input's shape, as ``max_pool2d`` returns them.
-        kernel_size, stride, padding: the pooling's.
-        output_size: the size of the pooling's input, by default the smallest it may have had.
-
-    Raises:
-        RuntimeError: the shapes differ, or an index is out of range.
-        ValueError: ``output_size`` can't have been that of the pooling's input.
 
     >>> output, indices = F.max_pool2d(rg.arange(4.0).reshape(1, 1, 2, 2), 2, return_indices=True)
     >>> F.max_unpool2d(output, indices, 2)
@@ -131,7 +122,7 @@ def max_unpool2d(
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, like=max_unpool1d)
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,
@@ -144,20 +135,11 @@ def max_unpool3d(
 
     Of elements with one index the last is written.
 
-    Derivative: ``g`` at the index of each element, also of those that were written over.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
     ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
-    Dtype: real floating, kept; the indices are int64.
 
     Args:
-        input: the maxima.
         indices: of the input's shape, as ``max_pool3d`` returns them.
-        kernel_size, stride, padding: the pooling's.
-        output_size: the size of the pooling's input, by default the smallest it may have had.
-
-    Raises:
-        RuntimeError: the shapes differ, or an index is out of range.
-        ValueError: ``output_size`` can't have been that of the pooling's input.
 
     >>> output, indices = F.max_pool3d(rg.ones(1, 1, 2, 2, 2), 2, return_indices=True)
     >>> F.max_unpool3d(output, indices, 2).shape

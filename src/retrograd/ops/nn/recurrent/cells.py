@@ -34,7 +34,7 @@ def _cell(
     return last if batched else [h.squeeze(0) for h in last]
 
 
-@operator(method=False)
+@operator(method=False, dtype="equal real", raises="dtypes")
 def lstm_cell(
     input: Tensor,
     hx: Sequence[Tensor],
@@ -47,7 +47,6 @@ def lstm_cell(
 
     Derivative: that of the formula; every argument has one.
     Shape: input ``(N, features)`` and states ``(N, H)``, or all without a batch; the results have the states'.
-    Dtype: real floating, the same of all.
 
     Args:
         input: ``x``.
@@ -58,9 +57,6 @@ def lstm_cell(
     Returns:
         h' and c'.
 
-    Raises:
-        RuntimeError: shapes or dtypes do not match.
-
     >>> state = rg.zeros(2, 4)
     >>> h, c = rg.lstm_cell(rg.ones(2, 3), (state, state), rg.ones(16, 3), rg.ones(16, 4))
     >>> h.shape
@@ -70,7 +66,7 @@ def lstm_cell(
     return h, c
 
 
-@operator(method=False)
+@operator(method=False, dtype="equal real", raises="dtypes")
 def gru_cell(
     input: Tensor,
     hx: Tensor,
@@ -83,16 +79,12 @@ def gru_cell(
 
     Derivative: that of the formula; every argument has one.
     Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's.
-    Dtype: real floating, the same of all.
 
     Args:
         input: ``x``.
         hx: the state h.
         w_ih, w_hh: ``(3 H, features)`` and ``(3 H, H)``, gates in the order r, z, n.
         b_ih, b_hh: ``(3 H,)``, both or neither.
-
-    Raises:
-        RuntimeError: shapes or dtypes do not match.
 
     >>> rg.gru_cell(rg.ones(2, 3), rg.zeros(2, 4), rg.ones(12, 3), rg.ones(12, 4)).shape
     (2, 4)
@@ -101,7 +93,7 @@ def gru_cell(
     return h
 
 
-@operator(method=False)
+@operator(method=False, like=gru_cell)
 def rnn_tanh_cell(
     input: Tensor,
     hx: Tensor,
@@ -112,18 +104,9 @@ def rnn_tanh_cell(
 ) -> Tensor:
     """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``: one step of ``rnn_tanh``.
 
-    Derivative: that of the formula; every argument has one.
-    Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's.
-    Dtype: real floating, the same of all.
-
     Args:
-        input: ``x``.
-        hx: the state h.
         w_ih, w_hh: ``(H, features)`` and ``(H, H)``.
         b_ih, b_hh: ``(H,)``, both or neither.
-
-    Raises:
-        RuntimeError: shapes or dtypes do not match.
 
     >>> rg.rnn_tanh_cell(rg.ones(2, 3), rg.zeros(2, 4), rg.ones(4, 3), rg.ones(4, 4)).shape
     (2, 4)
@@ -132,7 +115,7 @@ def rnn_tanh_cell(
     return h
 
 
-@operator(method=False)
+@operator(method=False, like=rnn_tanh_cell)
 def rnn_relu_cell(
     input: Tensor,
     hx: Tensor,
@@ -144,17 +127,6 @@ def rnn_relu_cell(
     """``h' = relu(W_ih x + b_ih + W_hh h + b_hh)``: one step of ``rnn_relu``.
 
     Derivative: that of the formula; every argument has one. That of relu at 0 is 0.
-    Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's.
-    Dtype: real floating, the same of all.
-
-    Args:
-        input: ``x``.
-        hx: the state h.
-        w_ih, w_hh: ``(H, features)`` and ``(H, H)``.
-        b_ih, b_hh: ``(H,)``, both or neither.
-
-    Raises:
-        RuntimeError: shapes or dtypes do not match.
 
     >>> rg.rnn_relu_cell(rg.ones(2, 3), rg.zeros(2, 4), rg.ones(4, 3), rg.ones(4, 4)).shape
     (2, 4)

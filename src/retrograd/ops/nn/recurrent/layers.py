@@ -123,7 +123,7 @@ def two_states(hx: Sequence[Tensor]) -> list[Tensor]:
     return states
 
 
-@operator(method=False)
+@operator(method=False, shape="sequence", dtype="equal real", raises="dtypes")
 def lstm(
     input: Tensor,
     hx: Sequence[Tensor],
@@ -141,8 +141,6 @@ def lstm(
     ``a = W_ih x + b_ih + W_hh h + b_hh``.
 
     Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
-    Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
-    Dtype: real floating, the same of all.
 
     Args:
         input: the sequence, with ``batch_first`` ``(N, T, features)``.
@@ -159,9 +157,6 @@ def lstm(
     Returns:
         The last layer's outputs, and the final states h and c, of the initial ones' shape.
 
-    Raises:
-        RuntimeError: shapes or dtypes do not match.
-
     Source: Hochreiter, Schmidhuber, "Long short-term memory", 1997; the projection: Sak, Senior, Beaufays, 2014.
 
     >>> x, state = rg.ones(5, 2, 3), rg.zeros(1, 2, 4)
@@ -176,7 +171,7 @@ def lstm(
     return out, h, c
 
 
-@operator(method=False)
+@operator(method=False, like=lstm)
 def gru(
     input: Tensor,
     hx: Tensor,
@@ -193,27 +188,13 @@ def gru(
     The gates are ``r, z = sigmoid(W_ih x + b_ih + W_hh h + b_hh)`` and
     ``n = tanh(W_in x + b_in + r * (W_hn h + b_hn))``.
 
-    Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
-    Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
-    Dtype: real floating, the same of all.
-
     Args:
-        input: the sequence, with ``batch_first`` ``(N, T, features)``.
         hx: the initial state, ``(num_layers * directions, N, H)``.
         params: per layer and direction w_ih ``(3 H, features)``, w_hh ``(3 H, H)``, with ``has_biases`` b_ih and
             b_hh ``(3 H,)``.
-        has_biases: whether there are biases.
-        num_layers: the number of layers, each on the outputs of the one below.
-        dropout: the probability with which outputs between layers are dropped in training.
-        train: whether this is training.
-        bidirectional: a second direction in each layer, from the end of the sequence to its start.
-        batch_first: the batch is the first dimension of input and outputs.
 
     Returns:
         The last layer's outputs, and the final state, of the initial one's shape.
-
-    Raises:
-        RuntimeError: shapes or dtypes do not match.
 
     Source: Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014.
 
@@ -228,7 +209,7 @@ def gru(
     return out, h
 
 
-@operator(method=False)
+@operator(method=False, like=gru)
 def rnn_tanh(
     input: Tensor,
     hx: Tensor,
@@ -242,27 +223,9 @@ def rnn_tanh(
 ) -> tuple[Tensor, Tensor]:
     """Layers of ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
 
-    Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
-    Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
-    Dtype: real floating, the same of all.
-
     Args:
-        input: the sequence, with ``batch_first`` ``(N, T, features)``.
-        hx: the initial state, ``(num_layers * directions, N, H)``.
         params: per layer and direction w_ih ``(H, features)``, w_hh ``(H, H)``, with ``has_biases`` b_ih and
             b_hh ``(H,)``.
-        has_biases: whether there are biases.
-        num_layers: the number of layers, each on the outputs of the one below.
-        dropout: the probability with which outputs between layers are dropped in training.
-        train: whether this is training.
-        bidirectional: a second direction in each layer, from the end of the sequence to its start.
-        batch_first: the batch is the first dimension of input and outputs.
-
-    Returns:
-        The last layer's outputs, and the final state, of the initial one's shape.
-
-    Raises:
-        RuntimeError: shapes or dtypes do not match.
 
     Source: Elman, "Finding structure in time", 1990.
 
@@ -277,7 +240,7 @@ def rnn_tanh(
     return out, h
 
 
-@operator(method=False)
+@operator(method=False, like=rnn_tanh)
 def rnn_relu(
     input: Tensor,
     hx: Tensor,
@@ -293,26 +256,6 @@ def rnn_relu(
 
     Derivative: that of the steps, backwards through time; that of relu at 0 is 0; every argument of floating numbers
     has one.
-    Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
-    Dtype: real floating, the same of all.
-
-    Args:
-        input: the sequence, with ``batch_first`` ``(N, T, features)``.
-        hx: the initial state, ``(num_layers * directions, N, H)``.
-        params: per layer and direction w_ih ``(H, features)``, w_hh ``(H, H)``, with ``has_biases`` b_ih and
-            b_hh ``(H,)``.
-        has_biases: whether there are biases.
-        num_layers: the number of layers, each on the outputs of the one below.
-        dropout: the probability with which outputs between layers are dropped in training.
-        train: whether this is training.
-        bidirectional: a second direction in each layer, from the end of the sequence to its start.
-        batch_first: the batch is the first dimension of input and outputs.
-
-    Returns:
-        The last layer's outputs, and the final state, of the initial one's shape.
-
-    Raises:
-        RuntimeError: shapes or dtypes do not match.
 
     Source: Le, Jaitly, Hinton, "A simple way to initialize recurrent networks of rectified linear units", 2015.
 

@@ -139,7 +139,7 @@ def _convolve_transposed(
     return _recorded(CONV_TRANSPOSE, CONV_TRANSPOSE_BIAS, y, w, b, single, {"window": window, "groups": groups})
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="equal floating")
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -158,10 +158,8 @@ def conv1d(
     summed over the batch; bias: the sum of g over all but its channel.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch, to O channels; per axis
     ``L' = (L + 2 * padding - dilation * (K - 1) - 1) // stride + 1``.
-    Dtype: floating and complex, the same of all.
 
     Args:
-        input: the Tensor.
         weight: ``(O, C / groups, K)``.
         bias: ``(O,)``.
         stride: the distance of windows; one integer.
@@ -180,7 +178,7 @@ def conv1d(
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=conv1d)
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -199,21 +197,10 @@ def conv2d(
     summed over the batch; bias: the sum of g over all but its channel.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch, to O channels; per axis
     ``H' = (H + 2 * padding - dilation * (kH - 1) - 1) // stride + 1``.
-    Dtype: floating and complex, the same of all.
 
     Args:
-        input: the Tensor.
         weight: ``(O, C / groups, kH, kW)``.
-        bias: ``(O,)``.
         stride: the distance of windows; one integer or one per axis, as are the next two.
-        padding: zeros around the input; ``"valid"`` means none, ``"same"`` as many as keep its size (one more at the
-            end where their number is odd).
-        dilation: the distance of the elements that a window reads.
-        groups: the number of groups; it divides ``C`` and ``O``.
-
-    Raises:
-        RuntimeError: the shapes or dtypes do not match, the kernel is larger than the padded input, or an argument is
-            out of range.
 
     >>> F.conv2d(rg.arange(9.0).reshape(1, 1, 3, 3), rg.ones(1, 1, 2, 2))
     tensor([[[[ 8., 12.],
@@ -222,7 +209,7 @@ def conv2d(
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=conv2d)
 def conv3d(
     input: Tensor,
     weight: Tensor,
@@ -241,21 +228,9 @@ def conv3d(
     summed over the batch; bias: the sum of g over all but its channel.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch, to O channels; per axis
     ``D' = (D + 2 * padding - dilation * (kD - 1) - 1) // stride + 1``.
-    Dtype: floating and complex, the same of all.
 
     Args:
-        input: the Tensor.
         weight: ``(O, C / groups, kD, kH, kW)``.
-        bias: ``(O,)``.
-        stride: the distance of windows; one integer or one per axis, as are the next two.
-        padding: zeros around the input; ``"valid"`` means none, ``"same"`` as many as keep its size (one more at the
-            end where their number is odd).
-        dilation: the distance of the elements that a window reads.
-        groups: the number of groups; it divides ``C`` and ``O``.
-
-    Raises:
-        RuntimeError: the shapes or dtypes do not match, the kernel is larger than the padded input, or an argument is
-            out of range.
 
     >>> F.conv3d(rg.ones(1, 2, 4, 4, 4), rg.ones(3, 2, 3, 3, 3)).shape
     (1, 3, 2, 2, 2)
@@ -263,7 +238,7 @@ def conv3d(
     return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=conv1d)
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
@@ -283,17 +258,13 @@ def conv_transpose1d(
     the batch; bias: the sum of g over all but its channel.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch, to O channels; per axis
     ``L' = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1``.
-    Dtype: floating and complex, the same of all.
 
     Args:
-        input: the Tensor.
         weight: ``(C, O / groups, K)``.
-        bias: ``(O,)``.
         stride: the distance of kernels in the result; one integer.
         padding: how much is cut off.
         output_padding: where several sizes of the result have the input's size under ``conv1d``, how many more places
             at the end are wanted than the smallest has.
-        groups: the number of groups; it divides ``C`` and ``O``.
         dilation: the distance of the kernel's elements.
 
     Raises:
@@ -308,7 +279,7 @@ def conv_transpose1d(
     return _convolve_transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=conv_transpose1d)
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,
@@ -328,24 +299,13 @@ def conv_transpose2d(
     the batch; bias: the sum of g over all but its channel.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch, to O channels; per axis
     ``H' = (H - 1) * stride - 2 * padding + dilation * (kH - 1) + output_padding + 1``.
-    Dtype: floating and complex, the same of all.
 
     Args:
-        input: the Tensor.
         weight: ``(C, O / groups, kH, kW)``.
-        bias: ``(O,)``.
         stride: the distance of kernels in the result; one integer or one per axis, as are the next two.
-        padding: how much is cut off.
         output_padding: where several sizes of the result have the input's size under ``conv2d``, how many more places
             at the end are wanted than the smallest has.
-        groups: the number of groups; it divides ``C`` and ``O``.
         dilation: the distance of the kernel's elements; one integer or one per axis.
-
-    Raises:
-        RuntimeError: the shapes or dtypes do not match, the result is empty, an argument is out of range, or
-            ``output_padding`` is neither below ``stride`` nor below ``dilation``.
-
-    Source: Zeiler, Krishnan, Taylor, Fergus, "Deconvolutional networks", 2010.
 
     >>> F.conv_transpose2d(rg.ones(1, 1, 2, 2), rg.ones(1, 1, 2, 2))
     tensor([[[[1., 2., 1.],
@@ -355,7 +315,7 @@ def conv_transpose2d(
     return _convolve_transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=conv_transpose2d)
 def conv_transpose3d(
     input: Tensor,
     weight: Tensor,
@@ -375,24 +335,11 @@ def conv_transpose3d(
     the batch; bias: the sum of g over all but its channel.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch, to O channels; per axis
     ``D' = (D - 1) * stride - 2 * padding + dilation * (kD - 1) + output_padding + 1``.
-    Dtype: floating and complex, the same of all.
 
     Args:
-        input: the Tensor.
         weight: ``(C, O / groups, kD, kH, kW)``.
-        bias: ``(O,)``.
-        stride: the distance of kernels in the result; one integer or one per axis, as are the next two.
-        padding: how much is cut off.
         output_padding: where several sizes of the result have the input's size under ``conv3d``, how many more places
             at the end are wanted than the smallest has.
-        groups: the number of groups; it divides ``C`` and ``O``.
-        dilation: the distance of the kernel's elements; one integer or one per axis.
-
-    Raises:
-        RuntimeError: the shapes or dtypes do not match, the result is empty, an argument is out of range, or
-            ``output_padding`` is neither below ``stride`` nor below ``dilation``.
-
-    Source: Zeiler, Krishnan, Taylor, Fergus, "Deconvolutional networks", 2010.
 
     >>> F.conv_transpose3d(rg.ones(1, 2, 2, 2, 2), rg.ones(2, 3, 3, 3, 3)).shape
     (1, 3, 4, 4, 4)

@@ -19,7 +19,7 @@ from .sampling import SAMPLE, Way
 from .windows import Ints
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="equal real", raises="dtypes")
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -35,10 +35,8 @@ def grid_sample(
     Derivative: input: each element gets ``g`` times its weight at each point; grid: by the slope of the weights, at
     whole coordinates that from above; 0 for coordinates that were clipped, and for ``"nearest"``.
     Shape: input ``(N, C, H, W)`` and grid ``(N, H', W', 2)`` to ``(N, C, H', W')``, or 5-D with ``(N, D', H', W', 3)``.
-    Dtype: real floating, the same of both.
 
     Args:
-        input: the Tensor.
         grid: the points.
         mode: ``"bilinear"`` (in 5-D trilinear), ``"nearest"``, or ``"bicubic"`` (4-D).
         padding_mode: what lies outside: ``"zeros"``, the ``"border"``, or a ``"reflection"``.
@@ -46,7 +44,6 @@ def grid_sample(
 
     Raises:
         ValueError: the mode or padding mode does not exist.
-        RuntimeError: the shapes or dtypes do not match.
 
     Source: Jaderberg, Simonyan, Zisserman, Kavukcuoglu, "Spatial transformer networks", 2015.
 
@@ -78,13 +75,12 @@ def grid_sample(
     return apply(SAMPLE, (x, points), {"way": way})
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real", like=grid_sample)
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """``theta @ (x, y, 1)`` for every point of the regular grid: the grid for ``grid_sample`` that an affine map makes.
 
     Derivative: theta: the sum of the outer products of ``g`` with the points ``(x, y, 1)``.
     Shape: theta ``(N, 2, 3)`` to ``(N, H, W, 2)``, or ``(N, 3, 4)`` to ``(N, D, H, W, 3)``.
-    Dtype: real floating; kept.
 
     Args:
         theta: the maps.
@@ -92,11 +88,10 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         align_corners: whether -1 and 1 are the centers of the corner elements, not their outer edges; by default False.
 
     Raises:
+        TypeError: ``theta`` is not a Tensor, array or number.
         NotImplementedError: the size has neither four nor five elements.
         ValueError: theta does not fit, is not floating, or a size is not positive.
         RuntimeError: theta and size differ in the batch.
-
-    Source: Jaderberg, Simonyan, Zisserman, Kavukcuoglu, "Spatial transformer networks", 2015.
 
     >>> F.affine_grid(rg.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2))
     tensor([[[[-0.5,  0. ],

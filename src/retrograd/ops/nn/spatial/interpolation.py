@@ -138,7 +138,6 @@ def interpolate(
     Dtype: real floating, kept; uint8, too, for the nearest modes and images.
 
     Args:
-        input: the Tensor.
         size: the spatial size wanted, one integer or one per axis.
         scale_factor: by how much to enlarge each axis, instead of ``size``.
         mode: ``"nearest"`` (at ``floor(i * scale)``, as older programs have it), ``"nearest-exact"``, ``"linear"``
@@ -221,7 +220,7 @@ def _sizes(
     return out, (None,) * axes if recompute or mode == "area" else factors
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=interpolate)
 def upsample(
     input: Tensor,
     size: Size | None = None,
@@ -231,18 +230,8 @@ def upsample(
 ) -> Tensor:
     """``interpolate(input, size, scale_factor, mode, align_corners)``, by its older name.
 
-    Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
-    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
-    Dtype: real floating, kept; uint8, too, for the nearest modes and images.
-
     Args:
-        input: the Tensor.
         size, scale_factor, mode, align_corners: as in ``interpolate``.
-
-    Raises:
-        ValueError: neither or both of ``size`` and ``scale_factor`` are given, or the arguments don't go together.
-        NotImplementedError: the mode does not exist, or not for this rank or dtype.
-        RuntimeError: a size is not positive.
 
     >>> F.upsample(rg.tensor([[[1.0, 2.0]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2.]]])
@@ -261,7 +250,6 @@ def upsample_nearest(
     Dtype: real floating and uint8; kept.
 
     Args:
-        input: the Tensor.
         size, scale_factor: as in ``interpolate``.
 
     Raises:
@@ -274,7 +262,7 @@ def upsample_nearest(
     return interpolate(input, size, scale_factor)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real", like=upsample_nearest)
 def upsample_bilinear(
     input: Tensor, size: Size | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
@@ -282,16 +270,9 @@ def upsample_bilinear(
 
     Derivative: each element gets ``g`` times its weight in each output.
     Shape: ``(N, C, H, W)``; the result has the spatial size asked for.
-    Dtype: real floating; kept.
-
-    Args:
-        input: the Tensor.
-        size, scale_factor: as in ``interpolate``.
 
     Raises:
-        ValueError: neither or both of ``size`` and ``scale_factor`` are given.
         NotImplementedError: the input is not 4-D, or not real floating.
-        RuntimeError: a size is not positive.
 
     >>> F.upsample_bilinear(rg.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 3)[0, 0, 0]
     tensor([1. , 1.5, 2. ])

@@ -169,10 +169,8 @@ def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
 
     Derivative: the part of g that is the input, 0 for what was cropped; none for ``value``.
     Shape: any; each dimension grows by its two widths, or shrinks by negative ones.
-    Dtype: any; kept.
 
     Args:
-        input: the Tensor.
         pad: an even number of widths; negative ones crop.
         value: what the padding holds.
 
@@ -193,10 +191,8 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
     Derivative: the part of g that is the input, and for the modes other than constant the padding added to where it
     came from; 0 for what was cropped.
     Shape: any for ``"constant"``; else the last 1, 2 or 3 dimensions of an input with one or two more are padded.
-    Dtype: any; kept.
 
     Args:
-        input: the Tensor.
         pad: widths (left, right) of the last dimension, then of the one before, and so on; negative ones crop.
         mode: ``"constant"``, ``"reflect"`` (without repeating the edge), ``"replicate"`` (the edge) or ``"circular"``.
         value: the constant, 0 by default.

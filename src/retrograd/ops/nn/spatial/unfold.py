@@ -59,7 +59,6 @@ def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size =
 
     Derivative: ``fold`` of g: each element gets the ``g`` of all columns that it is in.
     Shape: ``(N, C, H, W)`` to ``(N, C * kH * kW, T)`` with T windows, or both without N.
-    Dtype: any; kept.
 
     Args:
         input: the image.
@@ -87,7 +86,6 @@ def fold(
 
     Derivative: ``unfold`` of g.
     Shape: ``(N, C * kH * kW, T)`` with T windows to ``(N, C, *output_size)``, or both without N.
-    Dtype: any; kept.
 
     Args:
         input: the columns.

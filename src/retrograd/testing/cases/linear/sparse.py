@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...case import Call, Case
-from ..shape.shape import integers, normals
-from .solving.inverses import Function
+from ..shape import integers, normals
+from .solving import Function
 
 AT = integers([0, 2, 0, 1, 2], [1, 0, 1, 3, 2])  # one coordinate twice
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...case import Call, Case
-from ..shape.shape import integers, normals
+from ..shape import integers, normals
 
 BAGS = integers([0, 2, 2], [3, 1, 0])
 LINE = integers(0, 2, 2, 3, 1, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...case import Call, Case
-from ..shape.shape import normals
+from ..shape import normals
 
 CASES = [
     Case(

@@ -1,0 +1,128 @@
+"""What rooms provide to those below them: entered when the package is imported, loaded at the first use.
+
+Here stand the entries of ``sys.meta_path``, too: one finds module paths that PyTorch's layout alone has, the other adds
+a backend and layers for Tensors to einops.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .core.missing_names import LegacyMethod, provided
+
+# Methods and properties of PyTorch's Tensors that have no effect here, or are deprecated there.
+_LEGACY_METHODS = (
+    "_is_view apply_ as_subclass bfloat16 coalesce dense_dim get_device is_coalesced is_conj is_cpu "
+    "is_distributed is_inference is_meta is_mkldnn is_mps is_neg is_nested is_nonzero is_pinned is_quantized "
+    "is_same_size is_set_to is_shared is_signed is_sparse is_sparse_csr is_xla is_xpu layout map2_ map_ module_load "
+    "new new_empty_strided output_nr pin_memory record_stream resize resize_ resize_as resize_as_ resolve_conj "
+    "resolve_neg set_ share_memory_ sparse_dim sparse_mask storage storage_offset storage_type to_dense "
+    "to_sparse_coo untyped_storage zero_grad"
+)
+
+
+def _legacy_name(module: str, name: str) -> Any:
+    from .compat.names import attribute
+
+    return attribute(module, name)
+
+
+def _legacy_methods() -> None:
+    from .compat import tensor_methods as tensor_methods
+
+
+def _legacy_call(*call: Any) -> Any:
+    from .compat.calls import call as legacy_call
+
+    return legacy_call(*call)
+
+
+def _layout(name: str) -> Any:
+    from .compat.types import layout
+
+    return layout(name)
+
+
+def _set_up_bfloat16(dtype: Any) -> bool:
+    from .core.arrays.bfloat16 import set_up
+
+    return set_up(dtype)
+
+
+def _compile(*args: Any, **options: Any) -> Any:
+    from .compiler import compile
+
+    return compile(*args, **options)
+
+
+def _tensor_html(x: Any) -> str:
+    from .inspect.notebook.tensors import tensor_html
+
+    return tensor_html(x)
+
+
+def _module_html(module: Any) -> str:
+    from .inspect.notebook.modules import module_html
+
+    return module_html(module)
+
+
+class EinopsParts:
+    """An entry of ``sys.meta_path``: adds a backend and layers for Tensors to einops, when a program imports it."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("einops."):
+            return None
+        torch_is_used = not hasattr(sys.modules.get("torch"), "is_retrograd") and "torch" in sys.modules
+        if (
+            name in ("einops._backends", "einops.layers.retrograd")
+            or name == "einops.layers.torch"
+            and not torch_is_used
+        ):
+            from .compat.einops import find_spec
+
+            return find_spec(name, path)
+        return None
+
+
+class LegacyPaths:
+    """An entry of ``sys.meta_path``: finds the modules that exist in PyTorch's layout alone (``nn.modules.conv``)."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("retrograd.") or name.startswith("retrograd.compat"):
+            return None
+        from .compat.paths import find_spec
+
+        return find_spec(name)
+
+
+def enter_legacy_methods(cls: type) -> None:
+    """Enter on a class each legacy method that it lacks."""
+    for name in _LEGACY_METHODS.split():
+        if name not in vars(cls):
+            setattr(cls, name, LegacyMethod(name))
+
+
+def enter_finders() -> None:
+    """Enter both finders, each where it costs imports nothing."""
+    sys.meta_path.insert(0, EinopsParts)
+    sys.meta_path.append(LegacyPaths)
+    if "einops._backends" in sys.modules:
+        from .compat.einops import define_backend
+
+        define_backend(sys.modules["einops._backends"])
+
+
+provided.update(
+    bfloat16=_set_up_bfloat16,
+    compile=_compile,
+    layout=_layout,
+    legacy_call=_legacy_call,
+    legacy_methods=_legacy_methods,
+    legacy_name=_legacy_name,
+    module_html=_module_html,
+    tensor_html=_tensor_html,
+)

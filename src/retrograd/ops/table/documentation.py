@@ -1,0 +1,263 @@
+"""Compose the docstring of an operator from its definition and from what its own docstring states.
+
+The docstring in the source states what is particular: the formula, the derivative, the source, an example, and
+arguments, errors, shapes and dtypes that are unlike those of other operators. The rest follows from the definition:
+
+* ``Shape:`` and ``Dtype:`` from the keys in ``@operator(shape=..., dtype=...)``, or from the arguments and primitive;
+* ``Args:`` from the names of the arguments, with their annotations and defaults where these decide;
+* ``Raises:`` from the arguments, ``real=True``, the shape, and the keys in ``raises=``;
+* whatever is still missing from the operator ``like=``, of whose family this one is.
+
+A line of the operator's own docstring always replaces the composed one. The words are in ``wording.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from inspect import CO_VARARGS
+from types import CodeType, FunctionType
+from typing import Any
+
+from ...core.graph.primitive import Primitive
+from .wording import ARGUMENTS, DTYPES, OF_ARGUMENTS, OF_DTYPES, REFUSALS, SHAPES
+
+_OPERANDS = ("Tensor", "Operand")  # annotations of arguments for which anything else is refused
+_BROADCAST = SHAPES["broadcast"]
+_DERIVATIVE, _ARGS, _RETURNS = "\nDerivative: ", "\n\nArgs:\n", "\n\nReturns:"
+_RAISES, _SOURCE, _EXAMPLE = "\n\nRaises:\n", "\n\nSource:", "\n\n>>>"
+_NONE: tuple[str, ...] = ("",) * 9
+
+
+def sections(text: str) -> tuple[str, ...]:
+    """Take a docstring apart, from its end: all parts with a title stand behind the free text, in one order.
+
+    Returns:
+        Summary, derivative, shape, dtype, arguments, returns, raises, source and example, empty where there is none.
+    """
+    text, _, example = text.partition(_EXAMPLE)
+    text, _, source = text.partition(_SOURCE)
+    text, _, raises = text.partition(_RAISES)
+    text, _, returns = text.partition(_RETURNS)
+    text, _, arguments = text.partition(_ARGS)
+    text, _, dtype = text.partition("\nDtype: ")
+    text, _, shape = text.partition("\nShape: ")
+    text, _, derivative = text.partition("\nDerivative: ")
+    return text.rstrip("\n"), derivative, shape, dtype, arguments, returns, raises, source, example
+
+
+def items(section: str) -> list[str]:
+    """The entries of a section of arguments or errors, each with its continuation lines."""
+    found: list[str] = []
+    for line in section.split("\n"):
+        if line.startswith("     "):
+            found[-1] += "\n" + line
+        else:
+            found.append(line)
+    return found
+
+
+def compose(
+    function: Callable[..., Any],
+    *,
+    primitive: object = None,
+    method: bool = False,
+    real: bool = False,
+    differentiable: bool = True,
+    shape: str = "",
+    dtype: str = "",
+    raises: str = "",
+    like: Callable[..., Any] | None = None,
+) -> None:
+    """Complete ``function.__doc__``. Every import does this for all operators: it must cost few string operations.
+
+    Args:
+        function: the function of an operator.
+        primitive: the primitive that computes the result, where the definition names it.
+        method: the first argument is the Tensor itself.
+        real: complex numbers are refused.
+        differentiable: the operator has a derivative.
+        shape: a key of ``SHAPES``.
+        dtype: a key of ``DTYPES``.
+        raises: keys of ``REFUSALS``, separated by commas.
+        like: an operator whose docstring says what this one's leaves out.
+    """
+    if not function.__doc__:
+        return  # python -OO
+    own = sections(_dedented(function.__doc__))
+    summary, derivative, own_shape, own_dtype, arguments, returns, own_raises, source, example = own
+    plain: Any = function
+    while "__wrapped__" in plain.__dict__:
+        plain = plain.__wrapped__
+    code = plain.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    family = _family(like.__doc__ or "") if like else _NONE
+    if like:
+        derivative, returns, source = derivative or family[1], returns or family[5], source or family[7]
+    if not derivative and not differentiable:
+        derivative = "none."
+    shapes = own_shape or (SHAPES[shape] if shape else family[2]) or _shape(names)
+    dtypes = own_dtype or (DTYPES[dtype] if dtype else family[3]) or _dtype(names, primitive)
+    if code.co_flags & CO_VARARGS:
+        arguments = _arguments(arguments, _of_family(family[4]) if family[4] else {}, _with_variadic(code), plain)
+    elif arguments or len(names) != 1:
+        arguments = _arguments(arguments, _of_family(family[4]) if family[4] else {}, names, plain)
+
+    usual = []
+    if code.co_argcount and not method and plain.__annotations__.get(names[0]) in _OPERANDS:
+        usual.append(f"    TypeError: ``{names[0]}`` is not a Tensor, array or number.")
+    for name in names:
+        if name in OF_ARGUMENTS:
+            usual.append(OF_ARGUMENTS[name])
+    if dtype in OF_DTYPES:
+        usual.append(OF_DTYPES[dtype])
+    elif real:
+        usual.append(REFUSALS["complex"])
+    if shapes is _BROADCAST:
+        usual.append(REFUSALS["broadcast"])
+    refusals = _refusals(own_raises, family[6], usual, raises) if own_raises or raises or like else "\n".join(usual)
+
+    text = f"{summary}\n{_DERIVATIVE}{derivative}" if derivative else f"{summary}\n"
+    text += f"\nShape: {shapes}\nDtype: {dtypes}"
+    if arguments:
+        text += _ARGS + arguments
+    if returns:
+        text += _RETURNS + returns
+    if refusals:
+        text += _RAISES + refusals
+    if source:
+        text += _SOURCE + source
+    function.__doc__ = text + _EXAMPLE + example if example else text
+
+
+def complete(
+    names: dict[str, Any], base: type, arguments: dict[str, str], errors: dict[str, str] | None = None
+) -> None:
+    """Complete the docstrings of classes, which describe the arguments of their ``__init__``.
+
+    Args:
+        names: what a module holds.
+        base: the subclasses of this one are completed.
+        arguments: descriptions by name, of arguments that a class does not describe itself.
+        errors: by the name of an argument: what a class that has it refuses, where it names no such error itself.
+    """
+    for value in {*filter(lambda value: isinstance(value, type) and issubclass(value, base), names.values())}:
+        _complete_class(value, arguments, errors or {})
+
+
+def _complete_class(cls: type, arguments: dict[str, str], errors: dict[str, str]) -> None:
+    init: Any = cls.__init__  # type: ignore[misc]
+    while hasattr(init, "__wrapped__"):
+        init = init.__wrapped__
+    text = _dedented(cls.__doc__ or "")
+    if not text or not hasattr(init, "__code__"):
+        return
+    names = init.__code__.co_varnames[1 : init.__code__.co_argcount + init.__code__.co_kwonlyargcount]
+    theirs = {name: f"    {name}: {arguments[name]}" for name in names if name in arguments}
+    if _ARGS in text or theirs and len(theirs) == len(names):
+        text = _replaced(text, _ARGS, lambda own: _arguments(own, theirs, names))
+    usual = ["    " + errors[name] for name in names if name in errors and errors[name].partition(":")[0] not in text]
+    if usual:
+        text = _replaced(text, _RAISES, lambda own: "\n".join([*usual, own] if own else usual))
+    cls.__doc__ = text
+
+
+def _replaced(text: str, title: str, change: Callable[[str], str]) -> str:
+    """The text with a changed section, which may begin here."""
+    before, found, after = text.partition(title)
+    own, blank, rest = after.partition("\n\n")
+    if not found:
+        place = min([text.index(mark) for mark in (_RAISES, _SOURCE, _EXAMPLE) if mark in text], default=len(text))
+        before, rest = text[:place], text[place:]
+    section = change(own)
+    return before + title + section + blank + rest if section else text
+
+
+def _dedented(text: str) -> str:
+    """A docstring without its indentation, which Python 3.13 removes at compile time."""
+    margin = text[text.rfind("\n") :]
+    return text.replace(margin, "\n").rstrip() if margin.isspace() else text
+
+
+_family = lru_cache(1)(sections)  # operators of one family stand together
+
+
+def _shape(names: tuple[str, ...]) -> str:
+    if "keepdim" in names:
+        return SHAPES["reduced"]
+    return _BROADCAST if "other" in names else SHAPES["same"]
+
+
+def _dtype(names: tuple[str, ...], primitive: object) -> str:
+    if isinstance(primitive, Primitive) and primitive.promote == "float":
+        return DTYPES["float promoted" if "other" in names else "float or complex"]
+    return DTYPES["promoted" if "other" in names else "same"]
+
+
+def _arguments(own: str, theirs: dict[str, str], names: tuple[str, ...], function: FunctionType | None = None) -> str:
+    """The descriptions of the arguments, in the signature's order; those of ``function`` also from the table."""
+    described = _by_name(own) if own else {}
+    lines: list[str] = []
+    for name in names:
+        line = described.get(name) or theirs.get(name)
+        if line is None:
+            if function is None or name not in ARGUMENTS:
+                continue
+            usual = ARGUMENTS[name]
+            if isinstance(usual, dict):
+                usual = usual.get(_declared(function, name)) or usual.get("", "")
+                if not usual:
+                    continue
+            line = f"    {name}: {usual}"
+        if line not in lines:
+            lines.append(line)
+    for name, line in described.items():
+        if name not in names and line not in lines:  # of **keywords
+            lines.append(line)
+    return "\n".join(lines).replace("\0", "\n     ")
+
+
+def _by_name(section: str) -> dict[str, str]:
+    """The entries of a section of arguments; a line break within an entry is a NUL here."""
+    found = {}
+    for line in section.replace("\n     ", "\0").split("\n"):
+        title = line[4:].partition(":")[0]
+        if "," in title:
+            for name in title.split(", "):
+                found[name] = line
+        else:
+            found[title] = line
+    return found
+
+
+_of_family = lru_cache(1)(_by_name)
+
+
+def _with_variadic(code: CodeType) -> tuple[str, ...]:
+    """The names of the arguments, with that of ``*args``, which stands behind the keywords in the code object."""
+    count, keywords = code.co_argcount, code.co_kwonlyargcount
+    names = code.co_varnames
+    return (*names[:count], names[count + keywords], *names[count : count + keywords])
+
+
+def _declared(function: FunctionType, name: str) -> str:
+    """What the signature says of an argument: ``"Dim = -1"``."""
+    code, values = function.__code__, function.__defaults__ or ()
+    defaults = dict(zip(code.co_varnames[code.co_argcount - len(values) : code.co_argcount], values, strict=True))
+    defaults |= function.__kwdefaults__ or {}
+    annotation = str(function.__annotations__.get(name))
+    return f"{annotation} = {defaults[name]}" if name in defaults else annotation
+
+
+def _refusals(own: str, family: str, usual: list[str], declared: str) -> str:
+    """The errors. An exception that the operator describes itself replaces the usual and the family's reason for it."""
+    stated = own + family
+    lines = [line for line in usual if line.partition(":")[0] not in stated] if stated else usual
+    if family:
+        lines += [line for line in items(family) if line.partition(":")[0] not in own] if own else [family]
+    if declared:
+        text = "\n".join([*lines, own])
+        lines += [line for token in declared.split(", ") if (line := REFUSALS[token]) not in text]
+    if own:
+        lines.append(own)
+    return "\n".join(lines)

@@ -1,1 +1,0 @@
-"""Example calls of the operators in ``ops/shape``."""
