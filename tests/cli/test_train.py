@@ -249,7 +249,7 @@ def test_a_damaged_checkpoint_and_another_file_are_told(small_data, tmp_path, ca
         error = capsys.readouterr().err
         assert error.count("\n") == 1 and "damaged" in error
     assert main(["evaluate", str(tmp_path / "weights.safetensors")]) == 2
-    assert "no checkpoint of 'retrograd train'" in capsys.readouterr().err
+    assert "not a checkpoint of 'retrograd train'" in capsys.readouterr().err
 
 
 def test_tensorboard_writes_event_files(small_data, tmp_path):

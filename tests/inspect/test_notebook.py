@@ -68,7 +68,7 @@ def test_a_tensor_says_what_it_is_and_holds():
     assert text.startswith("Tensor (2, 2) · float32 · cpu · 16 bytes · requires grad")
     assert "values: -2 to 4, mean 0.75, norm 4.583, 25% zeros" in text
     assert "gradient: -4 to 8" in text and "elements [[ 1., -2.]," in text
-    assert "made by mul" in Checked((x * 2)._repr_html_()).text
+    assert "result of mul" in Checked((x * 2)._repr_html_()).text
     assert Checked(nn.Parameter(rg.ones(2))._repr_html_()).text.startswith("Parameter (2,)")
 
 
@@ -85,7 +85,7 @@ def test_a_tensor_says_what_it_is_and_holds():
         (rg.ones(3, 2, 2).half(), "[0, :, :]"),
         (rg.ones(3, 0, 2), "no elements"),
         (rg.ones(40, 1), "1 to 1"),
-        (nn.UninitializedParameter(), "not initialized: no shape is known yet"),
+        (nn.UninitializedParameter(), "not initialized: its shape is not known yet"),
     ],
 )
 def test_every_kind_of_tensor_is_shown(x, words):

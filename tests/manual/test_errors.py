@@ -45,7 +45,7 @@ LAYERS = [
 
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: type(layer).__name__)
 def test_backward_before_forward(layer):
-    with pytest.raises(RuntimeError, match=rf"{type(layer).__name__}\(.*backward was called before forward"):
+    with pytest.raises(RuntimeError, match=rf"{type(layer).__name__}\(.*backward: call forward first"):
         layer.backward(np.ones((1, 1), F32))
 
 
@@ -133,9 +133,9 @@ WRONG = {
     "SGD, arrays": (
         lambda: manual.SGD(manual.Linear(2, 2).parameters()),
         TypeError,
-        "SGD: wanted a layer or a net.*a list of ndarray",
+        "SGD: expected a layer or a net.*a list of ndarray",
     ),
-    "SGD, text": (lambda: manual.SGD("net"), TypeError, "SGD: wanted a layer or a net.*got str"),
+    "SGD, text": (lambda: manual.SGD("net"), TypeError, "SGD: expected a layer or a net.*got str"),
     "SGD, class": (lambda: manual.SGD(manual.Linear), TypeError, "got the class Linear"),
     "SGD, no parameters": (lambda: manual.SGD(manual.ReLU()), ValueError, r"SGD: ReLU\(\) has no parameters"),
     "SGD, list as parameter": (lambda: manual.SGD(Broken([1.0], ones(1))), TypeError, "'theta'.*a list of float"),
@@ -152,7 +152,7 @@ WRONG = {
     "clip_grad_norm_, list": (
         lambda: manual.clip_grad_norm_([ones(2)], 1.0),
         TypeError,
-        "clip_grad_norm_: wanted a layer",
+        "clip_grad_norm_: expected a layer",
     ),
     "clip_grad_value_, limit": (
         lambda: manual.clip_grad_value_(manual.Linear(2, 2), -1.0),

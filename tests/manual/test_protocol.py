@@ -118,7 +118,7 @@ def test_an_optimizer_of_ones_own_defines_step():
     before = net.parameters["0.weight"].copy()
     SignDescent(net, lr=0.25).step()
     np.testing.assert_allclose(np.abs(net.parameters["0.weight"] - before), 0.25)
-    with pytest.raises(NotImplementedError, match="Optimizer has no step"):
+    with pytest.raises(NotImplementedError, match="Optimizer: step is not implemented"):
         manual.Optimizer(net, lr=0.1).step()
 
 

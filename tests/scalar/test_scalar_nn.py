@@ -98,7 +98,7 @@ def test_the_choice_of_micrograd_is_relu_or_linear():
     [
         (lambda: Neuron(2, activation="rleu"), ValueError, "activation must be .*'relu'.*got 'rleu'"),
         (lambda: MLP(2, [2, 1], 3), ValueError, "activation must be .* got 3"),
-        (lambda: Neuron(2, "relu"), TypeError, "give nonlin .True or False. or activation="),
+        (lambda: Neuron(2, "relu"), TypeError, "pass either nonlin .True or False. or activation="),
         (lambda: Neuron(2, nonlin=True, activation="tanh"), TypeError, "nonlin=True and activation='tanh'"),
         (lambda: Neuron(2, activation=math.tanh)([1.0, 2.0]), TypeError, "must return a Value"),
         (lambda: SGD([Value(1.0)], lr=0.0), ValueError, "SGD: lr must be greater than 0, got 0.0"),

@@ -223,14 +223,14 @@ def test_the_command_draws_text_from_published_weights(folder, capsys):
     drawn = generate(load_model(where), [1, 5], 4, temperature=0, stop=19)
     assert capsys.readouterr().out == "\x01\x05" + bytes(drawn).decode() + "\n"
     for line, message in [
-        (["generate", "--weights", str(where), "--prompt", "z"], "--prompt has tokens that the model, of 20 tokens"),
+        (["generate", "--weights", str(where), "--prompt", "z"], "--prompt has tokens beyond the model's 20"),
         (["generate", "--weights", str(where / "none")], "No such file or directory"),
-        (["generate"], "wanted one of CHECKPOINT and --weights DIR"),
+        (["generate"], "pass exactly one of CHECKPOINT and --weights DIR"),
     ]:
         assert main(line) == 2
         assert message in capsys.readouterr().err
     assert main(["generate", "--weights", str(folder("bert"))]) == 2
-    assert "has weights of BERT, which draws no text" in capsys.readouterr().err
+    assert "has weights of BERT, which does not generate text" in capsys.readouterr().err
 
 
 def test_tokens_are_those_of_the_folders_files(tmp_path):

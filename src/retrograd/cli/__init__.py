@@ -1,3 +1,3 @@
-"""The command `retrograd`: check gradients, train on real data, say what is installed."""
+"""The command `retrograd`: check gradients, train on real data, show what is installed."""
 
 from .application import main as main

@@ -1,4 +1,4 @@
-"""The command line's entry point, and its contract: a mistake of the user's is one line on stderr and exit code 2."""
+"""The command line's entry point: a user's mistake is one line on stderr and exit code 2."""
 
 import argparse
 import codecs
@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line. Each command adds its own part and sets `run`."""
+    """Return the parser of the whole command line. Each command adds its own part and sets `run`."""
     parser = Parser(prog="retrograd", description="Automatic differentiation and neural networks over NumPy and CuPy.")
     parser.add_argument("--version", action="version", version=f"retrograd {retrograd.__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
@@ -42,9 +42,10 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name) and return its exit code.
 
-    0: done. 1: done, and the answer is no (a gradient check failed). 2: a bad argument, a missing file, an unwritable
-    folder, too little memory or disk, a loss that is not finite. 130: interrupted from the keyboard. 141: the reader of
-    the output has gone (`| head`). `--help` and `--version` leave by `SystemExit(0)`.
+    0: success. 1: a gradient check failed. 2: a bad argument, a missing file, an unwritable folder, too little memory
+        or
+    disk, a loss that is not finite. 130: interrupted from the keyboard. 141: the reader of the output has closed it
+    (`| head`). `--help` and `--version` raise `SystemExit(0)`.
 
     >>> from retrograd.cli import main
     >>> main(["train", "housing", "--epochs", "0"])
@@ -73,21 +74,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    """Say it, of several processes once."""
+    """Print the error, once for several processes."""
     from retrograd.distributed.launcher import launched
 
     if launched()[1] > 1:
         from retrograd.distributed.guard import guard
 
         guard.end(f"error: {message}", code=2)
-    with contextlib.suppress(OSError):  # nobody reads the errors
+    with contextlib.suppress(OSError):  # stderr is closed
         print(f"retrograd: error: {' '.join(message.split())}", file=sys.stderr)
     return 2
 
 
 @contextlib.contextmanager
 def _standard_streams() -> Iterator[None]:
-    """Standard output and error that take any text, closed ones too; and no second error when they are flushed."""
+    """Make standard output and error accept any text, also if closed, and flush without a second error."""
     with contextlib.ExitStack() as stack:
         for name in ("stdout", "stderr"):
             stack.enter_context(_tolerant(name, getattr(sys, name)))
@@ -96,7 +97,7 @@ def _standard_streams() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _tolerant(name: str, stream: TextIO | None) -> Iterator[None]:
-    if stream is None:  # closed by the shell: `>&-`
+    if stream is None:  # closed by the shell (`>&-`)
         with open(os.devnull, "w", encoding="utf-8") as nowhere:
             setattr(sys, name, nowhere)
             try:
@@ -112,14 +113,14 @@ def _tolerant(name: str, stream: TextIO | None) -> Iterator[None]:
     finally:
         try:
             stream.flush()
-        except OSError:  # full, or without a reader; the interpreter flushes again when it ends
+        except OSError:  # disk full, or no reader; the interpreter flushes again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=errors)
 
 
 def _encode_anything(error: UnicodeError) -> tuple[str | bytes, int]:
-    """A file name's bytes as they are; another character that the terminal's encoding has not, by its number."""
+    """Encode undecodable bytes of a file name as they are, and other characters by their code points."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]

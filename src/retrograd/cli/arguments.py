@@ -1,4 +1,4 @@
-"""Argument types that several commands share; each refuses a bad value in words."""
+"""Argument types that several commands share."""
 
 import argparse
 import math
@@ -11,7 +11,7 @@ from .console import UserError
 
 
 def positive_int(text: str) -> int:
-    """A whole number above zero.
+    """Parse a positive integer.
 
     >>> from retrograd.cli.arguments import positive_int
     >>> positive_int("64")
@@ -21,19 +21,19 @@ def positive_int(text: str) -> int:
 
 
 def seed(text: str) -> int:
-    """A whole number of 64 bits, as random generators take it."""
+    """Parse a 64-bit integer, as random generators accept it."""
     return _whole_number(text, 0, 2**64 - 1)
 
 
 def threads(text: str) -> int:
-    """A number of threads."""
+    """Parse a number of threads."""
     return _whole_number(text, 1, 1024)
 
 
 def device(text: str) -> str:
-    """The name of a device that this machine has; there is one CPU, and it has no number."""
+    """Parse the name of a device of this machine."""
     if text.startswith("cpu:"):
-        raise argparse.ArgumentTypeError(f"{text!r}: there is one CPU, called 'cpu'; --threads limits its use")
+        raise argparse.ArgumentTypeError(f"{text!r}: the CPU is called 'cpu'; limit its use with --threads")
     try:
         rg.zeros(1, device=rg.device(text))
     except (RuntimeError, ValueError, ImportError) as error:
@@ -42,7 +42,7 @@ def device(text: str) -> str:
 
 
 def temperature(text: str) -> float:
-    """A finite number of at least zero."""
+    """Parse a finite number of at least zero."""
     value = _number(text)
     if not (value >= 0 and math.isfinite(value)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a finite number of at least 0")
@@ -50,14 +50,14 @@ def temperature(text: str) -> float:
 
 
 def path(text: str) -> Path:
-    """A path, which may be anything but a text with a NUL: no system can name such a file."""
+    """Parse a path; a NUL cannot be part of a file name."""
     if "\0" in text:
-        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a file")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid file name")
     return Path(text)
 
 
 def positive_float(text: str) -> float:
-    """A finite number above zero.
+    """Parse a finite positive number.
 
     >>> from retrograd.cli.arguments import positive_float
     >>> positive_float("1e-3")
@@ -70,9 +70,9 @@ def positive_float(text: str) -> float:
 
 
 def make_output_folder(folder: Path) -> None:
-    """Make the folder where it is missing, and see that files can be written into it before any work is done.
+    """Create the folder if it is missing, and check that files can be written to it.
 
-    Raises `UserError` when the path is a file or the folder cannot be written.
+    Raises `UserError` if the path is a file or the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -96,5 +96,5 @@ def _whole_number(text: str, least: int, most: int) -> int:
         value = least - 1
     if not least <= value <= most:
         shown = text if len(text) <= 30 else text[:30] + "..."
-        raise argparse.ArgumentTypeError(f"{shown!r} is not a whole number from {least} to {most}")
+        raise argparse.ArgumentTypeError(f"{shown!r} is not an integer from {least} to {most}")
     return value

@@ -1,4 +1,4 @@
-"""What commands share to talk with the user: errors, tables and a progress line, with Rich where it is installed."""
+"""Errors, tables and progress lines of the commands, drawn by Rich if it is installed."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class UserError(Exception):
-    """A mistake that the user can mend, told in one line; the command ends with exit code 2."""
+    """A user's mistake, reported in one line; the command ends with exit code 2."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Table:
     rows: Sequence[Sequence[str]]
 
     def right_aligned(self, column: int) -> bool:
-        """Whether every cell of the column is a number.
+        """Return whether every cell of the column is a number.
 
         >>> from retrograd.cli.console import Table
         >>> table = Table("Errors", ["operator", "error"], [["exp", "1e-9"], ["log", "2e-9"]])
@@ -66,7 +66,7 @@ def print_table(table: Table) -> None:
 
 
 class ProgressLine:
-    """A progress line: live on a terminal with Rich, otherwise one line for each tenth of the way.
+    """A progress line: live on a terminal with Rich, otherwise one line per tenth of the steps.
 
     >>> from retrograd.cli.console import ProgressLine
     >>> with ProgressLine("epoch", total=2) as line:
@@ -79,7 +79,7 @@ class ProgressLine:
     def __init__(self, unit: str, total: int, done: int = 0) -> None:
         self.unit = unit
         self.total = total
-        self.done = done  # before this line began: a resumed run
+        self.done = done  # steps done before, in a resumed run
 
     def __enter__(self) -> Self:
         self._start = self._shown = time.perf_counter()
@@ -97,7 +97,7 @@ class ProgressLine:
         return self
 
     def update(self, step: int, figures: Mapping[str, float] | None = None) -> None:
-        """Say that `step` of `total` steps are done, and where the figures stand."""
+        """Show that `step` of `total` steps are done, and the current figures."""
         now, tenths = time.perf_counter(), 10 * step // self.total
         if step < self.total and (now - self._shown < 0.1 if self._live is not None else tenths == self._tenths):
             return
@@ -121,7 +121,7 @@ class ProgressLine:
 
 
 def figure_text(name: str, value: float) -> str:
-    """A figure with the digits that its name asks for; losses, and whatever else, have four after the point.
+    """Format a figure with the digits for its name; losses and unknown names have four digits after the point.
 
     >>> from retrograd.cli.console import figure_text
     >>> [figure_text("test_loss", 0.5), figure_text("step", 3), figure_text("epoch", 0.25), figure_text("seconds", 2)]
@@ -137,7 +137,7 @@ def figure_text(name: str, value: float) -> str:
 
 
 def rich_console() -> "Console | None":
-    """Rich's console on standard output, or None where that is not a terminal or Rich is not installed."""
+    """Return Rich's console on standard output, or None without a terminal or without Rich."""
     if not sys.stdout.isatty():
         return None
     try:

@@ -1,6 +1,6 @@
-"""The glass box: what was recorded, what the walk did, and from which lines of the program values and gradients come.
+"""Tools that show what was recorded, what a backward pass did, and which lines values and gradients come from.
 
-All of it stands on one record (``trace``), costs nothing while it is off, and wants one line around a program.
+All of them use the records of ``trace``, cost nothing while they are off, and need one line around a program.
 """
 
 from importlib import import_module
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from .profiling import profile as profile
     from .stepping import step as step
     from .tracing import trace as trace
-    from .watching.run import watch as watch
+    from .watching.watch import watch as watch
 
-# The module of each public name. None has the name itself, which importing it would enter here.
+# The module of each public name. No module has the name of a function, since its import would replace the function.
 _WHERE = {
     "Drawing": "drawing.draw",
     "draw": "drawing.draw",
@@ -27,12 +27,12 @@ _WHERE = {
     "step": "stepping",
     "trace": "tracing",
     "tree": "drawing.tree",
-    "watch": "watching.run",
+    "watch": "watching.watch",
 }
 
 __all__ = list(_WHERE)
 
-if not TYPE_CHECKING:  # checkers know the names above
+if not TYPE_CHECKING:  # type checkers use the imports above
 
     def __getattr__(name: str) -> Any:
         if name not in _WHERE:

@@ -1,4 +1,4 @@
-"""Two traces side by side: the first operator at which they differ."""
+"""Compare two traces: find the first operator at which they differ."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from .record import Record
 from .statistics import sample_step
 from .table import first_line, output_of
 
-# As testing.assert_close, by the size of a float in bytes: rtol, atol.
+# rtol and atol as in testing.assert_close, by the size of a float in bytes.
 _TOLERANCES = {2: (1e-3, 1e-5), 4: (1.3e-6, 1e-5), 8: (1e-7, 1e-7)}
 
 
 class Difference:
-    """What two runs differ in first; false where they agree.
+    """The first difference of two runs; false if there is none.
 
     Attributes:
-        first, second: the operator's ``Record`` in each run, None in a run that lacks it.
-        what: ``"operator"``, ``"shape"``, ``"dtype"``, ``"values"``, ``"gradients"`` or ``"error"``; "" where none is.
-        index: of the first element that differs, for values and gradients.
-        values: the two elements there.
+        first, second: the operator's ``Record`` in each run, None in a run without it.
+        what: ``"operator"``, ``"shape"``, ``"dtype"``, ``"values"``, ``"gradients"``, ``"error"``, or "" if there is
+            none.
+        index: the index of the first element that differs, for values and gradients.
+        values: the two elements at this index.
     """
 
     def __init__(
@@ -55,8 +56,8 @@ class Difference:
 def compare(
     first: list[Record], second: list[Record], rtol: float | None, atol: float | None, ignore_dtype: bool
 ) -> Difference:
-    """The first difference: of values among the operators that both have, forward and then backward; failing that, the
-    first operator that one has alone."""
+    """Return the first difference among the operators of both runs, forward and then backward; if there is none, the
+    first operator that only one run has."""
     pairs = list(_aligned(first, second))
     together = [(a, b) for a, b in pairs if a is not None and b is not None]
     for a, b in together:
@@ -73,7 +74,7 @@ def compare(
 
 
 def _aligned(first: list[Record], second: list[Record]) -> Iterator[tuple[Record | None, Record | None]]:
-    """Records of the same operators side by side, None where one run has an operator more."""
+    """Yield the records of the same operators in both runs, with None for an operator that one run does not have."""
     keys = [[(record.operator, record.phase) for record in records] for records in (first, second)]
     start = 0
     while start < min(len(first), len(second)) and keys[0][start] == keys[1][start]:
@@ -98,7 +99,7 @@ def _forward_difference(
         failed = "first" if a.error is not None else "second"
         error = a.error if a.error is not None else b.error
         assert error is not None
-        return _difference("error", a, b, f"it failed in the {failed} run alone: {first_line(error)}")
+        return _difference("error", a, b, f"it failed only in the {failed} run: {first_line(error)}")
     what = "shape" if a.shape != b.shape else "dtype" if a.dtype != b.dtype and not ignore_dtype else None
     if what is not None:
         return _difference(what, a, b, f"its output is {output_of(a)} in the first run, {output_of(b)} in the second")
@@ -110,7 +111,7 @@ def _gradient_difference(a: Record, b: Record, rtol: float | None, atol: float |
         if a.gradients is b.gradients:
             return None
         only = "first" if b.gradients is None else "second"
-        return _difference("gradients", a, b, f"a gradient reached it in the {only} run alone")
+        return _difference("gradients", a, b, f"a gradient reached it only in the {only} run")
     return _compared("gradients", a, b, rtol, atol)
 
 
@@ -130,7 +131,7 @@ def _compared(what: str, a: Record, b: Record, rtol: float | None, atol: float |
     place = int(places[0]) * (1 if whole else sample_step(_size(what, a)))
     index = tuple(map(int, np.unravel_index(place, shape)))
     values = x[places[0]].item(), y[places[0]].item()
-    count = f"{places.size} of {same.size}" + ("" if whole else " elements looked at")
+    count = f"{places.size} of {same.size}" + ("" if whole else " sampled elements")
     with np.errstate(all="ignore"):
         largest = float(np.max(np.abs(x.astype(wide)[places] - y.astype(wide)[places])))
     one, two = [_shown(z[places[0]]) for z in (x, y)]
@@ -180,12 +181,13 @@ def _alone(a: Record | None, b: Record | None, pairs: list[Any]) -> Difference:
     assert record is not None
     run = "first" if a is not None else "second"
     more = sum((x is None) != (y is None) for x, y in pairs)
-    rest = f"; {more} operators stand in one run alone" if more > 1 else ""
-    return Difference("operator", a, b, f"the {run} run alone has {_where(record)}{rest}; what both compute agrees")
+    rest = f"; {more} operators are in only one run" if more > 1 else ""
+    text = f"only the {run} run has {_where(record)}{rest}; the results of common operators agree"
+    return Difference("operator", a, b, text)
 
 
 def _with_context(found: Difference, pairs: list[tuple[Record | None, Record | None]]) -> Difference:
-    """Where the second run's line is another, and what operators one run has had alone until there."""
+    """Add the second run's line if it differs, and the first operator before it that only one run has."""
     a, b = found.first, found.second
     assert a is not None and b is not None
     if str(a.site) != str(b.site):
@@ -196,6 +198,6 @@ def _with_context(found: Difference, pairs: list[tuple[Record | None, Record | N
         if x is None or y is None:
             record = x if x is not None else y
             assert record is not None
-            found._text += f"\n  before that, the {'first' if y is None else 'second'} run alone has {_where(record)}"
+            found._text += f"\n  before that, only the {'first' if y is None else 'second'} run has {_where(record)}"
             break
     return found

@@ -1,4 +1,4 @@
-"""Which memory the nodes of a graph keep alive for the walk, each piece counted once."""
+"""The memory that the nodes of a graph keep for the backward pass, each array counted once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..core.tensor.storage import byte_span
 
 
 def saved_arrays(node: Node) -> Iterator[Any]:
-    """The arrays that a node has saved, those of a custom Function's context included; where a checkpoint let go of
-    them, those that it keeps instead."""
+    """Yield the arrays that a node has saved, including those in a custom Function's context; if a checkpoint freed
+    them, the arrays from which they are recomputed."""
     if isinstance(node.saved, Part):
         yield from node.saved.arrays()
     for value in node.saved if isinstance(node.saved, tuple) else ():
@@ -35,7 +35,7 @@ class _NodeRef(ref[Node]):
 
 
 class _Piece:
-    """A piece of memory: from and to which address it is kept, and by how many nodes."""
+    """A block of memory: its address range, and the number of nodes that save it."""
 
     __slots__ = ("high", "keepers", "low", "owner")
 
@@ -45,8 +45,8 @@ class _Piece:
         self.keepers = 0
 
 
-class Kept:
-    """What living nodes keep: ``total`` bytes now, and how many each has added."""
+class SavedMemory:
+    """The memory saved by living nodes: ``total`` bytes now, and the bytes added by each node."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -54,11 +54,11 @@ class Kept:
         self._of_node: dict[int, tuple[_NodeRef, list[int]]] = {}
 
     def add(self, node: Node) -> int:
-        """The bytes that this node keeps and no other node did."""
+        """Return the bytes that this node saves and no other node did."""
         added, keys = 0, []
         for array in saved_arrays(node):
             if isinstance(array, Batched):
-                continue  # the layer below of vmap keeps what it is of
+                continue  # the layer of vmap below saves its array
             owner = owner_of(array)
             key = id(owner)
             piece = self._pieces.get(key)
@@ -79,16 +79,16 @@ class Kept:
         return added
 
     def pieces_of(self, sequence: int) -> list[Any]:
-        """The owners of the memory that a node keeps."""
+        """Return the owners of the memory that a node saves."""
         _, keys = self._of_node.get(sequence, (None, ()))
         return [owner for key in keys if (owner := self._pieces[key].owner()) is not None]
 
     def holds(self, sequence: int) -> bool:
-        """Whether a node keeps something still."""
+        """Return whether a node still saves anything."""
         return sequence in self._of_node
 
     def release(self, sequence: int) -> None:
-        """A node has freed what it saved."""
+        """Note that a node has freed its saved arrays."""
         _, keys = self._of_node.pop(sequence, (None, ()))
         for key in keys:
             piece = self._pieces[key]
@@ -102,15 +102,15 @@ class Kept:
 
 
 def owner_of(array: Any) -> Any:
-    """The array that owns the memory of an array."""
+    """Return the array that owns the memory of an array."""
     while is_array(array.base):
         array = array.base
     return array
 
 
 def weak(owner: Any) -> Any:
-    """A weak reference, as far as one can be had."""
+    """Return a weak reference if the object supports it."""
     try:
         return ref(owner)
-    except TypeError:  # kept alive by the node itself, for as long as the piece is on the list
+    except TypeError:  # the node keeps the object alive as long as it is listed
         return lambda: owner

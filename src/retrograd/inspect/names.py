@@ -1,4 +1,4 @@
-"""Names: modules and parameters have their paths, other leaves are called as the program's variables."""
+"""Names of modules and parameters (their paths) and of other leaves (the program's variables)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from weakref import ref
 from ..core.source_location import user_frame
 from ..core.tensor.tensor import Tensor
 
-_OURS = 3  # references to a frame's dictionary: the frame's, a local variable, and the argument of getrefcount
-_CALLERS = 8  # so many frames of the program are searched for a variable
-_ITEMS = 200  # and containers of so many items
+_OURS = 3  # references to a frame's dictionary: frame, local variable, argument of getrefcount
+_CALLERS = 8  # the most frames searched for a variable
+_ITEMS = 200  # the largest container searched
 
 
 class Names:
-    """Paths of modules relative to the outermost module that was called, and names of leaves.
+    """Paths of modules relative to the outermost called module, and names of leaves.
 
-    The outermost has its class's name, and its parameters none before them. Of a second model that has paths in common
-    with the first, all begin with what the program calls it (``discriminator.0``), or else with its class's name. A
-    module that is called by itself, but is a part of a module that the program has (``model.encoder(x)``), has its path
-    in that one.
+    The outermost module has its class's name, and the paths of its parameters have no prefix. If a second model has
+    paths in common with the first, its paths begin with its variable (``discriminator.0``) or its class. A submodule
+    that is called by itself (``model.encoder(x)``) has its path in the model.
     """
 
     def __init__(self) -> None:
-        self.path = ""  # of the innermost module that runs
+        self.path = ""  # of the innermost active module
         self._entered: list[str] = []
         self._modules: dict[int, tuple[ref[Any], str]] = {}
         self._taken: dict[str, ref[Any]] = {}
@@ -38,10 +37,10 @@ class Names:
         self._count = 0
 
     def enter(self, module: Any) -> None:
-        """A module is called."""
+        """Note that a module is called."""
         path = self._known(module)
         if path is None:
-            if self._entered:  # of no attribute, or made since
+            if self._entered:  # not an attribute, or created since
                 path = f"{self.path}.{type(module).__name__}"
             else:
                 self._add(module)
@@ -50,11 +49,11 @@ class Names:
         self.path = path
 
     def leave(self, module: Any) -> None:
-        """The call has ended."""
+        """Note that a call of a module has ended."""
         self.path = self._entered.pop() if self._entered else ""
 
     def number(self, x: Any) -> int:
-        """A number for a Tensor or an array, from 1, that no other one has or had."""
+        """Return a unique number of a Tensor or an array, from 1."""
         found = self._numbers.get(id(x))
         if found is None or found[0]() is not x:
             self._count += 1
@@ -62,12 +61,12 @@ class Names:
         return found[1]
 
     def known(self, x: Tensor) -> str:
-        """The name of a leaf that has been asked for or belongs to a module that was called, else ""."""
+        """Return the name of a leaf that is already named or belongs to a called module, else ""."""
         found = self._tensors.get(id(x))
         return found[1] if found is not None and found[0]() is x else ""
 
     def of(self, x: Any) -> str:
-        """The name of a leaf, a Tensor or an array; "" where none is known."""
+        """Return the name of a leaf, a Tensor or an array; "" if it is not known."""
         found = self._tensors.get(id(x))
         if found is not None and found[0]() is x:
             return found[1]
@@ -80,7 +79,7 @@ class Names:
         return found[1] if found is not None and found[0]() is module else None
 
     def _add(self, called: Any) -> None:
-        """Name a module that is called from outside of all others, and everything in it or in what it is a part of."""
+        """Name a module that is called from outside of all others, and everything in it or in the model around it."""
         root, alone = _holder(user_frame(sys._getframe(1)), called)
         modules = dict(root.named_modules())
         clash = len(modules) == 1 and not alone or any(self._is_taken(path) for path in [type(root).__name__, *modules])
@@ -92,7 +91,7 @@ class Names:
         prefix = f"{label}." if clash else ""
         for path, module in modules.items():
             if self._known(module) is not None:
-                continue  # called by itself before it became a part of this one
+                continue  # called by itself before it was added to this module
             name = prefix + path if path else label
             self._modules[id(module)] = ref(module), name
             self._taken[name] = ref(module)
@@ -106,8 +105,8 @@ class Names:
 
 
 def _holder(frame: FrameType | None, module: Any) -> tuple[Any, bool]:
-    """The largest module among the program's variables, and attributes of ``self``, that has this one as a part; and
-    whether no other one there has parameters."""
+    """Return the largest module among the program's variables and attributes of ``self`` that contains this one, and
+    whether it is the only one there with parameters."""
     found, most, alone = module, 0, True
     for _ in range(_CALLERS):
         if frame is None:
@@ -126,7 +125,7 @@ def _holder(frame: FrameType | None, module: Any) -> tuple[Any, bool]:
 
 
 def variable_name(frame: FrameType | None, x: Any) -> str:
-    """What the program calls a Tensor or module: a variable of its outermost function that has it, or what it is in."""
+    """Return the program's name of a Tensor or module: a variable of the outermost function that refers to it."""
     name = ""
     frame = user_frame(frame)
     for _ in range(_CALLERS):
@@ -138,11 +137,11 @@ def variable_name(frame: FrameType | None, x: Any) -> str:
 
 
 def _variables(frame: FrameType) -> dict[str, Any]:
-    """The variables of a frame, in a dictionary of our own.
+    """Return the variables of a frame as a new dictionary.
 
-    Before Python 3.13 a function's frame keeps the one it gives, and with it what the variables held then; it is
-    emptied, unless the program holds it, too, having called ``locals()``, or there is a debugger: what that leaves in
-    the dictionary of a frame becomes its variables.
+    Before Python 3.13 the frame of a function caches the dictionary of its variables, which keeps their values alive.
+    The cached dictionary is cleared unless the program refers to it (through ``locals()``) or a debugger is active,
+    which writes it back to the variables.
     """
     found = frame.f_locals
     variables = dict(found)
@@ -153,15 +152,15 @@ def _variables(frame: FrameType) -> dict[str, Any]:
 
 
 def _within_program(frame: FrameType) -> FrameType | None:
-    """The program's function that called; None for a module's own code, which is run by something else."""
+    """Return the frame of the program's function that called; None for a module's own code."""
     return None if frame.f_code.co_name == "<module>" else user_frame(frame.f_back)
 
 
 @lru_cache(maxsize=1000)
 def _loop_variables(code: CodeType) -> frozenset[str]:
-    """The variables that a loop of a function sets: they name whatever comes, so that they name it badly."""
+    """Return the loop variables of a function, which are poor names: they refer to one item after another."""
     names: list[str] = []
-    wanted = 0  # so many names follow
+    wanted = 0  # the number of names that follow
     for instruction in get_instructions(code):
         if instruction.opname == "FOR_ITER":
             wanted = 1
@@ -200,9 +199,9 @@ def _among(variables: dict[str, Any], x: Any, loops: frozenset[str] = frozenset(
 
 
 def leaf_names(leaves: Iterable[Tensor], known: Iterable[Names], root: Any = None) -> dict[int, str]:
-    """The names of leaves by their identity: as in the module ``root``, as traces know them, or as the caller does.
+    """Return names of leaves by id: from the module ``root``, from traces, or from the caller's variables.
 
-    A parameter that no trace has seen is named by a variable that holds its module: ``model.0.weight``.
+    A parameter that no trace has seen is named by a variable that refers to its module: ``model.0.weight``.
     """
     names = {} if root is None else {id(x): path for path, x in root.named_parameters()}
     missing = [x for x in leaves if id(x) not in names]
@@ -218,7 +217,7 @@ def leaf_names(leaves: Iterable[Tensor], known: Iterable[Names], root: Any = Non
 
 
 def _in_modules(frame: FrameType | None) -> dict[int, str]:
-    """The parameters of modules that variables of the caller and of its callers hold."""
+    """Return the parameters of modules in variables of the caller and of its callers."""
     names: dict[int, str] = {}
     for _ in range(_CALLERS):
         if frame is None:

@@ -1,4 +1,4 @@
-"""What a trace says of one call: the record, its inputs, and how values left the graph."""
+"""The records of a trace: calls, their inputs, and values that left the graph."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .statistics import Statistics
 
 
 class Input(NamedTuple):
-    """An input of a call: what made it, or where it is a leaf, a constant or a number, its name as far as one is known.
+    """An input of a call: its source, and for a leaf, a constant or a number its name if known.
 
-    ``name`` is a parameter's path (``blocks.2.weight``), a variable's name, or the number itself. ``leaf`` is a number
-    that no other leaf of the trace has, and 0 for what is none.
+    ``name`` is a parameter's path (``blocks.2.weight``), a variable's name, or the number itself. ``leaf`` is a unique
+    number of a leaf, and 0 for other inputs.
     """
 
     source: Record | Departure | None
@@ -24,31 +24,30 @@ class Input(NamedTuple):
 
 
 class Record:
-    """One operator that ran.
+    """One call of an operator.
 
     Attributes:
-        index: the place in the trace.
-        operator: the operator as ``grad_fn`` names it.
-        call: the public operator that the program called, of which this is a part: ``std`` of ``var`` and ``sqrt``.
-        file, line, code, function: the program's line that called it, the line's text, and the function it is in.
-        module: the path of the module that ran it (``blocks.2.attn``), the class of the outermost for its own
+        index: its position in the trace.
+        operator: the operator's name in ``grad_fn``.
+        call: the public operator that the program called, of which this one is a part: ``std`` of ``var`` and ``sqrt``.
+        file, line, code, function: the program's line that called it, its text, and the function around it.
+        module: the path of the module that ran it (``blocks.2.attn``), the class of the outermost module for its own
             operators, and "" outside of modules.
-        phase: ``"forward"``, or ``"backward"`` for what runs within a walk.
-        shape, dtype: of the output; tuples for several.
+        phase: ``"forward"``, or ``"backward"`` for operators that run during a backward pass.
+        shape, dtype: of the output; tuples for several outputs.
         inputs: an ``Input`` for each.
-        writes: of a write in place, what it was that is written to, an ``Input`` (through a view, that of which it is a
-            view); else None.
-        values, gradients: ``Statistics`` of the (first) output and, after a walk, of its gradient; else None.
-        kept: bytes that its node saves for the walk and no earlier node of the trace does; ``briefly`` is whether it
-            ran within a walk and they were let go before that had ended, as what a checkpoint computes again is.
-        forward, backward, seconds: seconds that it took, and their sum.
+        writes: for an in-place operator, the ``Input`` that it overwrites (for a view, its base); else None.
+        values, gradients: ``Statistics`` of the (first) output and, after a backward pass, of its gradient; else None.
+        kept: bytes that its node, and no earlier node of the trace, saves for the backward pass; ``briefly`` says
+            whether they were saved and freed during one backward pass, as in recomputing a checkpoint.
+        forward, backward, seconds: seconds in each phase, and their sum.
         requires_grad: whether it was recorded for differentiation.
-        grad_enabled: whether recording was on; ``no_grad`` is the ``Site`` that had switched it off, where known.
+        grad_enabled: whether recording was enabled; ``no_grad`` is the ``Site`` that disabled it, if known.
         within: the name of the custom Function in whose forward it ran, or None.
-        creates: whether it made its output of no Tensor (``randn``, ``tensor``): data, for all that follows.
+        creates: whether it has no Tensor inputs (``randn``, ``tensor``).
         sequence: the number of its node, or None.
-        walked: the place of its node in the walks that the trace saw, or None.
-        error: the exception that the operator raised, or None.
+        walked: the position of its node in the traced backward passes, or None.
+        error: the exception that it raised, or None.
         value, gradient: copies of output and gradient, with ``keep="values"``; else None.
         samples: some elements of output and gradient, for comparison.
     """
@@ -96,12 +95,12 @@ class Record:
 
     @property
     def label(self) -> str:
-        """The operator, with PyTorch's underscore where it wrote in place: ``add_``."""
+        """The operator, with PyTorch's underscore if it works in place: ``add_``."""
         marked = self.writes is None or self.operator == "setitem" or self.operator.endswith("_")
         return self.operator if marked else f"{self.operator}_"
 
     def in_traceback(self) -> str:
-        """The line as a traceback shows it."""
+        """The line as in a traceback."""
         return self.site.in_traceback()
 
     def __repr__(self) -> str:
@@ -111,7 +110,7 @@ class Record:
 
 class Departure:
     """Values that left the graph: by ``item``, ``detach`` and the like, under ``no_grad``, or by an operator without
-    a gradient (``how`` then is its name)."""
+    a gradient (``how`` is its name)."""
 
     __slots__ = ("dtype", "how", "leaf", "module", "name", "order", "requires_grad", "shape", "site", "source")
 

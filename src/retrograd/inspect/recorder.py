@@ -1,4 +1,4 @@
-"""The observer behind every trace: it writes the records."""
+"""The observer behind every trace: it creates the records."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ..core.source_location import Site, user_frame, user_site
 from ..core.tensor.tensor import Tensor
 from ..ops.indexing.indexing import Index
 from ..ops.nn.losses.classes import Classes
-from .memory import Kept
+from .memory import SavedMemory
 from .names import Names
 from .record import Departure, Input, Record
 from .statistics import sample, statistics
 
 
 class _Own(threading.local):
-    """What observers of this thread have spent so far, which no operator is charged for."""
+    """The time that observers of this thread have spent, which is not charged to any operator."""
 
     seconds = 0.0
 
@@ -38,12 +38,12 @@ own = _Own()
 
 
 def is_layered(values: Sequence[Any]) -> bool:
-    """Whether a call is of one layer of ``vmap``: what it runs on the layer below, on all examples, is told of, too."""
+    """Return whether a call belongs to one layer of ``vmap``. The calls of the layer below are observed as well."""
     return any(type(x.array if isinstance(x, Tensor) else x) is Batched for x in values)
 
 
 class Running:
-    """Something that runs now: an operator, or the rules of a node; ``inner`` of its time was spent in others."""
+    """An active operator or rule of a node; ``inner`` is the time spent in others during it."""
 
     __slots__ = ("began", "inner", "record")
 
@@ -54,39 +54,39 @@ class Running:
 
 
 class Recorder(Observer):
-    """Writes down what it is told.
+    """Records calls.
 
-    It holds no Tensor and no node: those it knows by sequence numbers and weak references.
+    The recorder refers to no Tensor and no node: it uses sequence numbers and weak references.
     """
 
-    accounts = True  # for what is kept
+    accounts = True  # of saved memory
 
     def __init__(self, keep: str | None = None) -> None:
         self.keep = keep
         self.records: list[Record] = []
-        self.count = 0  # of all records, those included that have been let go
+        self.count = 0  # the number of all records, including deleted ones
         self.departures: list[Departure] = []
         self.names = Names()
-        self.kept = Kept()
+        self.kept = SavedMemory()
         self._of_node: dict[int, Record] = {}
         self._of_tensor: dict[int, tuple[ref[Tensor], Record | Departure]] = {}
-        self._of_array: dict[int, tuple[ref[Any], Record]] = {}  # of integers and masks, which operators read bare
+        self._of_array: dict[int, tuple[ref[Any], Record]] = {}  # integers and masks, which operators read as arrays
         self._running: list[Running] = []
-        self._scopes: list[tuple[Any, int, float]] = []  # operators: name, records at its beginning, time of it
-        self._walks: list[int] = []  # how much was running when each of the nested walks began
-        self._steps = 0  # of all walks
-        self._count = 0  # of records when the outermost walk began
-        self.clock = 0.0  # when the last public operator ended
+        self._scopes: list[tuple[Any, int, float]] = []  # operators: name, number of records at the start, time
+        self._walks: list[int] = []  # the number of active calls at the start of each nested backward pass
+        self._steps = 0  # steps of all backward passes
+        self._count = 0  # the number of records at the start of the outermost backward pass
+        self.clock = 0.0  # the end of the last public operator
         self._left: Node | None = None
-        self._device: Any = None  # the module of arrays that do not lie on the CPU, when one was seen
+        self._device: Any = None  # the array module of a device other than the CPU, if one was seen
         self._no_grad: Site | None = None
 
-    # Looking up
+    # Look-up
 
     def source(self, x: Tensor) -> Record | Departure | None:
-        """What made a Tensor, where the trace saw it."""
+        """Return the source of a Tensor if the trace saw it."""
         node: Any = x._node if x._requires else None
-        if isinstance(node, Tensor):  # x stands for that leaf, on a layer of vmap or inside a rule
+        if isinstance(node, Tensor):  # x represents that leaf, on a layer of vmap or inside a rule
             return self.source(node)
         record = None if node is None else self._of_node.get(node.sequence)
         if record is None:
@@ -96,7 +96,7 @@ class Recorder(Observer):
         return record
 
     def record_of(self, node: Node) -> Record | None:
-        """The record of a node; one of several outputs and the history of a view have that of what they are from."""
+        """Return the record of a node; for one of several outputs or the history of a view, that of its source."""
         record = self._of_node.get(node.sequence)
         if record is None and node.plan.select is not None and isinstance(node.parents[0], Node):
             return self._of_node.get(node.parents[0].sequence)
@@ -140,10 +140,10 @@ class Recorder(Observer):
         params: dict[str, Any],
         outputs: tuple[Tensor, ...],
     ) -> None:
-        """For subclasses: a record is complete; without a primitive it is of a public operator that ran none."""
+        """Hook for subclasses: a record is complete. ``primitive`` is None for a public operator that called none."""
 
-    def look(self, record: Record, array: Any, gradient: bool) -> None:
-        """Write down what the output of an operator, or its gradient, looks like."""
+    def record_statistics(self, record: Record, array: Any, gradient: bool) -> None:
+        """Record statistics of an operator's output or its gradient."""
         if gradient:
             record.gradients = statistics(array)
         else:
@@ -176,18 +176,18 @@ class Recorder(Observer):
         start = perf_counter()
         if not isinstance(what, str):
             self.names.leave(what)
-        elif self._scopes:  # else it was opened before the trace was entered
+        elif self._scopes:  # otherwise it started before the trace was entered
             name, count, began = self._scopes.pop()
             self.clock = start - own.seconds
             self._add_bypassing(name, inputs, result, count, self.clock - began)
         own.seconds += perf_counter() - start
 
     def _add_bypassing(self, name: str, inputs: tuple[Any, ...], result: Any, count: int, seconds: float) -> None:
-        """A public operator has ended: what of its result no primitive has made is its own work; so is a failure."""
+        """Record a public operator that has ended, if it computed a result, or failed, without a primitive."""
         parts = self.records[count:]
         if isinstance(result, BaseException):
             if self._scopes or parts and parts[-1].error is not None:
-                return  # a part is known to have failed, or the operator around it fails, too
+                return  # a part has already failed, or the enclosing operator will
             outputs: tuple[Tensor, ...] = ()
         else:
             values = result if isinstance(result, (tuple, list)) else (result,)
@@ -233,7 +233,7 @@ class Recorder(Observer):
         return [Input(None, repr(value), (), None, False)] if isinstance(value, (int, float, complex)) else []
 
     def _indices(self, value: Any) -> list[Input]:
-        """The integers and masks among an operator's parameters, which are data as its inputs are."""
+        """Return the integers and masks among an operator's parameters, which are data like its inputs."""
         if isinstance(value, Index):
             value = value.key if value.along is None else value.key[value.along]
         elif isinstance(value, Classes):
@@ -262,7 +262,7 @@ class Recorder(Observer):
             if inputs and inputs[0] is output:
                 base = output._base
                 record.writes = record.inputs[0] if base is None else self.input_of(base)
-                if base is not None:  # that was written, too
+                if base is not None:  # the base was written as well
                     self._of_tensor[id(base)] = ref(base), record
             self._of_tensor[id(output)] = ref(output), record
             if type(output.array) is np.ndarray and output.array.dtype.kind in "iub":
@@ -277,7 +277,7 @@ class Recorder(Observer):
         else:
             record.shape = tuple([output.array.shape for output in outputs])
             record.dtype = tuple([output.array.dtype for output in outputs])
-        self.look(record, array, False)
+        self.record_statistics(record, array, False)
         if node is not None:
             record.requires_grad = True
             record.sequence = node.sequence
@@ -316,13 +316,13 @@ class Recorder(Observer):
         while frame.f_back is not None and frame.f_code.co_filename == modes_file:
             frame = frame.f_back
         if user_frame(frame) is not frame:
-            return  # the engine's own
+            return  # an operator of the engine
         if grad_enabled:
             self._no_grad = None
         elif modes.grad_enabled:
             self._no_grad = user_site(2)
 
-    # Walks
+    # Backward passes
 
     def began(self) -> None:
         if not self._walks:
@@ -351,7 +351,7 @@ class Recorder(Observer):
             array = next((x for x in g if x is not None), None) if isinstance(g, (tuple, list)) else g
             array = getattr(array, "array", array)
             if array is not None and not isinstance(array, Batched):
-                self.look(record, as_array(array), True)
+                self.record_statistics(record, as_array(array), True)
         self._begin(running, start)
 
     def left(self, node: Node) -> None:
@@ -365,7 +365,7 @@ class Recorder(Observer):
         own.seconds += perf_counter() - start
 
     def _release_left(self) -> None:
-        """The node that the walk left last may have been freed by now."""
+        """The last node that the backward pass left may have been freed by now."""
         if self._left is not None and self._left.saved is None:
             self.kept.release(self._left.sequence)
         self._left = None
@@ -373,7 +373,7 @@ class Recorder(Observer):
     # Time
 
     def _wait(self) -> None:
-        """Let a GPU finish: what has only been handed to it has no time yet."""
+        """Synchronize with a GPU, so that the measured time includes its work."""
         cuda = getattr(self._device, "cuda", None)
         if cuda is not None:
             cuda.Device().synchronize()
@@ -382,14 +382,14 @@ class Recorder(Observer):
         running.began = self._clock(start)
 
     def _clock(self, start: float) -> float:
-        """The time without what observers have spent, to which is added what passed since ``start``."""
+        """Return the time without that of observers, which includes the time since ``start``."""
         now = perf_counter()
         own.seconds += now - start
         return now - own.seconds
 
     def _end(self, now: float) -> tuple[Record | None, float]:
-        """What ran last, and the seconds that were its own."""
-        if not self._running:  # it began before the trace was entered
+        """Return the last active call and its own seconds."""
+        if not self._running:  # started before the trace was entered
             return None, 0.0
         running = self._running.pop()
         seconds = now - own.seconds - running.began

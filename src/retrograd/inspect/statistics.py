@@ -1,4 +1,4 @@
-"""Statistics of an array: what its values look like, without the array."""
+"""Statistics of an array's values."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..core.arrays.devices import array_module, backend_of
 from ..core.arrays.fp_warnings import silent
 
 _BLOCK = 1 << 16
-_WHOLE = 1024  # arrays of so many elements are sampled whole
+_WHOLE = 1024  # arrays up to this size are sampled as a whole
 _SAMPLE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What the elements of an array look like; of complex numbers, their magnitudes.
+    """Statistics of an array's elements; for complex numbers, of their magnitudes.
 
-    ``minimum`` and ``maximum`` leave NaN out, ``mean`` and ``std`` (of the population) infinities, too. ``zeros``,
-    ``nans`` and ``infinities`` are shares of all ``size`` elements.
+    ``minimum`` and ``maximum`` ignore NaN; ``mean`` and ``std`` (of the population) ignore NaN and infinities.
+    ``zeros``, ``nans`` and ``infinities`` are shares of all ``size`` elements.
     """
 
     size: int
@@ -46,7 +46,7 @@ class Statistics:
 
 
 def statistics(array: Any) -> Statistics:
-    """The statistics of an array of NumPy or CuPy."""
+    """Return the statistics of a NumPy or CuPy array."""
     size = array.size
     if not size:
         return Statistics(0, math.nan, math.nan, math.nan, math.nan, 0.0, 0.0, 0.0)
@@ -74,7 +74,7 @@ def statistics(array: Any) -> Statistics:
 
 
 def _moments(x: Any) -> tuple[float, float]:
-    """Mean and standard deviation in float64, block by block."""
+    """Return mean and standard deviation in float64, computed in blocks."""
     if not x.size:
         return math.nan, math.nan
     if x.size <= _BLOCK:
@@ -92,10 +92,10 @@ def _moments(x: Any) -> tuple[float, float]:
 
 
 def sample(array: Any) -> np.ndarray:
-    """Elements of the array, in order and evenly spread, as a NumPy array of their own; of a small array, all."""
+    """Return evenly spaced elements of the array, in order, as a new NumPy array; all elements of a small array."""
     return backend_of(array).to_numpy(array.reshape(-1)[:: sample_step(array.size)]).copy()
 
 
 def sample_step(size: int) -> int:
-    """From one element of a sample to the next, of an array of this size."""
+    """Return the stride of the sample of an array of this size."""
     return 1 if size <= _WHOLE else size // _SAMPLE

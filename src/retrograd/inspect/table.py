@@ -1,4 +1,4 @@
-"""Records as a table for the terminal: under each line of the program, with its text, the operators that it ran."""
+"""Records as a table for the terminal: the operators of each line of the program."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _HEADINGS = (
     "operator", "module", "output", "min", "mean", "max", "", "grad min", "grad mean", "grad max", "", "kept",
     "forward", "backward",
 )  # fmt: skip
-_LEFT = 3  # so many columns are set to the left
+_LEFT = 3  # the number of left-aligned columns
 _WIDEST = (16, 22, 24)
 _MODULE, _OUTPUT = 1, 2
-_NARROWEST = ((_MODULE, 12), (_OUTPUT, 16))  # they give way first,
-_DROPPED = (4, 8, 12, 11, 13, _MODULE, 3, 7)  # then these go: means, times, kept, module, minima
-_LEAST = ((0, 12), (_OUTPUT, 10))  # but before the last two, names and dtypes
+_NARROWEST = ((_MODULE, 12), (_OUTPUT, 16))  # columns are narrowed to these widths first,
+_DROPPED = (4, 8, 12, 11, 13, _MODULE, 3, 7)  # then these are dropped: means, times, kept, module, minima;
+_LEAST = ((0, 12), (_OUTPUT, 10))  # before the last two, names and dtypes are narrowed
 
 
 def columns_of_terminal(otherwise: int) -> int:
-    """The width of the terminal, or what the variable ``COLUMNS`` says; for a file or a pipe, what is given."""
+    """Return the width of the terminal or the variable ``COLUMNS``; ``otherwise`` for a file or a pipe."""
     return max(40, shutil.get_terminal_size((otherwise, 24)).columns)
 
 
 def cut(text: str, width: int) -> str:
-    """A line of so many columns at most."""
+    """Cut a line to ``width`` columns."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def table(records: Sequence[Record], width: int | None = None) -> str:
-    """The table, as wide as the terminal at most: columns that do not fit are left out, and it says which."""
+    """Return the table, at most as wide as the terminal; the last line names the columns left out."""
     if not records:
         return "no operator ran"
     width = columns_of_terminal(160) if width is None else width
@@ -53,10 +53,10 @@ def table(records: Sequence[Record], width: int | None = None) -> str:
     lines = [_set(_HEADINGS, widths, shown)]
     place: Any = None
     for record, row in zip(records, rows, strict=True):
-        # No Site: a line with a generator in it has two functions, and so two Sites.
+        # Compare file and line, not Site: a line with a generator expression has two functions, and so two Sites.
         if (record.file, record.line, record.phase) != place:
             place = record.file, record.line, record.phase
-            walk = "in the walk from " if record.phase == "backward" else ""
+            walk = "backward of " if record.phase == "backward" else ""
             lines.append(cut(f"{walk}{record.site}  {record.code}".rstrip(), width))
         lines.append(_set((*row[:_OUTPUT], row[_OUTPUT].removeprefix(usual), *row[_OUTPUT + 1 :]), widths, shown))
         if record.error is not None:
@@ -64,7 +64,7 @@ def table(records: Sequence[Record], width: int | None = None) -> str:
     kept = size(sum(record.kept for record in records if not record.briefly)) + " kept"
     again = sum(record.kept for record in records if record.briefly)
     if again:
-        kept += f", {size(again)} more within the walk"
+        kept += f", {size(again)} more during backward"
     forward, backward = sum(record.forward for record in records), sum(record.backward for record in records)
     count = "1 operator" if len(records) == 1 else f"{len(records)} operators"
     lines.append(f"{count}, {kept}, {duration(forward)} forward, {duration(backward)} backward")
@@ -75,7 +75,7 @@ def table(records: Sequence[Record], width: int | None = None) -> str:
 
 
 def _fit(widths: list[int], shown: Sequence[int], width: int, least: Sequence[tuple[int, int]]) -> int:
-    """Let some columns give way to the others; by how much they are too wide together still."""
+    """Narrow some columns; return by how much the table is still too wide."""
     over = 2 * len(shown) + sum(widths[column] for column in shown) - width
     for column, narrowest in least:
         if over > 0 and column in shown:
@@ -86,7 +86,7 @@ def _fit(widths: list[int], shown: Sequence[int], width: int, least: Sequence[tu
 
 
 class Totals(Protocol):
-    """What a row of ``groups_table`` shows of a group of records."""
+    """The figures of a group of records in a row of ``groups_table``."""
 
     @property
     def forward(self) -> float:
@@ -98,7 +98,7 @@ class Totals(Protocol):
 
     @property
     def seconds(self) -> float:
-        """Seconds in both."""
+        """Seconds forward and backward."""
 
     @property
     def other(self) -> float:
@@ -112,7 +112,7 @@ class Totals(Protocol):
 
 
 def groups_table(groups: Mapping[str, Totals], width: int | None = None, outside: float = 0.0) -> str:
-    """One row a group, and one for the time outside of all, if there is any."""
+    """Return a table with one row per group, and one row for the time outside of operators, if any."""
     if not groups:
         return "no operator ran"
     width = columns_of_terminal(160) if width is None else width
@@ -156,7 +156,7 @@ def _row(record: Record) -> tuple[str, ...]:
 
 
 def output_of(record: Record) -> str:
-    """``float32(2, 3)``, of several outputs the first and how many more there are."""
+    """Return ``float32(2, 3)``; for several outputs, the first one and the number of others."""
     if record.error is not None:
         return ""
     if isinstance(record.dtype, tuple):
@@ -187,26 +187,26 @@ def _set(cells: Sequence[str], widths: Sequence[int], shown: Sequence[int]) -> s
     texts = []
     for column in shown:
         cell, width = cells[column], widths[column]
-        if len(cell) > width:  # the end of a path tells more than its beginning
+        if len(cell) > width:  # the end of a path is more informative than its start
             cell = cut(cell, width) if column != _MODULE else "…" + cell[1 - width :]
         texts.append(cell.ljust(width) if column < _LEFT else cell.rjust(width))
     return "  " + "  ".join(texts).rstrip()
 
 
 def number(x: float) -> str:
-    """Three digits."""
+    """Return a number with three digits."""
     return f"{x:.3g}"
 
 
 def percent(share: float) -> str:
-    """A share as a percentage, none of which is 0% or 100% that is not quite."""
+    """Return a share as a percentage; only exactly 0 and 1 are printed as 0% and 100%."""
     if 0 < share < 0.005:
         return "<1%"
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
 def size(count: float) -> str:
-    """Bytes with a unit."""
+    """Return bytes with a unit."""
     for unit in ("B", "KiB", "MiB"):
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
@@ -215,12 +215,12 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds with a unit."""
+    """Return seconds with a unit."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.1f} us"
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an exception says."""
+    """Return the first line of an exception's text."""
     return str(error).partition("\n")[0]

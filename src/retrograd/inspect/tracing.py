@@ -1,4 +1,4 @@
-"""``trace``: the record of a step, to be printed, filtered, grouped and compared."""
+"""``trace``: record a step, and print, filter, group and compare the records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .recorder import Recorder
 from .statistics import Statistics
 from .table import groups_table, table
 
-_NAMED = 30  # names in a text
+_NAMED = 30  # the most names in a message
 
 Grouping = Literal["line", "module", "operator"]
 
@@ -33,8 +33,8 @@ class Records:
 
     def __init__(self, records: list[Record], departures: list[Departure], missing: str = "") -> None:
         self.records = records
-        self.told = departures
-        self._missing = missing  # what is to be said where there are none
+        self._departures = departures
+        self._missing = missing  # the text printed if there are no records
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
@@ -71,19 +71,19 @@ class Records:
 
     @property
     def other(self) -> float:
-        """Of a line in a profile the seconds that it took beside operators, else 0."""
+        """For a line in a profile, the seconds outside of operators; else 0."""
         return self._other
 
     @property
     def kept(self) -> int:
-        """Bytes that the operators kept for a walk; what came and went within one (a checkpoint's) is no part of it."""
+        """Bytes that operators saved for a backward pass, without those saved and freed during one (checkpoints)."""
         return sum(record.kept for record in self.records if not record.briefly)
 
     @property
     def departures(self) -> list[Departure]:
-        """Where values that needed a gradient left the graph, in order: calls of ``item``, ``detach`` and the like, and
-        operators without gradient, such as comparisons, casts to integers, and whatever runs under ``no_grad``."""
-        found = [x for x in self.told if x.requires_grad]
+        """Where values that need a gradient left the graph, in order: calls of ``item``, ``detach`` and the like,
+        operators without a gradient, such as comparisons and casts to integers, and operators under ``no_grad``."""
+        found = [x for x in self._departures if x.requires_grad]
         for record in self.records:
             if record.requires_grad or record.phase == "backward" or record.within or record.error is not None:
                 continue
@@ -108,13 +108,13 @@ class Records:
         line: int | str | None = None,
         phase: str | None = None,
     ) -> Records:
-        """The records that fit.
+        """Return the records that satisfy all conditions.
 
         Args:
-            predicate: says of a record whether it fits.
-            operator: the operator's name, that of the public operator which the program called (``pow`` for ``x**2``,
-                which is a ``square``), or a pattern with ``*``.
-            module: the module's path, for it and those inside it, or a pattern with ``*``.
+            predicate: a function of a record.
+            operator: the operator's name, the name of the public operator that the program called (``pow`` for
+                ``x**2``, which is a ``square``), or a pattern with ``*``.
+            module: the module's path, which includes its submodules, or a pattern with ``*``.
             line: the line's number, or ``file.py:31``.
             phase: ``"forward"`` or ``"backward"``.
 
@@ -137,12 +137,12 @@ class Records:
         found = [x for x in self.records if fits(x)]
         wanted = {"operator": operator, "module": module, "line": line, "phase": phase}
         missing = "" if found or not self.records else _nothing(self.records, wanted)
-        return Records(found, [x for x in self.told if id(x.site) in sites], missing)
+        return Records(found, [x for x in self._departures if id(x.site) in sites], missing)
 
     def by(self, what: Grouping) -> Groups:
-        """The records by line (``file.py:31``), module or operator, in order of first appearance.
+        """Return the records by line (``file.py:31``), module or operator, in order of first appearance.
 
-        Each group has ``forward``, ``backward``, ``seconds`` and ``kept`` of its own; printed, they are a table.
+        Each group has its own ``forward``, ``backward``, ``seconds`` and ``kept``; printing the groups gives a table.
 
         >>> with rg.inspect.trace() as t:
         ...     y = (rg.ones(3) * 2 * 3).sum()
@@ -150,7 +150,7 @@ class Records:
         {'ones': 1, 'mul': 2, 'sum': 1}
         """
         if what not in ("line", "module", "operator"):
-            raise ValueError(f"trace.by: wanted 'line', 'module' or 'operator', got {what!r}")
+            raise ValueError(f"trace.by: expected 'line', 'module' or 'operator', got {what!r}")
         groups: dict[str, list[Record]] = {}
         label = self._line_label() if what == "line" else attrgetter(what)
         for record in self.records:
@@ -158,7 +158,7 @@ class Records:
         return Groups({name: Records(records, []) for name, records in groups.items()})
 
     def _line_label(self) -> Callable[[Record], str]:
-        """``file.py:31``, with the folder where two files have one name."""
+        """Return a label function: ``file.py:31``, with the folder if two files have the same name."""
         files: dict[str, set[str]] = {}
         for record in self.records:
             files.setdefault(os.path.basename(record.file), set()).add(record.file)
@@ -173,16 +173,15 @@ class Records:
     def diff(
         self, other: Records, rtol: float | None = None, atol: float | None = None, ignore_dtype: bool = False
     ) -> Difference:
-        """The first operator at which two runs differ: in what it is, in shape or dtype, in values or gradients.
+        """Return the first operator at which two runs differ: in name, shape or dtype, values or gradients.
 
         Args:
             other: the other run.
-            rtol, atol: how far values may lie apart; by default what ``testing.assert_close`` allows for the coarser of
-                both dtypes.
-            ignore_dtype: take another dtype for no difference.
+            rtol, atol: tolerances; by default those of ``testing.assert_close`` for the coarser dtype.
+            ignore_dtype: do not report different dtypes.
 
         Returns:
-            A ``Difference``, false where there is none.
+            A ``Difference``, false if there is none.
 
         >>> def run(x):
         ...     with rg.inspect.trace() as t:
@@ -192,11 +191,11 @@ class Records:
         no difference
         """
         if not isinstance(other, Records):
-            raise TypeError(f"trace.diff: wanted another trace, got {type(other).__name__}")
+            raise TypeError(f"trace.diff: expected another trace, got {type(other).__name__}")
         return compare(self.records, other.records, rtol, atol, ignore_dtype)
 
     def to_json(self) -> str:
-        """All records as JSON; what is not finite is the string ``"NaN"``, ``"Infinity"`` or ``"-Infinity"``.
+        """Return all records as JSON; NaN and infinities are the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``.
 
         >>> import json
         >>> with rg.inspect.trace() as t:
@@ -208,27 +207,27 @@ class Records:
 
 
 class Groups(dict[str, Records]):
-    """Records by what they have in common. Its ``str`` is a table of what each group took and kept."""
+    """Groups of records; ``str`` gives a table of the time and memory of each group."""
 
-    outside = 0.0  # seconds in which no operator ran, where the groups have no part of these
+    outside = 0.0  # seconds outside of operators that are not part of the groups
 
     def __str__(self) -> str:
         return groups_table(self, outside=self.outside)
 
 
 class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one for its C code
-    """Record what a program does: each operator with its line and module, what it gave forward and backward, how long
-    it took and what it kept.
+    """Record what a program does: each operator with its line and module, its results and gradients, its time and the
+    memory that it saves.
 
-    A context manager around a step, or any part of a program; what other threads do is not recorded. Entered again, it
-    adds to its records. Arrays are looked at and let go: no Tensor and no graph stays alive by a trace.
+    A context manager around a step, or any part of a program, that records the thread which enters it. Entering it
+    again adds records. A trace keeps statistics, and no Tensor or graph alive.
 
     Args:
         keep: ``"values"`` keeps copies of outputs and gradients, as ``record.value`` and ``record.gradient``.
 
     Raises:
-        ValueError: ``keep`` is anything else.
-        RuntimeError: on entering a trace that is running.
+        ValueError: ``keep`` has another value.
+        RuntimeError: the trace is already active.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> with rg.inspect.trace() as t:
@@ -248,71 +247,71 @@ class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
-        """The thread's observers, with the recorder of this trace after them."""
+        """Append the recorder of this trace to the thread's observers."""
         if self.recorder in modes.observers:
-            raise RuntimeError("trace: this trace is running already; make another one to nest them")
+            raise RuntimeError("trace: this trace is already active; create another one to nest them")
         return {"observers": (*modes.observers, self.recorder)}
 
     def _clone(self) -> Mode:
         return self
 
     def record_of(self, x: Node | Tensor) -> Record | None:
-        """The record of the operator that made a node or a Tensor, None where this trace saw none."""
+        """Return the record of the operator that computed a node or a Tensor, None if this trace did not see it."""
         if isinstance(x, Node):
             return self.recorder.record_of(x)
         source = self.recorder.source(x)
         return source.source if isinstance(source, Departure) else source  # type: ignore[return-value]
 
     def departure_of(self, x: Tensor) -> Departure | None:
-        """How a Tensor came to be without history, where it is the result of ``detach`` and the like."""
+        """Return how a Tensor lost its history, if it is the result of ``detach`` and the like."""
         source = self.recorder.source(x)
         return source if isinstance(source, Departure) else None
 
     def name_of(self, x: Tensor) -> str:
-        """The name of a leaf: the path of a parameter, or the program's variable; "" where none is known."""
+        """Return the name of a leaf: the path of a parameter, or the program's variable; "" if it is not known."""
         return self.recorder.names.of(x)
 
     @staticmethod
     def site_of(node: Node) -> Site | Record | None:
-        """Where a node was recorded: ``file``, ``line``, ``code`` and ``module``; None outside of any trace."""
+        """Return where a node was recorded: ``file``, ``line``, ``code`` and ``module``; None outside of traces."""
         return site_of(node)
 
     @staticmethod
     def module_of(node: Node) -> str:
-        """The path of the module that recorded a node, "" outside of modules and of traces."""
+        """Return the path of the module that recorded a node, "" outside of modules and of traces."""
         return module_of(node)
 
 
-# Those of the traces that are still there: what has lost its history is looked up in them.
+# Recorders of living traces, in which Tensors without history are looked up.
 recorders: WeakSet[Recorder] = WeakSet()
-_latest: list[Recorder] = []  # is there, also where the program gave its trace no name; it holds numbers, and no array
+_latest: list[Recorder] = []  # keeps the latest one alive; it refers to no arrays
 
 
 def site_of(node: Node) -> Any:
-    """Where a node was recorded (``file``, ``line``, ``code``, ``module``), None if under no trace."""
+    """Return where a node was recorded (``file``, ``line``, ``code``, ``module``), None outside of traces."""
     return node.site if node.site is not None or node.plan.select is None else node.parents[0].site
 
 
 def module_of(node: Node) -> str:
-    """The path of the module that recorded a node, "" where none is known."""
+    """Return the path of the module that recorded a node, "" if it is not known."""
     site = site_of(node)
     return "" if site is None else site.module
 
 
 def _names(record: Record) -> set[str]:
-    """What an operator may be asked for as: its own name, and that of the public operator, also without underscores."""
+    """Return the names by which an operator can be filtered: its own and the public operator's, also without "_"."""
     return {record.operator, record.label, record.call, record.call.strip("_")}
 
 
 def _nothing(records: list[Record], wanted: dict[str, Any]) -> str:
-    """That no record fits, and what there is instead."""
+    """Return the text for a filter without matches, with the available names."""
     asked = {name: value for name, value in wanted.items() if value is not None}
     text = f"nothing matches {', '.join(f'{name}={value!r}' for name, value in asked.items()) or 'the predicate'}"
     for name in asked:
         there = [str(x.site) if name == "line" else getattr(x, name) for x in records]
         known = list(dict.fromkeys(filter(None, there)))
         more = f", and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
-        text += f"\n{name}s there are: {', '.join(known[:_NAMED]) or 'none'}{more}"
+        text += f"\navailable {name}s: {', '.join(known[:_NAMED]) or 'none'}{more}"
     return text
 
 

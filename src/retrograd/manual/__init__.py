@@ -1,6 +1,6 @@
-"""Layers with their gradients written out by hand, over plain NumPy arrays.
+"""Layers with hand-written gradients over plain NumPy arrays.
 
-No engine and no graph: every layer has a ``forward(x)`` and a ``backward(dout)`` whose derivation stands in its
+There is no engine and no graph: every layer has a ``forward(x)`` and a ``backward(dout)`` that is derived in its
 docstring, and a ``Net`` runs them in order and in reverse. One training step:
 
 >>> import numpy as np

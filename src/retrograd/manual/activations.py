@@ -1,7 +1,7 @@
 """Layers without parameters: elementwise functions, and the softmax family along one axis.
 
-Each takes a floating-point array of any shape and keeps its dtype; any other input is a TypeError. A ``dim`` out of
-range is an IndexError. The softmax family subtracts the largest entry before exp, so that large entries cannot overflow
+Each takes a floating-point array of any shape and keeps its dtype; any other input raises TypeError, and a ``dim`` out
+of range IndexError. The softmax family subtracts the maximum before exp, so that large entries cannot overflow
 (Blanchard, Higham, Higham, "Accurately computing the log-sum-exp and softmax functions", IMA J. Numer. Anal. 41, 2021).
 """
 
@@ -17,7 +17,8 @@ from .base import Array, BaseLayer
 class ReLU(BaseLayer):
     """``y = max(x, 0)``.
 
-    Gradient: ``dy/dx`` is 1 where ``x > 0`` and 0 where ``x < 0``; at 0, where there is none, it is 0 as in PyTorch:
+    Gradient: ``dy/dx`` is 1 where ``x > 0`` and 0 where ``x < 0``. At 0, where no derivative exists, it is 0 as in
+        PyTorch:
 
         ``dx = dout [y > 0]``
 
@@ -82,7 +83,7 @@ class Sigmoid(BaseLayer):
 
         ``dx = dout y (1 - y)``
 
-    For ``x < 0`` the equal form ``eˣ / (1 + eˣ)`` is taken: neither overflows, and a small y keeps its digits.
+    For ``x < 0`` the equivalent form ``eˣ / (1 + eˣ)`` is used: neither overflows, and a small y keeps its precision.
     (Rumelhart, Hinton, Williams, 1986.)
 
     Shapes: x any, floating; y as x. Raises TypeError for another dtype.
@@ -186,7 +187,7 @@ class LogSoftmax(BaseLayer):
 
 
 class LogSumExp(BaseLayer):
-    """``y = log(Σ_j exp(x_j))`` along ``dim``, which ``keepdim`` keeps with length 1.
+    """``y = log(Σ_j exp(x_j))`` along ``dim``, which has length 1 in y with ``keepdim`` and is removed without.
 
     Gradient: ``∂y/∂x_k = exp(x_k) / Σ_j exp(x_j) = exp(x_k - y)``, the softmax, so
 
@@ -194,9 +195,10 @@ class LogSumExp(BaseLayer):
 
     Args:
         dim: the axis.
-        keepdim: keep it, with length 1.
+        keepdim: keep the axis, with length 1.
 
-    Shapes: x any, floating; y as x, without ``dim`` unless it is kept. Raises TypeError for another dtype, IndexError
+    Shapes: x any, floating; y as x, without the axis ``dim`` unless ``keepdim`` is set. Raises TypeError for another
+        dtype, IndexError
     for a ``dim`` out of range.
 
     >>> from retrograd import manual
@@ -227,7 +229,7 @@ class LogSumExp(BaseLayer):
 
 
 def log_sum_exp(x: Array, dim: int) -> Array:
-    """``log(Σ_j exp(x_j))`` along ``dim``, kept with length 1; -inf where every entry is -inf, inf where one is."""
+    """Return ``log(Σ_j exp(x_j))`` along ``dim``, kept with length 1; -inf if all entries are -inf, inf if any is."""
     largest: Array = x.max(axis=dim, keepdims=True)
     shift: Array = np.where(np.isfinite(largest), largest, x.dtype.type(0))
     with np.errstate(divide="ignore"):

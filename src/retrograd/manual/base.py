@@ -1,4 +1,4 @@
-"""What every manual layer is: a forward, a backward, and its parameters and gradients by name."""
+"""The interface of manual layers: forward, backward, and parameters and gradients by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Seed: TypeAlias = np.random.Generator | int | None
 
 
 class NamedArrays(dict[str, Array]):
-    """Arrays by name; called, it gives the arrays alone.
+    """Arrays by name; calling it returns the list of arrays.
 
     >>> from retrograd import manual
     >>> layer = manual.Linear(2, 3)
@@ -27,59 +27,59 @@ class NamedArrays(dict[str, Array]):
 
 
 class Layer(Protocol):
-    """A function with parameters and its derivative written out by hand.
+    """A function with parameters and a hand-written derivative.
 
-    ``forward(x)`` computes the output and keeps what ``backward`` needs (arrays are kept, not copied: leave them
+    ``forward(x)`` computes the output and saves what ``backward`` needs (arrays are saved without a copy: leave them
     unchanged in between). ``backward(dout)`` takes the gradient of the loss with respect to the output, of the output's
-    shape, overwrites every array in ``gradients`` and returns the gradient with respect to ``x`` (None where there is
-    none to return). It may be called again and gives the same numbers.
+    shape, overwrites every array in ``gradients`` and returns the gradient with respect to ``x`` (None if there is no
+    gradient to return). Repeated calls give the same numbers.
 
-    ``parameters`` and ``gradients`` have the same names and shapes, and each array keeps its place in memory for the
-    life of the layer. In a layer of your own they may be methods that return the dictionaries.
+    ``parameters`` and ``gradients`` have the same names and shapes, and each array keeps its memory for the life of the
+    layer. In a user-defined layer they may be methods that return the dictionaries.
 
-    The layers of this package can also be called, ``layer(x)`` being ``layer.forward(x)``, and have ``zero_grad()``.
+    The layers of this package are callable, ``layer(x)`` being ``layer.forward(x)``, and have ``zero_grad()``.
     """
 
     training: bool
 
     @property
     def parameters(self) -> dict[str, Array]:
-        """The arrays that are trained, by name."""
+        """The trained arrays by name."""
 
     @property
     def gradients(self) -> dict[str, Array]:
-        """The gradient of each parameter, by the same names."""
+        """The gradient of each parameter, with the same names."""
 
     def forward(self, x: Array) -> Array:
-        """The output for ``x``; keeps what ``backward`` needs."""
+        """Return the output for ``x``; save what ``backward`` needs."""
 
     def backward(self, dout: Array) -> Array | None:
-        """The gradient by the input, given ``dout``, that by the output; overwrites ``gradients``."""
+        """Return the gradient with respect to the input, given ``dout`` for the output; overwrite ``gradients``."""
 
 
 class Loss(Protocol):
-    """A number that says how far a prediction is from its target; ``backward()`` starts the backward pass.
+    """A scalar measure of the error of a prediction; ``backward()`` starts the backward pass.
 
-    It is shaped like a Layer, but takes the target beside its input and gives a float.
+    The interface is that of a Layer, except that ``forward`` also takes the target and returns a float.
     """
 
     @property
     def parameters(self) -> dict[str, Array]:
-        """The arrays that are trained, by name."""
+        """The trained arrays by name."""
 
     @property
     def gradients(self) -> dict[str, Array]:
-        """The gradient of each parameter, by the same names."""
+        """The gradient of each parameter, with the same names."""
 
     def forward(self, x: Array, target: Array) -> float:
-        """The loss, a number; keeps what ``backward`` needs."""
+        """Return the loss, a number; save what ``backward`` needs."""
 
     def backward(self, dout: float = 1.0) -> Array:
-        """The gradient by the prediction, times ``dout``."""
+        """Return the gradient with respect to the prediction, times ``dout``."""
 
 
 class BaseLayer:
-    """The part all layers share: parameters and gradients, what ``forward`` kept, and the checks that name the layer.
+    """The base class of all layers: parameters and gradients, saved values, and checks whose errors name the layer.
 
     Calling a layer runs its ``forward``.
 
@@ -103,15 +103,15 @@ class BaseLayer:
         return self.forward(*arguments)
 
     def forward(self, *arguments: Any) -> Any:
-        """The output, or the loss; keeps what ``backward`` needs."""
-        raise NotImplementedError(f"{self!r} has no forward")
+        """Return the output, or the loss; save what ``backward`` needs."""
+        raise NotImplementedError(f"{self!r}: forward is not implemented")
 
     def backward(self, *arguments: Any) -> Any:
-        """The gradient by the input, given ``dout``, that by the output; overwrites ``gradients``."""
-        raise NotImplementedError(f"{self!r} has no backward")
+        """Return the gradient with respect to the input, given ``dout`` for the output; overwrite ``gradients``."""
+        raise NotImplementedError(f"{self!r}: backward is not implemented")
 
     def zero_grad(self) -> None:
-        """Fills every gradient with 0; ``backward`` does not need it, since it overwrites them."""
+        """Fill every gradient with 0; not needed before ``backward``, which overwrites them."""
         for gradient in self.gradients.values():
             gradient.fill(0)
 
@@ -125,7 +125,7 @@ class BaseLayer:
         return output
 
     def _recall(self, dout: Array) -> Any:
-        """What ``forward`` kept, once ``dout`` is known to fit its output."""
+        """Return what ``forward`` saved, after checking that ``dout`` fits its output."""
         self._require_forward()
         shape, dtype = self._output
         if not isinstance(dout, np.ndarray | np.generic) or dout.dtype != dtype:
@@ -136,10 +136,10 @@ class BaseLayer:
 
     def _require_forward(self) -> None:
         if self._saved is None:
-            raise RuntimeError(f"{self!r}.backward was called before forward: there is nothing to differentiate")
+            raise RuntimeError(f"{self!r}.backward: call forward first")
 
     def _require_float(self, x: Array) -> None:
-        """Refuses what is no floating array, or one of another dtype than the parameters."""
+        """Raise an error unless x is a floating-point array of the parameters' dtype."""
         if not isinstance(x, np.ndarray | np.generic) or x.dtype.kind != "f":
             raise TypeError(f"{self!r}.forward: x must be a floating-point array, got {describe(x)}")
         for name, value in self.parameters.items():
@@ -156,16 +156,16 @@ class BaseLayer:
 
 
 def named_arrays(layer: Layer | Loss, kind: str) -> dict[str, Array]:
-    """``layer.parameters`` or ``layer.gradients``, which may be a dictionary or a method that returns one."""
+    """Return ``layer.parameters`` or ``layer.gradients``, which may be a dictionary or a method that returns one."""
     arrays: Any = getattr(layer, kind)
     return arrays if isinstance(arrays, dict) else arrays()
 
 
 def require_parameters(function: str, layer: Layer) -> None:
-    """TypeError or ValueError unless ``layer`` has arrays to change in place and their gradients."""
+    """Raise TypeError or ValueError unless ``layer`` has floating-point parameters and gradients of their shapes."""
     if isinstance(layer, type) or not (hasattr(layer, "parameters") and hasattr(layer, "gradients")):
         got = f"the class {layer.__name__}" if isinstance(layer, type) else describe(layer)
-        raise TypeError(f"{function}: wanted a layer or a net, which has parameters and gradients, got {got}")
+        raise TypeError(f"{function}: expected a layer or a net with parameters and gradients, got {got}")
     parameters, gradients = named_arrays(layer, "parameters"), named_arrays(layer, "gradients")
     if not parameters:
         raise ValueError(f"{function}: {layer!r} has no parameters")
@@ -180,24 +180,24 @@ def require_parameters(function: str, layer: Layer) -> None:
 
 
 def uniform_by_fan_in(shape: tuple[int, ...], fan_in: int, dtype: DTypeLike, rng: np.random.Generator) -> Array:
-    """U(-1/sqrt(fan_in), 1/sqrt(fan_in)), what PyTorch's linear and convolutional layers start from.
+    """Sample from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's initialization of linear and convolutional layers.
 
-    It is He's uniform initialisation (He et al., "Delving deep into rectifiers", 2015) with a = sqrt(5).
+    This is He's uniform initialization (He et al., "Delving deep into rectifiers", 2015) with a = sqrt(5).
     """
     bound = 1.0 / np.sqrt(fan_in)
     return rng.uniform(-bound, bound, shape).astype(floating(dtype))
 
 
 def floating(dtype: DTypeLike) -> np.dtype:
-    """``dtype`` as a NumPy dtype; TypeError unless it is a floating one."""
+    """Return ``dtype`` as a NumPy dtype; raise TypeError unless it is a floating dtype."""
     result = np.dtype(dtype)
     if result.kind != "f":
-        raise TypeError(f"parameters need a floating-point dtype, got {result}")
+        raise TypeError(f"dtype must be a floating-point dtype, got {result}")
     return result
 
 
 def require_positive(layer: str, **sizes: int) -> None:
-    """ValueError naming the layer and the argument unless every size is at least 1."""
+    """Raise ValueError with the layer and the argument unless every size is at least 1."""
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{layer}: {name} must be at least 1, got {size}")

@@ -1,4 +1,4 @@
-"""check_layer: a hand-written backward against central differences."""
+"""check_layer: compare a hand-written backward with central differences."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 
 from .base import Array, Layer, Loss, named_arrays
 
-# Below it a gradient is measured absolutely: the differences of numbers of size 1 carry an error of about 1e-11.
+# Below this, errors are absolute: central differences of numbers of size 1 have an error of about 1e-11.
 _SMALLEST = 1e-4
 
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """One array's gradient: the largest ``|analytic - numerical|``, absolute and relative to the gradient itself."""
+    """The largest ``|analytic - numerical|`` of one array's gradient, absolute and relative to the gradient."""
 
     name: str
     max_difference: float
@@ -27,14 +27,14 @@ class GradientCheck:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What check_layer found; ``str`` of it is the printed table."""
+    """The result of check_layer; ``str`` gives the printed table."""
 
     layer: str
     checks: tuple[GradientCheck, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether every gradient agreed."""
+        """Whether every gradient agrees."""
         return all(check.passed for check in self.checks)
 
     def __str__(self) -> str:
@@ -50,28 +50,29 @@ class CheckReport:
 def check_layer(
     layer: Layer | Loss, x: Array, *target: Array, tolerance: float = 1e-6, seed: int = 0, quiet: bool = False
 ) -> CheckReport:
-    """Compares the gradient of every parameter, and of x, with central differences, and prints both errors.
+    """Compare the gradient of every parameter, and of x, with central differences, and print both errors.
 
-    With a random v in place of ``dout``, each element ``θ`` of a parameter or of x has the derivative
+    With a random v as ``dout``, each element ``θ`` of a parameter or of x has the derivative
 
         ``⟨v, ∂f/∂θ⟩ ≈ ⟨v, f(θ + h) - f(θ - h)⟩ / 2h``, ``h = ε^(1/3) max(1, |θ|)``
 
-    which is right to about ``ε^(2/3)``. The relative error of an element is its difference over the larger of the two
-    values, and over no less than a thousandth of the array's largest gradient (and 1e-4); the check passes when none
-    is above ``tolerance``. (Griewank, Walther, "Evaluating derivatives", 2nd ed., 2008, chapter 1.)
+    with an error of about ``ε^(2/3)``. The relative error of an element is the difference divided by the larger of the
+    two values, or by a thousandth of the array's largest gradient (at least 1e-4) if that is larger; the check passes
+    if none exceeds ``tolerance``. (Griewank, Walther, "Evaluating derivatives", 2nd ed., 2008, chapter 1.)
 
-    The layer itself is not changed: the check works on copies, so that Dropout draws one mask throughout. A loss takes
-    its target after x. An x of integers has no gradient and is left out. Choose x where the layer has a derivative.
+    The check works on copies of the layer, so that the layer does not change and Dropout uses one mask throughout. A
+    loss takes its target after x. An integer x has no gradient and is skipped. Choose an x where the layer is
+    differentiable.
 
-    Raises TypeError unless x and the parameters are float64 (float32 leaves the differences too few digits), ValueError
-    for an empty x, for a gradient that is missing or has not its array's shape, or where there is nothing to check.
+    Raises TypeError unless x and the parameters are float64 (float32 is too coarse for the differences), ValueError for
+    an empty x, for a missing gradient or one of another shape than its array, or if there is nothing to check.
 
     Args:
         layer: a Layer or a Loss, in float64.
-        x: the input to check at; an array of float64, or of integers.
-        target: of a Loss.
+        x: the input; a float64 or integer array.
+        target: the target of a Loss.
         tolerance: the largest relative error that passes.
-        seed: of the random v.
+        seed: the seed of the random v.
         quiet: print nothing.
 
     Returns:
@@ -104,7 +105,7 @@ def check_layer(
         raise ValueError(f"check_layer: {layer!r} has neither a parameter nor an input gradient to check")
 
     def output() -> Array:
-        # A fresh copy each time: random state and running statistics start the same.
+        # A fresh copy each time, so that random state and running statistics start equal.
         return np.asarray(copy.deepcopy(probe).forward(x, *target))
 
     checks = []
@@ -124,7 +125,7 @@ def check_layer(
 
 
 def _central_differences(output: Callable[[], Array], value: Array, dout: Array) -> Array:
-    """The gradient of ⟨dout, output()⟩ with respect to ``value``, whose elements are moved and put back."""
+    """Return the gradient of ⟨dout, output()⟩ with respect to ``value``, which is perturbed in place and restored."""
     gradient = np.empty_like(value)
     for place in np.ndindex(value.shape):
         kept = value[place]
@@ -142,7 +143,7 @@ def _compare(name: str, analytic: Array, numerical: Array, tolerance: float) -> 
     difference = np.abs(analytic - numerical)
     size = np.maximum(np.abs(analytic), np.abs(numerical))
     relative = difference / np.maximum(size, max(size.max() / 1000, _SMALLEST))
-    # Not (> tolerance): a nan must fail.
+    # Not (> tolerance): NaN must fail.
     return GradientCheck(name, float(difference.max()), float(relative.max()), bool(relative.max() <= tolerance))
 
 
@@ -151,7 +152,7 @@ def _require_float64(layer: Layer | Loss, values: dict[str, Array]) -> None:
         if value.dtype != np.float64:
             raise TypeError(
                 f"check_layer: {layer!r} must be checked in float64, but {name} has {value.dtype}: "
-                f"build the layer with dtype=numpy.float64 and give it such an x"
+                f"build the layer with dtype=numpy.float64 and pass a float64 x"
             )
         if not value.size:
             raise ValueError(f"check_layer: {layer!r} has an empty {name} of shape {value.shape}: nothing to check")

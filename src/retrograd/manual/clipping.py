@@ -1,4 +1,4 @@
-"""Clipping of gradients, by their common norm or one by one."""
+"""Clip gradients by their common norm or elementwise."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from .base import Array, Layer, named_arrays, require_parameters
 def clip_grad_norm_(layer: Layer, max_norm: float) -> float:
     """``g ← g min(1, max_norm / ‖g‖)``, in place, where g is all gradients of the layer as one vector.
 
-    The direction of the step stays the same, its length becomes at most ``max_norm``. As in PyTorch the norm in the
-    denominator is larger by 1e-6. (Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks",
+    The direction of the step is unchanged, and its length is at most ``max_norm``. As in PyTorch, 1e-6 is added to the
+    norm in the denominator. (Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks",
     ICML 2013.)
 
     Args:
-        layer: any Layer, a Net included.
+        layer: any Layer, including a Net.
         max_norm: greater than 0.
 
     Returns:
         The Euclidean norm ``‖g‖`` before clipping, summed in float64.
 
     Raises:
-        TypeError: ``layer`` has no parameters and gradients.
+        TypeError: ``layer`` lacks parameters and gradients.
         ValueError: ``max_norm`` is not greater than 0.
-        RuntimeError: a gradient is infinite or nan; nothing is changed.
+        RuntimeError: a gradient is infinite or NaN; the gradients are unchanged.
 
     >>> from retrograd import manual
     >>> layer = manual.Linear(2, 1, bias=False, dtype=np.float64)
@@ -45,16 +45,16 @@ def clip_grad_value_(layer: Layer, clip_value: float) -> float:
     """``g_i ← min(max(g_i, -clip_value), clip_value)``, in place, for every element of the gradients of the layer.
 
     Args:
-        layer: any Layer, a Net included.
+        layer: any Layer, including a Net.
         clip_value: greater than 0.
 
     Returns:
         The Euclidean norm ``‖g‖`` before clipping, summed in float64.
 
     Raises:
-        TypeError: ``layer`` has no parameters and gradients.
+        TypeError: ``layer`` lacks parameters and gradients.
         ValueError: ``clip_value`` is not greater than 0.
-        RuntimeError: a gradient is infinite or nan; nothing is changed.
+        RuntimeError: a gradient is infinite or NaN; the gradients are unchanged.
 
     >>> from retrograd import manual
     >>> layer = manual.Linear(2, 1, bias=False, dtype=np.float64)
@@ -66,7 +66,7 @@ def clip_grad_value_(layer: Layer, clip_value: float) -> float:
     """
     gradients, norm = _gradients_and_norm("clip_grad_value_", layer, clip_value=clip_value)
     for g in gradients:
-        if float(np.abs(g).max(initial=0)) > clip_value:  # so that the limit is a number of the gradient's dtype
+        if float(np.abs(g).max(initial=0)) > clip_value:  # the limit may not be representable in the gradient's dtype
             np.clip(g, -clip_value, clip_value, out=g)
     return norm
 
@@ -83,6 +83,6 @@ def _gradients_and_norm(function: str, layer: Layer, **limit: float) -> tuple[li
     largest = max((float(np.abs(g).max(initial=0)) for g in gradients.values()), default=0.0)
     if not largest:
         return list(gradients.values()), 0.0
-    # Divided by the largest element, no square overflows or vanishes.
+    # Division by the largest element avoids overflow and underflow of the squares.
     squares = (np.square(g.astype(np.float64) / largest).sum() for g in gradients.values())
     return list(gradients.values()), largest * float(np.sqrt(sum(squares)))

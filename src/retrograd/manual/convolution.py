@@ -10,36 +10,36 @@ from numpy.typing import DTypeLike
 
 from .base import Array, BaseLayer, Seed, require_positive, uniform_by_fan_in
 
-_COLUMN_BYTES = 1 << 21  # the columns of a block of images stay in the processor's cache
+_COLUMN_BYTES = 1 << 21  # so that the columns of a block of images fit the processor's cache
 
 
 class Conv2d(BaseLayer):
     """``y[n, o, i, j] = b[o] + Σ_{c,u,v} w[o, c, u, v] x[n, c, s i + u, s j + v]``, with x zero-padded and stride s.
 
-    Gradient: lay every window out as a column, ``X[(c, u, v), (n, i, j)] = x[n, c, s i + u, s j + v]``; then
-    ``y = W X + b`` is linear, and as for Linear, with ``dy``, the ``dout`` laid out as ``(o, (n, i, j))``,
+    Gradient: write every window as a column, ``X[(c, u, v), (n, i, j)] = x[n, c, s i + u, s j + v]``; then
+    ``y = W X + b`` is linear, and as for Linear, with ``dy`` for ``dout`` in the layout ``(o, (n, i, j))``,
 
         ``dW = dy Xᵀ``, ``db = Σ_{n,i,j} dy``, ``dX = Wᵀ dy``
 
-    and each element of ``dX`` is added back to the place of x that it was read from. (LeCun et al., "Gradient-based
+    and each element of ``dX`` is added to the element of x from which it was copied. (LeCun et al., "Gradient-based
     learning applied to document recognition", 1998; the columns: Chellapilla, Puri, Simard, "High performance
     convolutional neural networks for document processing", 2006.)
 
     Shapes: x (N, in_channels, H, W), y (N, out_channels, H', W') with
     ``H' = ⌊(H + 2 padding - kernel) / stride⌋ + 1``, weight (out_channels, in_channels, kernel, kernel), bias
     (out_channels,). Weight and bias start from ``U(-1/√f, 1/√f)``, ``f = in_channels kernel²``. With
-    ``input_gradient=False`` backward returns None and saves the work for dx.
+    ``input_gradient=False`` backward returns None and does not compute dx.
 
-    Raises TypeError for an x that is not of the layer's floating dtype, ValueError for a wrong shape or an image
+    Raises TypeError for an x of another dtype than the layer, ValueError for a wrong shape or an image
     smaller than the kernel.
 
     Args:
         in_channels, out_channels: the channels of x and y.
         kernel_size, stride, padding: in rows and columns of pixels, one number or a pair.
-        bias: whether there is a b.
+        bias: whether there is a bias b.
         input_gradient: whether backward computes dx.
-        dtype: of the parameters, and so of x and y: float32 or float64.
-        rng: a NumPy generator or a seed; by default the numbers differ from run to run.
+        dtype: the dtype of the parameters, and so of x and y: float32 or float64.
+        rng: a NumPy generator or a seed; by default the initial weights differ from run to run.
 
     >>> from retrograd import manual
     >>> layer = manual.Conv2d(1, 1, 2, bias=False)
@@ -117,19 +117,19 @@ class Conv2d(BaseLayer):
         return _output_size(self, x, self.kernel_size, self.stride, self.padding)
 
     def _blocks(self, y: Array) -> Iterator[slice]:
-        """Slices of the batch whose columns fit the cache."""
+        """Yield slices of the batch whose columns fit the cache."""
         rows = self.in_channels * self.kernel_size[0] * self.kernel_size[1]
         step = max(1, _COLUMN_BYTES // (rows * y.shape[2] * y.shape[3] * y.itemsize))
         return (slice(start, start + step) for start in range(0, len(y), step))
 
     def _columns(self, padded: Array) -> Array:
-        """Every window as a column: (C kh kw, N H' W')."""
+        """Return every window as a column: (C kh kw, N H' W')."""
         windows = sliding_window_view(padded, self.kernel_size, axis=(2, 3))
         windows = windows[:, :, :: self.stride[0], :: self.stride[1]]
         return windows.transpose(1, 4, 5, 0, 2, 3).reshape(self.in_channels * windows[0, 0, 0, 0].size, -1)
 
     def _add_columns(self, padded: Array, columns: Array, size: tuple[int, ...]) -> None:
-        """The transpose of _columns: adds each element back to the place that it was read from."""
+        """Add each element of the columns to the element from which it was copied: the transpose of _columns."""
         columns = columns.reshape(self.in_channels, *self.kernel_size, len(padded), *size)
         for u, v in np.ndindex(self.kernel_size):
             _place(padded, u, v, self.stride, size)[...] += columns[:, u, v].swapaxes(0, 1)
@@ -138,9 +138,9 @@ class Conv2d(BaseLayer):
 class MaxPool2d(BaseLayer):
     """``y[n, c, i, j] = max_{u,v} x[n, c, s i + u, s j + v]``, with x padded by ``-∞`` and stride s.
 
-    Gradient: y equals one element of its window, so that element alone gets ``dout``; an element that is the largest
-    of several windows gets the sum. Of equal elements the first, row by row, is taken, as PyTorch does. (Ranzato et
-    al., "Unsupervised learning of invariant feature hierarchies", CVPR 2007.)
+    Gradient: y equals one element of its window, so only that element receives ``dout``; an element that is the largest
+    of several windows receives the sum. Among equal elements the first in row order is taken, as in PyTorch. (Ranzato
+    et al., "Unsupervised learning of invariant feature hierarchies", CVPR 2007.)
 
     Shapes: x (N, C, H, W) floating, y (N, C, H', W') with ``H' = ⌊(H + 2 padding - kernel) / stride⌋ + 1``.
     ``stride=None`` is the kernel's size. Raises TypeError for another dtype, ValueError for a wrong rank, an image
@@ -181,8 +181,8 @@ class MaxPool2d(BaseLayer):
         winner = np.zeros(y.shape, number_type)
         for number, (u, v) in enumerate(np.ndindex(self.kernel_size)):
             candidate = _place(padded, u, v, self.stride, size).copy()
-            # Numbers grow, so the maximum keeps the last place at which the window's largest element changed. Products
-            # with a mask are several times faster than masked assignment.
+            # The maximum is at the last position where the running maximum of the window changed. Products with a
+            # mask are several times faster than masked assignment.
             np.maximum(winner, (candidate > y) * number_type.type(number), out=winner)
             np.maximum(y, candidate, out=y)
         return self._save(y, (winner, padded.shape))
@@ -197,7 +197,7 @@ class MaxPool2d(BaseLayer):
 
 
 def _place(padded: Array, u: int, v: int, stride: tuple[int, int], size: tuple[int, ...]) -> Array:
-    """The elements of all windows at place (u, v), a view of shape (N, C, H', W')."""
+    """Return the elements of all windows at position (u, v), as a view of shape (N, C, H', W')."""
     rows = slice(u, u + stride[0] * (size[0] - 1) + 1, stride[0])
     columns = slice(v, v + stride[1] * (size[1] - 1) + 1, stride[1])
     return padded[:, :, rows, columns]

@@ -8,16 +8,16 @@ from .base import Array, BaseLayer, Seed
 
 
 class Dropout(BaseLayer):
-    """``y = m x / (1 - p)`` in training, each m 0 with probability p and else 1; ``y = x`` when ``training`` is False.
+    """``y = m x / (1 - p)`` in training, with m = 0 with probability p, else 1; ``y = x`` if ``training`` is False.
 
     Gradient: every element is multiplied by a constant, so the same constants multiply ``dout``:
 
         ``dx = m dout / (1 - p)``
 
-    Dividing by ``1 - p`` keeps the expectation of y at x. (Srivastava et al., "Dropout: a simple way to prevent neural
-    networks from overfitting", JMLR 15, 2014.)
+    The division by ``1 - p`` makes the expectation of y equal x. (Srivastava et al., "Dropout: a simple way to prevent
+    neural networks from overfitting", JMLR 15, 2014.)
 
-    Shapes: any; the dtype of x, which must be floating (else TypeError). A p outside ``[0, 1]`` is a ValueError.
+    Shapes: any; x must be floating (else TypeError), y has its dtype. A p outside ``[0, 1]`` is a ValueError.
 
     Args:
         p: the probability that an element becomes 0.

@@ -1,4 +1,4 @@
-"""Layers that hold a matrix: Linear multiplies by it, Embedding looks up its rows."""
+"""Layers with a weight matrix: Linear multiplies by it, Embedding selects its rows."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Linear(BaseLayer):
     (Rumelhart, Hinton, Williams, "Learning representations by back-propagating errors", Nature 323, 1986.)
 
     Shapes: x (..., in_features), y (..., out_features), weight (out_features, in_features), bias (out_features,).
-    Weight and bias start from ``U(-1/√in_features, 1/√in_features)``. A layer that stands first in a net can leave out
-    the product for dx: with ``input_gradient=False`` backward returns None.
+    Weight and bias start from ``U(-1/√in_features, 1/√in_features)``. The first layer of a net does not need dx: with
+    ``input_gradient=False`` backward does not compute it and returns None.
 
-    Raises TypeError for an x that is not of the layer's floating dtype, ValueError for a wrong last axis.
+    Raises TypeError for an x of another dtype than the layer, ValueError for a wrong last axis.
 
     Args:
         in_features, out_features: the lengths of the last axes of x and y.
-        bias: whether there is a b.
+        bias: whether there is a bias b.
         input_gradient: whether backward computes dx.
-        dtype: of the parameters, and so of x and y: float32 or float64.
-        rng: a NumPy generator or a seed; by default the numbers differ from run to run.
+        dtype: the dtype of the parameters, and so of x and y: float32 or float64.
+        rng: a NumPy generator or a seed; by default the initial weights differ from run to run.
 
     >>> from retrograd import manual
     >>> layer = manual.Linear(2, 1, rng=0)
@@ -83,22 +83,22 @@ class Linear(BaseLayer):
 
 
 class Embedding(BaseLayer):
-    r"""``y = W[i]``: the rows of a table, by their numbers.
+    r"""``y = W[i]``: rows of a table, selected by index.
 
-    Gradient: ``y_n = W[i_n]``, so row k of W gets the gradient of every place where it was looked up, repeats added up:
+    Gradient: ``y_n = W[i_n]``, so row k of W receives the sum of the gradients of all positions with index k:
 
         ``dW_k = Σ_n [i_n = k] dout_n``
 
-    Whole numbers have no gradient: backward returns None. (Bengio et al., "A neural probabilistic language model",
+    Integers have no gradient, so backward returns None. (Bengio et al., "A neural probabilistic language model",
     JMLR 3, 2003.)
 
     Shapes: i (...) of integers, y (..., embedding_dim), weight (num_embeddings, embedding_dim), from ``N(0, 1)``.
-    Raises TypeError for an i that is not of an integer dtype, IndexError for one outside [0, num_embeddings).
+    Raises TypeError for an i of another dtype, IndexError for an index outside [0, num_embeddings).
 
     Args:
-        num_embeddings, embedding_dim: the rows of the table, and their length.
-        dtype: of the parameters, and so of y: float32 or float64.
-        rng: a NumPy generator or a seed; by default the numbers differ from run to run.
+        num_embeddings, embedding_dim: the number of rows, and their length.
+        dtype: the dtype of the parameters, and so of y: float32 or float64.
+        rng: a NumPy generator or a seed; by default the initial weights differ from run to run.
 
     >>> from retrograd import manual
     >>> layer = manual.Embedding(3, 2, rng=0)
@@ -125,7 +125,7 @@ class Embedding(BaseLayer):
             raise TypeError(f"{self!r}.forward: x must be an array of integers, got {got}")
         if x.size and not (x.min() >= 0 and x.max() < self.num_embeddings):
             raise IndexError(
-                f"{self!r}.forward: x holds indices from {x.min()} to {x.max()}, outside [0, {self.num_embeddings})"
+                f"{self!r}.forward: x has indices from {x.min()} to {x.max()}, outside [0, {self.num_embeddings})"
             )
         return self._save(self.parameters["weight"][x], x)
 

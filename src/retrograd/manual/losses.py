@@ -1,4 +1,4 @@
-"""Losses: one number from a batch of predictions and its targets."""
+"""Losses: a number from a batch of predictions and targets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .base import Array, BaseLayer
 
 
 class CrossEntropyLoss(BaseLayer):
-    """``L = -(1/N) Σ_n log p_n[t_n]``, with ``p_n = softmax(x_n)``: the mean surprise at the right class.
+    """``L = -(1/N) Σ_n log p_n[t_n]``, with ``p_n = softmax(x_n)``, the mean negative log-likelihood.
 
     Gradient: for one row, ``L_n = log(Σ_j exp(x_j)) - x_t``, and ``∂L_n/∂x_k = p_k - δ_kt``. Over the batch
 
@@ -41,8 +41,7 @@ class CrossEntropyLoss(BaseLayer):
             )
         if not (target.min() >= 0 and target.max() < x.shape[1]):
             raise IndexError(
-                f"{self!r}.forward: target holds classes from {target.min()} to {target.max()}, "
-                f"outside [0, {x.shape[1]})"
+                f"{self!r}.forward: target has classes from {target.min()} to {target.max()}, outside [0, {x.shape[1]})"
             )
         log_total = log_sum_exp(x, 1)
         self._saved = x, target, log_total
@@ -66,8 +65,8 @@ class MSELoss(BaseLayer):
 
     (Bishop, "Pattern recognition and machine learning", 2006, section 3.1.)
 
-    Shapes: x and target of the same shape and floating dtype, nothing is broadcast; the loss is a float.
-    Raises TypeError for a wrong dtype, ValueError for shapes that differ or hold nothing.
+    Shapes: x and target of the same shape and floating dtype, without broadcasting; the loss is a float.
+    Raises TypeError for a wrong dtype, ValueError for different or empty shapes.
 
     >>> from retrograd import manual
     >>> loss = manual.MSELoss()
@@ -84,8 +83,7 @@ class MSELoss(BaseLayer):
             raise TypeError(f"{self!r}.forward: target must be an array of x's dtype {x.dtype}, got {got}")
         if target.shape != x.shape or not x.size:
             raise ValueError(
-                f"{self!r}.forward: x and target must have one shape that is not empty, "
-                f"got {x.shape} and {target.shape}"
+                f"{self!r}.forward: x and target must have the same, nonempty shape, got {x.shape} and {target.shape}"
             )
         self._saved = x - target
         return float(np.square(self._saved).mean())

@@ -1,4 +1,4 @@
-"""Net: layers one after the other."""
+"""Net: a sequence of layers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from .base import Array, Layer, NamedArrays, describe, named_arrays
 class Net:
     """``y = f_n(... f_2(f_1(x)))``: forward runs the layers in order, backward in reverse.
 
-    Gradient: with ``h_i = f_i(h_{i-1})`` the chain rule gives ``dh_{i-1}`` from ``dh_i`` alone, which is what the
-    backward of layer i computes; so the pass starts with ``dout`` at the last layer and hands each result to the layer
+    Gradient: with ``h_i = f_i(h_{i-1})`` the chain rule gives ``dh_{i-1}`` from ``dh_i``, and the backward of layer i
+    computes just that. So the pass starts with ``dout`` at the last layer, and each result is the ``dout`` of the layer
     before. (Rumelhart, Hinton, Williams, "Learning representations by back-propagating errors", Nature 323, 1986.)
 
-    A Net is a Layer itself. Its parameters and gradients are those of its layers, under the name "place.name".
-    Setting ``training`` sets it in every layer.
+    A Net is itself a Layer. Its parameters and gradients are those of its layers, named "index.name". Setting
+    ``training`` sets it in every layer.
 
-    Raises ValueError when it holds no layer, TypeError for what is no layer, RuntimeError when a layer other than the
-    first returns no gradient.
+    Raises ValueError without layers, TypeError for an object that is not a layer, RuntimeError if a layer other than
+    the first returns no gradient.
 
     Args:
-        layers: at least one.
+        layers: at least one layer.
 
     >>> from retrograd import manual
     >>> rng = np.random.default_rng(0)
@@ -46,12 +46,12 @@ class Net:
 
     @property
     def parameters(self) -> NamedArrays:
-        """The arrays that are trained, by name."""
+        """The trained arrays by name."""
         return self._collect("parameters")
 
     @property
     def gradients(self) -> NamedArrays:
-        """The gradient of each parameter, by the same names."""
+        """The gradient of each parameter, with the same names."""
         return self._collect("gradients")
 
     def _collect(self, kind: str) -> NamedArrays:
@@ -60,7 +60,7 @@ class Net:
 
     @property
     def training(self) -> bool:
-        """Whether the layers behave as in training."""
+        """Whether the layers are in training mode."""
         return self._training
 
     @training.setter
@@ -73,18 +73,18 @@ class Net:
         return self.forward(x)
 
     def zero_grad(self) -> None:
-        """Fills every gradient with 0; ``backward`` does not need it, since it overwrites them."""
+        """Fill every gradient with 0; not needed before ``backward``, which overwrites them."""
         for gradient in self.gradients.values():
             gradient.fill(0)
 
     def forward(self, x: Array) -> Array:
-        """The output for ``x``; keeps what ``backward`` needs."""
+        """Return the output for ``x``; save what ``backward`` needs."""
         for layer in self.layers:
             x = layer.forward(x)
         return x
 
     def backward(self, dout: Array) -> Array | None:
-        """The gradient by the input, given ``dout``, that by the output; overwrites ``gradients``."""
+        """Return the gradient with respect to the input, given ``dout`` for the output; overwrite ``gradients``."""
         gradient: Array | None = dout
         for layer in reversed(self.layers):
             if gradient is None:

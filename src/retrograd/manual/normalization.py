@@ -11,21 +11,21 @@ from .base import Array, BaseLayer, floating, require_positive
 class LayerNorm(BaseLayer):
     """``y = w x̂ + b`` with ``x̂ = (x - μ) / √(σ² + ε)``, mean ``μ`` and variance ``σ²`` over each example's last axes.
 
-    Gradient: with ``g = w dout``, ``s = 1/√(σ² + ε)`` and n elements in the mean, ``x_k`` reaches every ``x̂_i``
-    directly, through ``μ`` and through ``σ²``: ``∂x̂_i/∂x_k = s (δ_ik - 1/n - x̂_i x̂_k / n)``. Summed against g
+    Gradient: with ``g = w dout``, ``s = 1/√(σ² + ε)`` and n elements in the mean, ``x_k`` affects every ``x̂_i``
+    directly, through ``μ`` and through ``σ²``: ``∂x̂_i/∂x_k = s (δ_ik - 1/n - x̂_i x̂_k / n)``. Summed over i with g,
 
         ``dx = s (g - mean(g) - x̂ mean(g x̂))``
         ``dw = Σ_n dout_n x̂_n``, ``db = Σ_n dout_n``
 
     (Ba, Kiros, Hinton, "Layer normalization", 2016.)
 
-    Shapes: x and y (..., *normalized_shape), weight (ones at first) and bias (zeros) normalized_shape.
-    Raises TypeError for an x that is not of the layer's floating dtype, ValueError for wrong last axes.
+    Shapes: x and y (..., *normalized_shape), weight (initially ones) and bias (zeros) normalized_shape.
+    Raises TypeError for an x of another dtype than the layer, ValueError for wrong last axes.
 
     Args:
         normalized_shape: the lengths of the last axes, or of the last one.
         eps: ``ε``, added to the variance.
-        dtype: of the parameters, and so of x and y: float32 or float64.
+        dtype: the dtype of the parameters, and so of x and y: float32 or float64.
 
     >>> from retrograd import manual
     >>> layer = manual.LayerNorm(2, eps=0.0, dtype=np.float64)
@@ -41,7 +41,7 @@ class LayerNorm(BaseLayer):
         super().__init__(normalized_shape)
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         if not shape:
-            raise ValueError("LayerNorm: normalized_shape must name at least one axis")
+            raise ValueError("LayerNorm: normalized_shape must have at least one axis")
         require_positive("LayerNorm", normalized_shape=min(shape))
         self.normalized_shape = shape
         self.eps = eps
@@ -75,19 +75,19 @@ class BatchNorm1d(BaseLayer):
         ``dx = s (g - mean(g) - x̂ mean(g x̂))``, ``g = w dout``, ``s = 1/√(σ² + ε)``
         ``dw = Σ_n dout_n x̂_n``, ``db = Σ_n dout_n``
 
-    Training also moves the running statistics, ``r ← (1 - momentum) r + momentum batch``, the variance with
-    n - 1 in the denominator. When ``training`` is False these take the place of ``μ`` and ``σ²``; being constants they
-    leave ``dx = s g``. (Ioffe, Szegedy, "Batch normalization", ICML 2015.)
+    Training also updates the running statistics, ``r ← (1 - momentum) r + momentum batch``, the variance with n - 1 in
+    the denominator. If ``training`` is False, they replace ``μ`` and ``σ²``; as constants, they give ``dx = s g``.
+    (Ioffe, Szegedy, "Batch normalization", ICML 2015.)
 
-    Shapes: x and y (N, C) or (N, C, L); weight (ones at first), bias (zeros), running_mean and running_var (C,).
-    Raises TypeError for an x that is not of the layer's floating dtype, ValueError for a wrong shape or, in training,
+    Shapes: x and y (N, C) or (N, C, L); weight (initially ones), bias (zeros), running_mean and running_var (C,).
+    Raises TypeError for an x of another dtype than the layer, ValueError for a wrong shape or, in training,
     for fewer than two values per channel.
 
     Args:
         num_features: the length of axis 1.
         eps: ``ε``, added to the variance.
-        momentum: the share of the batch in the updated running statistics.
-        dtype: of the parameters, and so of x and y: float32 or float64.
+        momentum: the weight of the batch in the updated running statistics.
+        dtype: the dtype of the parameters, and so of x and y: float32 or float64.
 
     >>> from retrograd import manual
     >>> layer = manual.BatchNorm1d(1, eps=0.0, dtype=np.float64)
@@ -128,7 +128,7 @@ class BatchNorm1d(BaseLayer):
         return self._save(y, (x_hat, scale, axes, self.training))
 
     def _standardize_by_batch(self, x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
-        """x - μ and σ²; moves the running statistics."""
+        """Return x - μ and σ²; update the running statistics."""
         count = x.size // self.num_features
         if count < 2:
             raise ValueError(f"{self!r}.forward: training needs at least 2 values per channel, got x of {x.shape}")
@@ -150,7 +150,7 @@ class BatchNorm1d(BaseLayer):
 
 
 def _through_standardization(g: Array, x_hat: Array, scale: Array, axes: tuple[int, ...]) -> Array:
-    """s (g - mean(g) - x̂ mean(g x̂)) in the memory of g, which the caller gives away."""
+    """Return s (g - mean(g) - x̂ mean(g x̂)) in the memory of g, which is overwritten."""
     correlation = (g * x_hat).mean(axis=axes, keepdims=True)
     g -= g.mean(axis=axes, keepdims=True)
     g -= x_hat * correlation
@@ -159,5 +159,5 @@ def _through_standardization(g: Array, x_hat: Array, scale: Array, axes: tuple[i
 
 
 def _per_channel(values: Array, x: Array) -> Array:
-    """(C,) as (C,) or (C, 1), to broadcast against (N, C) or (N, C, L)."""
+    """Return (C,) as (C,) or (C, 1), to broadcast against (N, C) or (N, C, L)."""
     return values.reshape((-1,) + (1,) * (x.ndim - 2))

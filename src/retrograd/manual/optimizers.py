@@ -1,4 +1,4 @@
-"""SGD and RMSprop, written as one walk over the memory of each parameter."""
+"""SGD and RMSprop, each as one pass over the memory of each parameter."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 
 from .base import Array, Layer, named_arrays, require_parameters
 
-_BLOCK = 1 << 15  # elements; the blocks of a parameter, its gradient and its state stay in the processor's cache
+_BLOCK = 1 << 15  # elements; blocks of a parameter, its gradient and its state fit the processor's cache
 
 
 class Optimizer:
-    """Changes the parameters of a layer in place, by the gradients of its last backward.
+    """Updates the parameters of a layer in place, from the gradients of its last backward.
 
-    An optimizer of your own defines ``step``.
+    A user-defined optimizer overrides ``step``.
 
-    Raises TypeError for what has no parameters and gradients, ValueError where there are none of them or for an ``lr``
-    that is not greater than 0.
+    Raises TypeError for an object without parameters and gradients, ValueError if there are no parameters or ``lr`` is
+    not greater than 0.
 
     Args:
-        layer: any Layer, a Net included.
+        layer: any Layer, including a Net.
         lr: the learning rate.
     """
 
@@ -32,11 +32,11 @@ class Optimizer:
         self.lr = lr
 
     def step(self) -> None:
-        """Moves every parameter once, in place."""
-        raise NotImplementedError(f"{type(self).__name__} has no step")
+        """Update every parameter once, in place."""
+        raise NotImplementedError(f"{type(self).__name__}: step is not implemented")
 
     def zero_grad(self) -> None:
-        """Fills every gradient with 0; ``backward`` does not need it, since it overwrites them."""
+        """Fill every gradient with 0; not needed before ``backward``, which overwrites them."""
         for gradient in named_arrays(self.layer, "gradients").values():
             gradient.fill(0)
 
@@ -51,12 +51,12 @@ class SGD(Optimizer):
     (Polyak, "Some methods of speeding up the convergence of iteration methods", 1964; in the form of Sutskever et al.,
     "On the importance of initialization and momentum in deep learning", ICML 2013, as in PyTorch.)
 
-    Raises TypeError for what has no parameters, ValueError unless ``lr > 0`` and the others are not negative.
+    Raises TypeError for an object without parameters, ValueError unless ``lr > 0`` and the others are not negative.
 
     Args:
-        layer: any Layer, a Net included.
+        layer: any Layer, including a Net.
         lr: the learning rate, greater than 0.
-        momentum: how much of b is kept at each step, 0 for none.
+        momentum: the factor of b from the previous step, 0 for none.
         weight_decay: the factor of ``θ`` in g.
 
     >>> from retrograd import manual
@@ -76,7 +76,7 @@ class SGD(Optimizer):
         self.momentum_buffers = _zeros_like_parameters(layer) if momentum else {}
 
     def step(self) -> None:
-        """Moves every parameter once, in place."""
+        """Update every parameter once, in place."""
         state = [self.momentum_buffers] if self.momentum else []
         for theta, g, *velocity in _blocks(self.layer, *state):
             if self.weight_decay:
@@ -89,7 +89,7 @@ class SGD(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """Gradient descent with every component divided by the root of its mean square, with momentum and weight decay.
+    """Gradient descent with every component divided by its root mean square, with momentum and weight decay.
 
         ``g ← ∂L/∂θ + weight_decay θ``
         ``v ← alpha v + (1 - alpha) g²``
@@ -99,15 +99,15 @@ class RMSprop(Optimizer):
     (Tieleman, Hinton, "Neural networks for machine learning", lecture 6e, 2012; with momentum: Graves, "Generating
     sequences with recurrent neural networks", 2013, as in PyTorch.)
 
-    Raises TypeError for what has no parameters, ValueError unless ``lr > 0`` and the others are not negative.
+    Raises TypeError for an object without parameters, ValueError unless ``lr > 0`` and the others are not negative.
 
     Args:
-        layer: any Layer, a Net included.
+        layer: any Layer, including a Net.
         lr: the learning rate, greater than 0.
-        alpha: how much of v is kept at each step.
+        alpha: the factor of v from the previous step.
         eps: added to ``√v``.
         weight_decay: the factor of ``θ`` in g.
-        momentum: how much of b is kept at each step, 0 for none.
+        momentum: the factor of b from the previous step, 0 for none.
 
     >>> from retrograd import manual
     >>> layer = manual.Linear(1, 1, bias=False, dtype=np.float64)
@@ -137,7 +137,7 @@ class RMSprop(Optimizer):
         self.momentum_buffers = _zeros_like_parameters(layer) if momentum else {}
 
     def step(self) -> None:
-        """Moves every parameter once, in place."""
+        """Update every parameter once, in place."""
         state = [self.mean_squares, self.momentum_buffers] if self.momentum else [self.mean_squares]
         for theta, g, mean_square, *velocity in _blocks(self.layer, *state):
             if self.weight_decay:
@@ -157,7 +157,7 @@ class RMSprop(Optimizer):
 
 
 def _blocks(layer: Layer, *state: dict[str, Array]) -> Iterator[list[Array]]:
-    """For every parameter, matching views of it, of its gradient and of its state, a block at a time."""
+    """Yield matching blocks of every parameter, its gradient and its state, as views."""
     dictionaries = [named_arrays(layer, "parameters"), named_arrays(layer, "gradients"), *state]
     for name in dictionaries[0]:
         arrays = [dictionary[name] for dictionary in dictionaries]

@@ -1,4 +1,4 @@
-"""The networks that ``retrograd train`` trains, and those that published weights are for; programs may change them."""
+"""The networks of ``retrograd train``, and those for which published weights exist; programs may modify them."""
 
 from .bert import BERT as BERT
 from .cache import KeyValueCache as KeyValueCache

@@ -1,4 +1,4 @@
-"""BERT: a transformer that reads a text in both directions."""
+"""BERT: a bidirectional transformer encoder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .cache import check_positions
 
 
 class BertBlock(nn.Module):
-    """``norm(x + attention(x))``, then ``norm(x + mlp(x))``: the post-norm block of the first transformers."""
+    """``norm(x + attention(x))``, then ``norm(x + mlp(x))``: the post-norm block of the original transformer."""
 
     def __init__(
         self, channels: int, heads: int, hidden: int, dropout: float, eps: float, activation: nn.Module
@@ -40,24 +40,25 @@ class BertBlock(nn.Module):
 
 
 class BERT(nn.Module):
-    """The encoder of BERT, and its pooler: ``tanh(linear(x_0))`` of the first token's output.
+    """The encoder of BERT with its pooler, ``tanh(linear(x_0))`` of the first token's output.
 
     Args:
-        vocabulary: how many tokens there are.
-        context: the most positions.
-        layers, heads, channels: of the transformer.
-        hidden: features within a block's MLP, by default ``4 * channels``.
-        types: how many kinds of segments there are.
-        dropout: of embeddings, attention and residual branches.
+        vocabulary: the number of tokens.
+        context: the maximum number of positions.
+        layers, heads, channels: the size of the transformer.
+        hidden: features in a block's MLP, by default ``4 * channels``.
+        types: the number of segment types.
+        dropout: the dropout probability of embeddings, attention and residual branches.
         eps: of the layer norms.
-        activation: of the MLP: ``"gelu"``, ``"gelu_new"`` or ``"relu"``.
-        pooler: whether there is one.
+        activation: the activation function of the MLP: ``"gelu"``, ``"gelu_new"`` or ``"relu"``.
+        pooler: whether the model has a pooler.
 
-    Shape: tokens ``(N, T)``, ``attention_mask``, which is 0 where a token only fills up, and ``token_type_ids`` of the
-    same shape, to the pair of ``(N, T, channels)`` and ``(N, channels)``; without a pooler its second part is None.
+    Shape: tokens ``(N, T)``, ``attention_mask``, which is 0 for padding, and ``token_type_ids`` of the same shape, to
+        the
+    pair of ``(N, T, channels)`` and ``(N, channels)``; without a pooler the second element is None.
 
     Raises:
-        ValueError: channels that the heads do not divide, another activation, or more positions than ``context``.
+        ValueError: heads do not divide channels, an unknown activation, or more positions than ``context``.
 
     Source: Devlin et al., BERT: Pre-training of deep bidirectional transformers for language understanding, 2018.
 

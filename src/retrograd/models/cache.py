@@ -1,4 +1,4 @@
-"""What attention keeps of the tokens before: the keys and values of each layer, so that a new token costs one row."""
+"""A cache of the keys and values of earlier tokens, so that a new token costs one row of attention."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..ops.shape.joining import cat
 class KeyValueCache:
     """The keys and values of every layer, ``(N, heads, T, channels)`` each, for the tokens so far.
 
-    A model that is called with a cache takes the next tokens alone, and appends what later ones will look back at.
+    A model that is called with a cache takes only the next tokens, and appends their keys and values.
 
     >>> from retrograd.models import GPT2, KeyValueCache
     >>> model, cache = GPT2(vocabulary=5, context=8, layers=1, heads=1, channels=4).eval(), KeyValueCache()
@@ -26,11 +26,11 @@ class KeyValueCache:
 
     @property
     def length(self) -> int:
-        """How many tokens it knows."""
+        """The number of cached tokens."""
         return self._layers[0][0].shape[2] if self._layers else 0
 
     def extend(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """All keys and values of a layer, those of the new tokens at the end."""
+        """Append keys and values to a layer and return all of them."""
         if layer == len(self._layers):
             self._layers.append((key, value))
         else:
@@ -42,7 +42,7 @@ class KeyValueCache:
 def causal_attention(
     query: Tensor, key: Tensor, value: Tensor, layer: int, cache: KeyValueCache | None, dropout: float = 0.0
 ) -> Tensor:
-    """Attention of each token to itself and those before, what is in the cache among them; it is extended.
+    """Return attention of each token to itself and earlier ones, including those in the cache, which is extended.
 
     Shape: query ``(N, H, T, C)``, key and value ``(N, K, T, C)`` with K dividing H, to ``(N, H, T, C)``.
     """
@@ -60,6 +60,6 @@ def causal_attention(
 
 
 def check_positions(model: str, length: int, context: int) -> None:
-    """ValueError where there are more tokens than positions."""
+    """Raise ValueError if there are more tokens than positions."""
     if length > context:
         raise ValueError(f"{model}: {length} positions do not fit in a context of {context}")

@@ -9,11 +9,11 @@ from ..core.tensor.tensor import Tensor
 
 
 class MLP(nn.Sequential):
-    """Linear layers of the given sizes with ReLU between them; what comes before is flattened.
+    """Linear layers of the given sizes with ReLU in between.
 
     Args:
-        sizes: the number of features before, between and after the layers: at least two.
-        flatten: begin with a Flatten, for images.
+        sizes: the numbers of features before, between and after the layers; at least two.
+        flatten: start with a Flatten, for images.
 
     Raises:
         ValueError: fewer than two sizes.
@@ -25,7 +25,7 @@ class MLP(nn.Sequential):
 
     def __init__(self, sizes: Sequence[int], flatten: bool = False) -> None:
         if len(sizes) < 2:
-            raise ValueError(f"MLP: sizes must hold at least two numbers, got {list(sizes)}")
+            raise ValueError(f"MLP: sizes must have at least two numbers, got {list(sizes)}")
         layers: list[nn.Module] = [nn.Flatten()] if flatten else []
         for before, after in zip(sizes, sizes[1:]):
             layers += [nn.Linear(before, after), nn.ReLU()]
@@ -36,11 +36,11 @@ class CNN(nn.Module):
     """Two convolutions of 5x5, each with batch normalization, pooling to half the size and ReLU; two Linear layers.
 
     Args:
-        channels: of the image and after each convolution.
+        channels: the channels of the image and after each convolution.
         size: height and width of the image, a multiple of 4.
         hidden: features between the Linear layers.
-        classes: how many there are.
-        dropout: the share of the hidden features left out in training.
+        classes: the number of classes.
+        dropout: the dropout probability of the hidden features.
 
     Shape: images ``(N, channels[0], size, size)`` to logits ``(N, classes)``.
 
@@ -68,7 +68,7 @@ class CNN(nn.Module):
             raise ValueError(f"CNN: size must be a multiple of 4, got {size}")
         self.features = nn.Sequential()
         for before, after in zip(channels, channels[1:]):
-            # No bias: batch normalization subtracts it again. Pooling before ReLU gives the same on a quarter of it.
+            # Batch normalization cancels a bias. ReLU after pooling gives the same result on a quarter of the elements.
             self.features.extend(
                 [
                     nn.Conv2d(before, after, 5, padding=2, bias=False),

@@ -33,21 +33,21 @@ class GPT2Block(nn.Module):
 
 
 class GPT2(nn.Module):
-    """The decoder-only transformer of GPT-2: input and output embeddings tied, learned positions, biases everywhere.
+    """The decoder-only transformer of GPT-2 with tied input and output embeddings, learned positions and biases.
 
     Args:
-        vocabulary: how many tokens there are.
-        context: the most positions it looks back over.
-        layers, heads, channels: of the transformer.
-        hidden: features within a block's MLP, by default ``4 * channels``.
-        dropout: of embeddings, attention and residual branches.
+        vocabulary: the number of tokens.
+        context: the maximum number of positions.
+        layers, heads, channels: the size of the transformer.
+        hidden: features in a block's MLP, by default ``4 * channels``.
+        dropout: the dropout probability of embeddings, attention and residual branches.
         eps: of the layer norms.
 
-    Shape: tokens ``(N, T)`` to logits ``(N, T, vocabulary)``; T counts what a ``KeyValueCache``, the second argument of
-    a call, holds already, and is at most ``context``.
+    Shape: tokens ``(N, T)`` to logits ``(N, T, vocabulary)``; with a ``KeyValueCache`` as second argument, T plus the
+    cache's length is at most ``context``.
 
     Raises:
-        ValueError: channels that the heads do not divide, or more positions than ``context``.
+        ValueError: heads do not divide channels, or there are more positions than ``context``.
 
     Source: Radford et al., Language models are unsupervised multitask learners, 2019.
 

@@ -1,4 +1,4 @@
-"""Models of text, character by character: a decoder-only transformer and an LSTM, and how to draw text from them."""
+"""Character models of text, a decoder-only transformer and an LSTM, and sampling from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .llama import Llama
 
 
 class CausalSelfAttention(nn.Module):
-    """Attention of each position to itself and those before, in ``heads`` parts: ``(N, T, C)`` to ``(N, T, C)``."""
+    """Multi-head attention of each position to itself and earlier ones: ``(N, T, C)`` to ``(N, T, C)``."""
 
     def __init__(self, channels: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -58,20 +58,20 @@ class TransformerBlock(nn.Module):
 
 
 class CharTransformer(nn.Module):
-    """A decoder-only transformer in the shape of GPT-2, input and output embeddings tied, no biases.
+    """A decoder-only transformer in the shape of GPT-2, with tied input and output embeddings and without biases.
 
     Args:
-        vocabulary: how many characters there are.
-        context: the most positions it looks back over.
-        layers, heads, channels: of the transformer.
-        dropout: of embeddings, attention and residual branches.
+        vocabulary: the number of characters.
+        context: the maximum number of positions.
+        layers, heads, channels: the size of the transformer.
+        dropout: the dropout probability of embeddings, attention and residual branches.
 
     Shape: characters ``(N, T)``, T at most ``context``, to logits ``(N, T, vocabulary)``.
 
-    Weights start from ``N(0, 0.02^2)``, those that end a residual branch from ``N(0, 0.02^2 / (2 layers))``.
+    Weights start from ``N(0, 0.02^2)``, the last weights of a residual branch from ``N(0, 0.02^2 / (2 layers))``.
 
     Raises:
-        ValueError: channels that the heads do not divide, or more positions than ``context``.
+        ValueError: heads do not divide channels, or there are more positions than ``context``.
 
     Source: Radford et al., Language models are unsupervised multitask learners, 2019.
 
@@ -116,14 +116,14 @@ class CharTransformer(nn.Module):
 
 
 class NamesLSTM(nn.Module):
-    """An LSTM over embedded characters, and a Linear layer to the logits of the next one.
+    """An LSTM over embedded characters, and a Linear layer to the logits of the next character.
 
     Args:
-        vocabulary: how many characters there are, the one between names included.
-        channels: of the embedding.
-        hidden: of the LSTM.
-        layers: of the LSTM.
-        context: the most positions that text is drawn from at once.
+        vocabulary: the number of characters, including the separator of names.
+        channels: the size of the embedding.
+        hidden: the size of the LSTM.
+        layers: the number of LSTM layers.
+        context: the maximum number of positions in sampling.
 
     Shape: characters ``(N, T)`` to logits ``(N, T, vocabulary)``.
 
@@ -159,20 +159,20 @@ def generate(
     stop: int | None = None,
     random: np.random.Generator | None = None,
 ) -> list[int]:
-    """Characters drawn one after the other, each from ``softmax(logits / temperature)`` given those before it.
+    """Sample characters one by one, each from ``softmax(logits / temperature)`` given the previous ones.
 
     Args:
-        model: maps characters ``(1, T)`` to logits ``(1, T, vocabulary)``; has a ``context``. GPT2 and Llama are given
-            a ``KeyValueCache``, so that each character costs one row until the context is full.
-        prompt: the characters to go on from, at least one.
-        length: how many to draw.
-        temperature: below 1 the likely ones become likelier; 0 takes the likeliest.
-        top_k: draw from the k likeliest only.
-        stop: end after this character.
-        random: where the numbers come from; by default a generator with a seed from the operating system.
+        model: maps characters ``(1, T)`` to logits ``(1, T, vocabulary)``; has a ``context``. GPT2 and Llama are called
+            with a ``KeyValueCache``, so that each character costs one row until the context is full.
+        prompt: the characters to continue, at least one.
+        length: the number of characters to sample.
+        temperature: below 1, likely characters become likelier; 0 takes the most likely one.
+        top_k: sample only from the k most likely characters.
+        stop: stop after this character.
+        random: the random generator; by default one with a seed from the operating system.
 
     Returns:
-        The characters drawn, without the prompt.
+        The sampled characters, without the prompt.
 
     Raises:
         ValueError: an empty prompt, a negative temperature, or ``top_k`` below 1.
@@ -183,7 +183,7 @@ def generate(
     6
     """
     if not len(prompt):
-        raise ValueError("generate: the prompt must hold at least one character")
+        raise ValueError("generate: the prompt must have at least one character")
     if not temperature >= 0:
         raise ValueError(f"generate: temperature must not be negative, got {temperature}")
     if top_k is not None and top_k < 1:
@@ -196,7 +196,7 @@ def generate(
     try:
         for _ in range(length):
             if cache is not None and len(text) > model.context:
-                cache = None  # every position changes with the window
+                cache = None  # all positions change when the window moves
             known = max(0, len(text) - model.context) if cache is None else cache.length
             window = tensor([text[known:]], device=parameter.device)
             logits = (model(window) if cache is None else model(window, cache))[0, -1]

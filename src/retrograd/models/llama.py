@@ -1,4 +1,4 @@
-"""Llama: RMS norms, rotary positions, grouped-query attention and gated linear units."""
+"""Llama: RMS norms, rotary position embeddings, grouped-query attention and gated linear units."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .cache import KeyValueCache, causal_attention, check_positions
 
 
 def rotary_frequencies(channels: int, base: float, scaling: Mapping[str, Any] | None = None) -> np.ndarray:
-    """How fast each pair of channels turns from one position to the next: ``base ** (-2 i / channels)``.
+    """Return the angle per position by which each pair of channels is rotated: ``base ** (-2 i / channels)``.
 
     Args:
-        channels: of a head.
-        base: of the slowest pair's wavelength.
-        scaling: how longer contexts were trained: ``{"rope_type": "linear", "factor": 2.0}``, or "llama3" with
+        channels: the channels of a head.
+        base: the base of the frequencies.
+        scaling: the scaling for longer contexts: ``{"rope_type": "linear", "factor": 2.0}``, or "llama3" with
             "factor", "low_freq_factor", "high_freq_factor" and "original_max_position_embeddings".
 
     Raises:
-        ValueError: another ``rope_type``.
+        ValueError: an unknown ``rope_type``.
 
     Source: Su et al., RoFormer, 2021; for "llama3" Dubey et al., The Llama 3 herd of models, 2024.
     """
@@ -38,16 +38,16 @@ def rotary_frequencies(channels: int, base: float, scaling: Mapping[str, Any] | 
     if kind == "linear":
         return frequencies / scaling["factor"]
     if kind != "llama3":
-        raise ValueError(f"Llama: wanted rope_type 'default', 'linear' or 'llama3', got {kind!r}")
+        raise ValueError(f"Llama: rope_type must be 'default', 'linear' or 'llama3', got {kind!r}")
     turns = scaling["original_max_position_embeddings"] * frequencies / (2 * math.pi)
     low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
-    # Pairs that turn often within the first context stay, slow ones are slowed down, between them it is interpolated.
+    # High frequencies are unchanged, low ones are divided by the factor, and those in between are interpolated.
     kept = np.clip((turns - low) / (high - low), 0, 1)
     return frequencies * (kept + (1 - kept) / scaling["factor"])
 
 
 def rotated(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """``(N, H, T, C)`` with channels i and i + C/2 turned as a pair."""
+    """Return ``(N, H, T, C)`` with channels i and i + C/2 rotated as a pair."""
     half = x.shape[-1] // 2
     return x * cosine + cat([-x[..., half:], x[..., :half]], -1) * sine
 
@@ -84,23 +84,23 @@ class Llama(nn.Module):
     """The decoder-only transformer of Llama 1 to 3.
 
     Args:
-        vocabulary: how many tokens there are.
-        context: the most positions it looks back over.
-        layers, heads, channels: of the transformer.
-        groups: heads of keys and values, each for ``heads / groups`` of the queries; by default ``heads``.
-        hidden: features within a block's gated unit.
+        vocabulary: the number of tokens.
+        context: the maximum number of positions.
+        layers, heads, channels: the size of the transformer.
+        groups: heads of keys and values, each for ``heads / groups`` query heads; by default ``heads``.
+        hidden: features in a block's gated unit.
         head: channels of one head, by default ``channels / heads``.
         eps: of the RMS norms.
-        base: of the rotary positions.
-        scaling: of these, see ``rotary_frequencies``.
-        biases: of the four Linear layers of attention.
-        tied: the output embedding is that of the input.
+        base: of the rotary position embeddings.
+        scaling: of the rotary position embeddings, see ``rotary_frequencies``.
+        biases: whether the four Linear layers of attention have biases.
+        tied: share the weights of input and output embedding.
 
-    Shape: tokens ``(N, T)`` to logits ``(N, T, vocabulary)``; T counts what a ``KeyValueCache``, the second argument of
-    a call, holds already, and is at most ``context``.
+    Shape: tokens ``(N, T)`` to logits ``(N, T, vocabulary)``; with a ``KeyValueCache`` as second argument, T plus the
+    cache's length is at most ``context``.
 
     Raises:
-        ValueError: heads that do not divide channels, or groups that do not divide heads; more positions than
+        ValueError: heads do not divide channels, or groups do not divide heads; more positions than
             ``context``; an unknown scaling.
 
     Source: Touvron et al., LLaMA, 2023; Ainslie et al., GQA, 2023; Shazeer, GLU variants improve transformer, 2020.

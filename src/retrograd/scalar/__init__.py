@@ -1,4 +1,4 @@
-"""Reverse mode at its smallest, on single numbers: ``Value``, networks of Values, and drawings of their graphs."""
+"""Minimal reverse-mode differentiation on single numbers: ``Value``, networks of Values, and drawings of graphs."""
 
 from .compile import DataDependent, compile
 from .draw import Drawing, draw_graph, trace_graph

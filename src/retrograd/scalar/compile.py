@@ -1,4 +1,4 @@
-"""A function of Values, recorded once and replayed for many inputs at once on the Tensor engine."""
+"""Record a function of Values once and replay it for many inputs at once on Tensors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _BINARY = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "**": "pow"}
 
 
 class DataDependent(TypeError):
-    """The function looked at a number, so what it computes may depend on its input in a way no recording shows."""
+    """The function reads a number, so its expression may depend on the input, which a recording cannot represent."""
 
 
 class Symbol(Value):
-    """A Value without a number: it only remembers how it would be computed."""
+    """A Value without a number, which records how it would be computed."""
 
     __slots__ = ()
 
@@ -31,8 +31,8 @@ class Symbol(Value):
     @property
     def data(self) -> NoReturn:  # type: ignore[override]
         raise DataDependent(
-            "scalar.compile: the function reads the number of a Value that depends on its input (an `if`, a "
-            "comparison, float() or .data), so its expression may differ from input to input; write it without, "
+            "scalar.compile: the function reads the number of a Value that depends on its input (`if`, a "
+            "comparison, float() or .data), so its expression may differ between inputs; remove the read, "
             "or call it on Values"
         )
 
@@ -76,11 +76,11 @@ _define_operators()
 
 
 class Compiled:
-    """What ``compile`` returns: call it with arrays where the function takes Values.
+    """A compiled function; call it with arrays where the function takes Values.
 
     Attributes:
-        parameters: the Values that the function uses without taking them as arguments; their ``data`` is read anew at
-            every call, and their ``grad`` grows when a result is differentiated.
+        parameters: the Values that the function uses besides its arguments; every call reads their ``data``, and
+            differentiating a result adds to their ``grad``.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -89,15 +89,15 @@ class Compiled:
         self.parameters: list[Value] = []
 
     def __call__(self, *args: Any) -> Any:
-        """Evaluate for all inputs at once: every number among the arguments may be an array of the common batch shape.
+        """Evaluate for all inputs at once: every number in the arguments may be an array of the common batch shape.
 
         Returns:
-            A float64 Tensor of the batch shape where the function returns a Value, and lists of them for lists.
+            A float64 Tensor of the batch shape if the function returns a Value, and lists of them for lists.
 
         Raises:
-            DataDependent: the function looks at the numbers it is given.
-            ValueError: a result is not finite, where Values would have raised; or the arguments are nested in another
-                way than those of the first call.
+            DataDependent: the function reads numbers of its arguments.
+            ValueError: a result is not finite, for which Values raise an error; or the arguments are nested differently
+                than in the first call.
         """
         leaves: list[Any] = []
         structure = _flatten(args, leaves)
@@ -129,12 +129,12 @@ class Compiled:
         self.parameters = [node for node in free if node._birth < start]
         self._place = {id(node): index for index, node in enumerate(self.parameters)}
         self._layers = self._group_dots()
-        # Parameters that only grouped dots use are read from the vector of parameters together.
+        # Parameters that are used only in grouped dots are read together from the vector of parameters.
         alone = {id(child) for node in self._steps if id(node) not in self._layers for child in node._children}
         self._read_alone = [id_ for id_ in self._place if id_ in alone | set(map(id, self._outputs))]
 
     def _group_dots(self) -> dict[int, list[Value]]:
-        """Dots of parameters with the same inputs, as neurons of one layer: each is computed as one matrix product."""
+        """Group dots of parameters with the same inputs, as in neurons of one layer: a group is one matrix product."""
         layers: dict[tuple[int, ...], list[Value]] = {}
         for node in self._steps:
             if node._op == "dot":
@@ -225,7 +225,7 @@ def _evaluate(node: Value, operands: list[Any]) -> Any:
 
 
 def _flatten(value: Any, leaves: list[Any]) -> Any:
-    """The nesting of lists and tuples, with None in the place of each leaf."""
+    """Return the nesting of lists and tuples, with None for each leaf."""
     if isinstance(value, (list, tuple)):
         return type(value)(_flatten(item, leaves) for item in value)
     leaves.append(value)
@@ -239,17 +239,17 @@ def _unflatten(structure: Any, leaves: Any) -> Any:
 
 
 def compile(function: Callable[..., Any]) -> Compiled:
-    """Record the expression that ``function`` builds of Values, and replay it for many inputs at once.
+    """Record the expression that ``function`` builds from Values, and replay it for many inputs at once.
 
-    The function is run once, on Values without numbers, at the first call. Later calls evaluate the recorded expression
-    on float64 Tensors, all inputs at once. Differentiating a result adds to the ``grad`` of the Values that the
-    function uses beside its arguments (a network's parameters) the sum over all inputs.
+    The first call runs the function once, on Values without numbers. Calls evaluate the recorded expression on float64
+    Tensors, for all inputs at once. Differentiating a result adds the sum over all inputs to the ``grad`` of the Values
+    that the function uses besides its arguments (a network's parameters).
 
     Args:
         function: takes Values, or lists of them, and returns a Value or lists of them.
 
     Raises:
-        DataDependent: at the first call, when the function looks at a number (an ``if`` on a Value).
+        DataDependent: in the first call, if the function reads a number (an ``if`` on a Value).
 
     >>> from retrograd import scalar
     >>> w = scalar.Value(3.0)

@@ -1,4 +1,4 @@
-"""The graph behind a Value as indented text and as a picture."""
+"""The graph of a Value as indented text and as a picture."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .value import Value, nodes_of
 
-# The fill and the line of a box, by what its node is: light boxes with dark text are read on any background.
+# Fill and line colours of a box by the kind of its node: dark text on light boxes is readable on any background.
 _COLORS = {
     "leaf": ("#dbeafe", "#2563eb"),
     "parameter": ("#fef3c7", "#b45309"),
@@ -15,12 +15,12 @@ _COLORS = {
     "output": ("#dcfce7", "#15803d"),
 }
 _EDGE = "#808080"
-_HEIGHT, _GAP = 52, 60  # of a box, and between two columns of boxes
+_HEIGHT, _GAP = 52, 60  # the height of a box, and the gap between two columns of boxes
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Drawing(str):
-    """The text of an SVG picture, which notebooks show; ``source`` is the same graph in Graphviz's language, DOT."""
+    """An SVG picture as text, displayed by notebooks; ``source`` is the same graph in Graphviz's language, DOT."""
 
     source: str
 
@@ -33,15 +33,15 @@ class Drawing(str):
         return str(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the SVG picture into a file."""
+        """Write the SVG picture to a file."""
         Path(path).write_text(self, encoding="utf-8")
 
     def render(self, filename: str | Path, format: str | None = None, view: bool = False) -> str:
-        """Write the graph into a file and return its path, as Graphviz's ``render`` does.
+        """Write the graph to a file and return its path, as Graphviz's ``render`` does.
 
         Args:
-            filename: gets the format as its suffix unless it has it.
-            format: "svg" or "dot"; by default what the suffix says, "svg" without one.
+            filename: the path; the format is appended as its suffix if missing.
+            format: "svg" or "dot"; by default that of the suffix, or "svg".
             view: open the file in a browser.
 
         Raises:
@@ -50,7 +50,9 @@ class Drawing(str):
         path = Path(filename)
         kind = format or path.suffix.lower()[1:] or "svg"
         if kind not in ("svg", "dot", "gv"):
-            raise ValueError(f"render: format must be 'svg' or 'dot', got {kind!r}; `dot -T{kind}` makes it of a .dot")
+            raise ValueError(
+                f"render: format must be 'svg' or 'dot', got {kind!r}; `dot -T{kind}` converts a .dot file"
+            )
         if path.suffix.lower() != f".{kind}":
             path = path.with_name(f"{path.name}.{kind}")
         path.write_text(self if kind == "svg" else self.source, encoding="utf-8")
@@ -62,11 +64,11 @@ class Drawing(str):
 
 
 def trace_graph(root: Value, max_nodes: int = 1000) -> str:
-    """A line of operator, data and grad per node, its operands indented below it; shared ones are spelt out once.
+    """Return one line of operator, data and grad per node, with its operands indented below; shared ones appear once.
 
     Args:
-        root: the result to trace, with all it was computed from.
-        max_nodes: the most lines; ValueError for a graph of more nodes.
+        root: the result whose graph is traced.
+        max_nodes: the most lines; larger graphs raise ValueError.
 
     >>> a = Value(2.0, label="a")
     >>> print(trace_graph(a * a))
@@ -85,15 +87,15 @@ def trace_graph(root: Value, max_nodes: int = 1000) -> str:
 
 
 def draw_graph(root: Value, max_nodes: int = 300, *, parameters: Iterable[Value] = ()) -> Drawing:
-    """A box of label, operator, data and grad per node, with arrows to the boxes of its results, on its right.
+    """Draw a box of label, operator, data and grad per node, with arrows to the boxes of its results on the right.
 
-    The color of a box tells leaves, parameters, operators and the output apart. The weights and biases of neurons are
-    drawn as parameters by themselves, others if they are among ``parameters``. ValueError for more than max_nodes.
+    The color of a box distinguishes leaves, parameters, operators and the output. Weights and biases of neurons are
+    recognized as parameters; pass others as ``parameters``. Raises ValueError for more than max_nodes nodes.
 
     Args:
-        root: the result to draw, with all it was computed from.
+        root: the result whose graph is drawn.
         max_nodes: the most boxes.
-        parameters: Values that are to look like parameters, ``model.parameters()`` for instance.
+        parameters: Values to draw as parameters, for example ``model.parameters()``.
 
     >>> a = Value(2.0, label="a")
     >>> drawing = draw_graph(a * a)
@@ -116,7 +118,7 @@ def draw_graph(root: Value, max_nodes: int = 300, *, parameters: Iterable[Value]
     for user in nodes:
         count = len(user._children)
         for k, child in enumerate(sorted(user._children, key=lambda child: place[child, column[user] + 1][1])):
-            port = (k - (count - 1) / 2) * min(6, 36 / count)  # where the arrow meets the box, so that none cross
+            port = (k - (count - 1) / 2) * min(6, 36 / count)  # where the arrow ends, so that none cross
             for c in range(column[child], column[user], -1):
                 (x, y), target = place[child, c], user if c - 1 == column[user] else child
                 (x2, y2) = place[target, c - 1]
@@ -159,9 +161,9 @@ def _kinds(root: Value, nodes: list[Value], parameters: Iterable[Value]) -> dict
 
 
 def _layout(nodes: list[Value]) -> tuple[dict[Value, int], list[list[Value]]]:
-    """The column of every node, counted from the root, and per column its nodes and those whose edges pass it.
+    """Return the column of every node, counted from the root, and per column its nodes and those whose edges pass it.
 
-    Those of a column stand in the order of what they lead to in the column before it, so that few edges cross.
+    The nodes of a column are in the order of their readers in the previous column, so that few edges cross.
     """
     users: dict[Value, list[Value]] = {node: [] for node in nodes}
     column = dict.fromkeys(nodes, 0)
@@ -199,7 +201,7 @@ def _caption(node: Value) -> tuple[str, str, str]:
 
 
 def _repr_svg_(value: Value) -> str | None:
-    """What notebooks show of a Value: its drawing, unless that is too large to be one."""
+    """Return the drawing of a Value for notebooks, unless it is too large."""
     try:
         return draw_graph(value)
     except ValueError:

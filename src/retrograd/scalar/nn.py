@@ -11,16 +11,16 @@ _ACTIVATIONS = {"tanh": "Tanh", "relu": "ReLU", "sigmoid": "Sigmoid", "linear": 
 
 
 class Module:
-    """What has parameters: its own, or by default those of its ``parts``."""
+    """An object with parameters: its own, or by default those of its ``parts``."""
 
     parts: Sequence["Module"] = ()
 
     def parameters(self) -> list[Value]:
-        """The Values that are trained."""
+        """Return the trained Values."""
         return [parameter for part in self.parts for parameter in part.parameters()]
 
     def zero_grad(self) -> None:
-        """Forget the gradients of the last step."""
+        """Set the gradients to 0."""
         for parameter in self.parameters():
             parameter.grad = 0.0
 
@@ -29,15 +29,15 @@ class Module:
 
 
 class Neuron(Module):
-    """``activation(<w, x> + b)`` for nin inputs x; at first w is uniform in ``(-1, 1)`` and ``b = 0``.
+    """``activation(<w, x> + b)`` for nin inputs x; initially w is uniform in ``(-1, 1)`` and ``b = 0``.
 
     Args:
         nonlin: micrograd's name for the choice: True is "relu", False is "linear".
         activation: "tanh" (the default), "relu", "sigmoid", "linear" (none), or a function from a Value to a Value.
 
     Raises:
-        ValueError: an activation of another name; x of another length than nin.
-        TypeError: both choices at once; an activation that returns no Value, as math.tanh.
+        ValueError: an unknown activation, or an x of another length than nin.
+        TypeError: both nonlin and activation are given; an activation that does not return a Value, such as math.tanh.
 
     >>> neuron = Neuron(2, activation="relu")
     >>> neuron.w[0].data, neuron.w[1].data, neuron.b.data = 2.0, -3.0, 0.5
@@ -51,7 +51,7 @@ class Neuron(Module):
 
     @property
     def nonlin(self) -> bool:
-        """Whether the neuron bends its sum."""
+        """Whether the neuron has a nonlinear activation function."""
         return self.activation != "linear"
 
     def __call__(self, x: Iterable[Number]) -> Value:
@@ -60,11 +60,11 @@ class Neuron(Module):
             return getattr(out, self.activation)() if self.nonlin else out
         y = self.activation(out)
         if not isinstance(y, Value):
-            raise TypeError(f"{self}: the activation must return a Value, whose gradient is known, got {y!r}")
+            raise TypeError(f"{self}: the activation must return a Value, got {y!r}")
         return y
 
     def parameters(self) -> list[Value]:
-        """The Values that are trained."""
+        """Return the trained Values."""
         return [*self.w, self.b]
 
     def __repr__(self) -> str:
@@ -74,12 +74,12 @@ class Neuron(Module):
 
 
 class Layer(Module):
-    """The outputs of nout neurons for the same nin inputs: a list, or the Value itself if nout is 1.
+    """The outputs of nout neurons with the same nin inputs: a list, or the Value itself if nout is 1.
 
     Args:
-        nin: how many inputs it is called with.
-        nout: how many neurons it has.
-        nonlin, activation: of every neuron, as for ``Neuron``.
+        nin: the number of inputs.
+        nout: the number of neurons.
+        nonlin, activation: as for ``Neuron``, for all neurons.
 
     >>> [value.data for value in Layer(1, 2, activation="linear")(0.0)]
     [0.0, 0.0]
@@ -97,18 +97,18 @@ class Layer(Module):
 
 
 class MLP(Module):
-    """Layers of nouts[0], nouts[1], ... neurons with that activation, the last one linear.
+    """Layers of nouts[0], nouts[1], ... neurons with the activation; the last layer is linear.
 
-    Called with nin numbers or Values, it gives a list of nouts[-1] Values, or the Value itself if that is 1.
-    Its parameters are labelled by their places, as "1.0.w2": layer 1, neuron 0, weight 2.
+    Calling it with nin numbers or Values returns a list of nouts[-1] Values, or the Value itself if nouts[-1] is 1. Its
+    parameters are labelled by position, such as "1.0.w2": layer 1, neuron 0, weight 2.
 
     Args:
-        nin: how many inputs it is called with.
-        nouts: how many neurons each layer has.
-        activation: of all neurons but the last layer's, as for ``Neuron``.
+        nin: the number of inputs.
+        nouts: the number of neurons of each layer.
+        activation: of all neurons except those of the last layer, as for ``Neuron``.
 
     Raises:
-        ValueError: an activation of another name; inputs of another length than nin.
+        ValueError: an unknown activation, or inputs of another length than nin.
 
     >>> model = MLP(3, [4, 4, 1], activation="relu")
     >>> len(model.parameters())
@@ -133,17 +133,17 @@ class MLP(Module):
 
 
 class Optimizer:
-    """The Values to train and the size of a step; ValueError unless lr > 0, TypeError for what is no Value.
+    """The Values to train and the learning rate; ValueError unless lr > 0, TypeError for other objects than Values.
 
     Args:
-        parameters: Values, as ``model.parameters()`` gives.
+        parameters: Values, as from ``model.parameters()``.
         lr: the learning rate.
     """
 
     def __init__(self, parameters: Iterable[Value], lr: float) -> None:
         name = type(self).__name__
         if not isinstance(parameters, Iterable):
-            raise TypeError(f"{name}: the parameters must be Values, as model.parameters() gives, got {parameters!r}")
+            raise TypeError(f"{name}: the parameters must be Values, as from model.parameters(), got {parameters!r}")
         self.parameters, self.lr = list(parameters), lr
         for parameter in self.parameters:
             if not isinstance(parameter, Value):
@@ -162,12 +162,12 @@ class SGD(Optimizer):
     """Gradient descent: ``step()`` subtracts ``lr * grad`` from every parameter.
 
     Args:
-        parameters: Values, as ``model.parameters()`` gives.
+        parameters: Values, as from ``model.parameters()``.
         lr: the learning rate, greater than 0.
 
     Raises:
-        TypeError: a parameter is no Value.
-        ValueError: there are none, or lr is not greater than 0.
+        TypeError: a parameter is not a Value.
+        ValueError: there are no parameters, or lr is not greater than 0.
 
     >>> x = Value(3.0)
     >>> optimizer = SGD([x], lr=0.1)
@@ -183,7 +183,7 @@ class SGD(Optimizer):
         super().__init__(parameters, lr)
 
     def step(self) -> None:
-        """Move every parameter against its gradient."""
+        """Update every parameter against its gradient."""
         for p in self.parameters:
             p.data -= self.lr * p.grad
 
@@ -193,11 +193,11 @@ class Adam(Optimizer):
 
     Args:
         parameters, lr: as for ``SGD``.
-        betas: how much of the running means of ``grad`` and of ``grad^2`` is kept at each step.
+        betas: the factors of the previous running means of ``grad`` and of ``grad^2``.
 
     Raises:
-        TypeError: a parameter is no Value.
-        ValueError: there are none, or lr is not greater than 0.
+        TypeError: a parameter is not a Value.
+        ValueError: there are no parameters, or lr is not greater than 0.
 
     >>> x = Value(3.0)
     >>> optimizer = Adam([x], lr=0.1)
@@ -212,7 +212,7 @@ class Adam(Optimizer):
         self.betas, self.steps, self.moments = betas, 0, dict.fromkeys(self.parameters, (0.0, 0.0))
 
     def step(self) -> None:
-        """Move every parameter against its gradient."""
+        """Update every parameter against its gradient."""
         self.steps += 1
         (b1, b2), t = self.betas, self.steps
         for p, (m, v) in self.moments.items():
@@ -222,7 +222,7 @@ class Adam(Optimizer):
 
 def _choose_activation(nonlin: bool | None, activation: Activation | None) -> Activation:
     if nonlin is not None and (activation is not None or not isinstance(nonlin, bool)):
-        raise TypeError(f"Neuron: give nonlin (True or False) or activation=, got {nonlin=} and {activation=}")
+        raise TypeError(f"Neuron: pass either nonlin (True or False) or activation=, got {nonlin=} and {activation=}")
     if nonlin is not None:
         return "relu" if nonlin else "linear"
     if activation is None:

@@ -1,4 +1,4 @@
-"""A number that knows how it was computed, and from that its derivatives."""
+"""A number that records how it was computed, and computes its derivatives from that."""
 
 import math
 import operator
@@ -15,14 +15,14 @@ _births = count()
 def _operator(
     op: str, function: Callable[..., float], slopes: Callable[..., Reals], doc: str | None = None
 ) -> Callable[..., "Value"]:
-    """The method that computes function(a, ...), with slopes(a, ..., result) = (d(result)/da, ...)."""
+    """Return a method that computes function(a, ...), with slopes(a, ..., result) = (d(result)/da, ...)."""
 
     def method(*operands: Number) -> "Value":
         try:
             nodes = [v if type(v) is Value else as_value(v) for v in operands]
         except TypeError:
             if any(getattr(v, "ndim", 0) > 0 for v in operands):
-                return NotImplemented  # so that NumPy takes an array element by element
+                return NotImplemented  # so that NumPy applies the operator to each element of an array
             raise
         numbers = [node.data for node in nodes]
         try:
@@ -31,7 +31,7 @@ def _operator(
             raise type(error)(f"{op} of {numbers}: {error.args[-1]}") from None
         try:
             return Value(result, nodes, op, slopes(*numbers, result))
-        except (ValueError, ArithmeticError):  # no finite slope, as of sqrt at 0: an error only if backward meets it
+        except (ValueError, ArithmeticError):  # no finite derivative, as for sqrt at 0: backward raises the error
             return Value(result, nodes, op, (math.inf,) * len(nodes))
 
     method.__doc__ = doc
@@ -43,11 +43,11 @@ def _comparison(compare: Callable[..., bool]) -> Callable[["Value", object], boo
 
 
 class Value:
-    """A float ``data`` and, after ``backward()`` of a result, the derivative ``grad`` of that result by this number.
+    """A float ``data`` and, after ``backward()`` of a result, the derivative ``grad`` of the result with respect to it.
 
-    Operators (+ - * / ** abs) and methods (exp log sqrt sin cos tanh sigmoid relu) give a new Value that keeps its
-    operands and its slope d(result)/d(operand) in each. Comparisons compare numbers. Errors name the operator:
-    ValueError (log of 0), ZeroDivisionError (0 ** -1), OverflowError (exp of 1000).
+    Operators (+ - * / ** abs) and methods (exp log sqrt sin cos tanh sigmoid relu) return a new Value with its operands
+    and the derivative d(result)/d(operand) for each. Comparisons compare numbers. Errors name the operator: ValueError
+    (log of 0), ZeroDivisionError (0 ** -1), OverflowError (exp of 1000).
 
     Args:
         data: a real number.
@@ -79,7 +79,7 @@ class Value:
     def backward(self) -> None:
         """Add d(self)/d(node) to the ``grad`` of every node that self was computed from, and of self.
 
-        OverflowError when a derivative is not a finite number, as that of sqrt at 0; every grad is then unchanged.
+        Raises OverflowError if a derivative is not finite, as for sqrt at 0; every grad is then unchanged.
         """
         flow = dict.fromkeys(nodes_of(self), 0.0)
         flow[self] = 1.0
@@ -87,8 +87,8 @@ class Value:
             if not math.isfinite(grad):
                 users = [user for user in flow if any(child is node for child in user._children)]
                 blame = ", ".join(f"{user._op} of {[child.data for child in user._children]}" for user in users)
-                raise OverflowError(f"backward: the derivative by {node._op or 'leaf'} {node} is {grad}, from {blame}")
-            if grad:  # a node without influence passes nothing on, not even 0 * infinity
+                raise OverflowError(f"backward: the gradient of {node._op or 'leaf'} {node} is {grad}, from {blame}")
+            if grad:  # skip zeros, which would give NaN with an infinite derivative
                 for child, slope in zip(node._children, node._slopes):
                     flow[child] += grad * slope
         for node, grad in flow.items():
@@ -104,7 +104,7 @@ class Value:
             return NotImplemented
         b = as_value(other).data
         if self.data < 0 and not b.is_integer():
-            raise ValueError(f"** of {[self.data, b]}: a negative number needs a whole exponent")
+            raise ValueError(f"** of {[self.data, b]}: a negative base needs an integer exponent")
         if not isinstance(other, Value):
             return _operator(f"**{other}", lambda a: a**b, lambda a, y: (b and b * a ** (b - 1),))(self)
         return _operator("**", pow, lambda a, b, y: (b and b * a ** (b - 1), y and y * math.log(a)))(self, other)
@@ -119,20 +119,20 @@ class Value:
     __neg__ = _operator("neg", operator.neg, lambda a, y: (-1.0,))
     __abs__ = _operator("abs", abs, lambda a, y: (a and a / y,))
     relu = _operator(
-        "ReLU", lambda a: max(a, 0.0), lambda a, y: (float(a > 0),), "``max(a, 0)``; its slope is 1 above 0, else 0."
+        "ReLU", lambda a: max(a, 0.0), lambda a, y: (float(a > 0),), "``max(a, 0)``, with derivative 1 above 0, else 0."
     )
-    exp = _operator("exp", math.exp, lambda a, y: (y,), "``e^a``, which is its own slope.")
-    log = _operator("log", math.log, lambda a, y: (1 / a,), "``log(a)``, the natural one; its slope is ``1 / a``.")
-    sqrt = _operator("sqrt", math.sqrt, lambda a, y: (0.5 / y,), "``sqrt(a)``; its slope is ``1 / (2 sqrt(a))``.")
-    sin = _operator("sin", math.sin, lambda a, y: (math.cos(a),), "``sin(a)``; its slope is ``cos(a)``.")
-    cos = _operator("cos", math.cos, lambda a, y: (-math.sin(a),), "``cos(a)``; its slope is ``-sin(a)``.")
-    tanh = _operator("tanh", math.tanh, lambda a, y: (1 - y * y,), "``tanh(a)``; its slope is ``1 - tanh(a)^2``.")
-    # 1 / (1 + exp(-a)), written so that no argument of exp is positive
+    exp = _operator("exp", math.exp, lambda a, y: (y,), "``e^a``, which is its own derivative.")
+    log = _operator("log", math.log, lambda a, y: (1 / a,), "The natural logarithm; its derivative is ``1 / a``.")
+    sqrt = _operator("sqrt", math.sqrt, lambda a, y: (0.5 / y,), "``sqrt(a)``; its derivative is ``1 / (2 sqrt(a))``.")
+    sin = _operator("sin", math.sin, lambda a, y: (math.cos(a),), "``sin(a)``; its derivative is ``cos(a)``.")
+    cos = _operator("cos", math.cos, lambda a, y: (-math.sin(a),), "``cos(a)``; its derivative is ``-sin(a)``.")
+    tanh = _operator("tanh", math.tanh, lambda a, y: (1 - y * y,), "``tanh(a)``; its derivative is ``1 - tanh(a)^2``.")
+    # 1 / (1 + exp(-a)), written so that exp never gets a positive argument
     sigmoid = _operator(
         "sigmoid",
         lambda a: math.exp(min(a, 0)) / (1 + math.exp(-abs(a))),
         lambda a, y: (y * (1 - y),),
-        "``s = 1 / (1 + e^-a)``; its slope is ``s (1 - s)``.",
+        "``s = 1 / (1 + e^-a)``; its derivative is ``s (1 - s)``.",
     )
     __lt__, __le__, __gt__, __ge__ = map(_comparison, (operator.lt, operator.le, operator.gt, operator.ge))
     __eq__ = _comparison(operator.eq)
@@ -150,7 +150,7 @@ def as_value(number: Number) -> Value:
 
 
 def _as_float(data: object) -> float:
-    """A real number as a float: no text, and nothing with a gradient of its own, which would be lost."""
+    """Return a real number as a float; raise TypeError for text and for objects with gradients, which would be lost."""
     try:
         if isinstance(data, (str, bytes)) or hasattr(data, "backward") or getattr(data, "ndim", 0) > 0:
             raise TypeError
@@ -161,10 +161,10 @@ def _as_float(data: object) -> float:
 
 
 def dot(weights: Iterable[Number], inputs: Iterable[Number], bias: Number = 0.0) -> Value:
-    """weights[0] * inputs[0] + weights[1] * inputs[1] + ... + bias as one node; ValueError if the lengths differ.
+    """Return weights[0] * inputs[0] + weights[1] * inputs[1] + ... + bias as one node; ValueError if lengths differ.
 
     Args:
-        weights, inputs: as many numbers or Values of the one as of the other.
+        weights, inputs: numbers or Values, of the same length.
         bias: a number or Value.
 
     >>> dot([2.0, 3.0], [10.0, 100.0], 1.0).data
@@ -174,14 +174,14 @@ def dot(weights: Iterable[Number], inputs: Iterable[Number], bias: Number = 0.0)
     if len(w) != len(x):
         raise ValueError(f"dot: {len(w)} weights do not fit {len(x)} inputs")
     for kind in {*map(type, (*w, *x, b))} - {Value}:
-        if hasattr(kind, "dot"):  # the symbols of `compile` have no numbers to sum
+        if hasattr(kind, "dot"):  # symbols of `compile` have no numbers
             return kind.dot(w, x, b)
     w_data, x_data = [weight.data for weight in w], [number.data for number in x]
     return Value(sum(map(operator.mul, w_data, x_data), b.data), (*w, *x, b), "dot", (*x_data, *w_data, 1.0))
 
 
 def nodes_of(root: Value, max_nodes: float = math.inf) -> list[Value]:
-    """root and every node it was computed from, youngest first, so that results come before their operands."""
+    """Return root and every node that it was computed from, latest first, so that results come before operands."""
     nodes, seen = [root], {root}
     for node in nodes:
         new = set(node._children) - seen

@@ -18,13 +18,13 @@ class Piece(NamedTuple):
 
 
 def accumulate(batches: Iterable[Batch], count: int) -> Iterator[Piece]:
-    """The batches in groups of ``count``, each with the weight that makes their gradients an average.
+    """Yield the batches in groups of ``count``, each with the weight that makes their gradients an average.
 
-    The last group, which may be smaller, is weighted by its own size, so that no gradients are lost or shrunk.
+    The last group, which may be smaller, is weighted by its own size.
 
     Args:
-        batches: any iterable, a ``DataLoader`` for instance.
-        count: how many batches make one step of the optimizer.
+        batches: any iterable, for example a ``DataLoader``.
+        count: the number of batches per optimizer step.
 
     Raises:
         ValueError: ``count`` is not positive.

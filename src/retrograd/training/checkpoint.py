@@ -1,4 +1,4 @@
-"""Checkpoint: everything a training run needs to go on as if it had never stopped, in one file."""
+"""Checkpoint: save and resume a training run exactly, with one file."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ VERSION = 1
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint that is truncated, damaged, or of another kind of training."""
+    """A checkpoint is truncated, damaged, or belongs to another kind of training."""
 
 
 class Progress(NamedTuple):
-    """Where a resumed training run stands.
+    """The position of a resumed training run.
 
     Attributes:
-        step: the step the checkpoint was saved at.
-        metadata: what was saved with it.
+        step: the step at which the checkpoint was saved.
+        metadata: the metadata saved with it.
     """
 
     step: int
@@ -41,28 +41,27 @@ class Progress(NamedTuple):
 
 
 class Checkpoint:
-    """Saves and resumes a training run: bit for bit the same losses as without the interruption.
+    """Saves and resumes a training run, whose losses are bit for bit those of an uninterrupted run.
 
-    In several processes all of them call ``save`` and ``resume``: rank 0 writes and reads, the state of a sharded
-    optimizer is gathered meanwhile, and the file is that of one process, for any number to go on with.
+    With several processes, all of them call ``save`` and ``resume``: rank 0 writes and reads, and the state of a
+    sharded optimizer is gathered, so that the file does not depend on the number of processes.
 
-    One safetensors file holds the state of every part, the states of the random generators, the step and free metadata.
-    It is written beside its place, put on the disk and renamed, so a crash or a kill at any moment leaves the last
-    whole one. The weights are found in it by any program that reads safetensors, as ``model.weight`` and so on.
+    One safetensors file holds the state of every part, the states of the random generators, the step and metadata. It
+    is written to a temporary file, flushed to disk and renamed, so that a crash leaves the last complete file. Any
+    program that reads safetensors finds the weights as ``model.weight`` and so on.
 
     Args:
         path: the file.
-        model: the module that is trained.
+        model: the trained module.
         optimizer: its optimizer.
-        scheduler: the learning rate's scheduler.
-        loader: the ``DataLoader``, which goes on at the batch after the last. Any of these may be None.
-        generators: further random generators that the training draws from (``retrograd.Generator`` or
-            NumPy's), by name.
+        scheduler: the learning-rate scheduler.
+        loader: the ``DataLoader``, which continues after its last batch. Any of these four may be None.
+        generators: further random generators that the training uses (``retrograd.Generator`` or NumPy's), by name.
         **parts: anything else with ``state_dict`` and ``load_state_dict``, such as an average of the weights.
 
     Raises:
         ImportError: the safetensors library (extra ``weights``) is not installed.
-        TypeError: a part without ``state_dict`` and ``load_state_dict``, or a generator that is none.
+        TypeError: a part lacks ``state_dict`` or ``load_state_dict``, or a generator is not a random generator.
 
     >>> import tempfile, os
     >>> from retrograd.training import Checkpoint
@@ -88,24 +87,24 @@ class Checkpoint:
         generators: Mapping[str, Any] | None = None,
         **parts: Any,
     ) -> None:
-        require_library()  # said before the training, not after its first epoch
+        require_library()  # fail before the training, not after its first epoch
         self.path = Path(path)
         usual = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loader": loader}
         self.parts = {name: _plain(part) for name, part in {**usual, **parts}.items() if part is not None}
         for name, part in self.parts.items():
             if not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
-                raise TypeError(f"Checkpoint: {name}, a {type(part).__name__}, has no state_dict and load_state_dict")
+                raise TypeError(f"Checkpoint: {name}, a {type(part).__name__}, needs state_dict and load_state_dict")
         self.generators = dict(generators or {})
         for generator in self.generators.values():
-            numpy_generator(generator)  # refuses what is none
+            numpy_generator(generator)  # raises for other types
 
     def save(self, step: int, metadata: Mapping[str, Any] | None = None) -> None:
-        """Write the run as it is after ``step`` steps, with anything that JSON can hold.
+        """Write the state of the run after ``step`` steps, with JSON metadata.
 
-        Whatever is raised, the path holds the last checkpoint or this one, whole.
+        If an error is raised, the path still has the previous or the new checkpoint, complete.
 
         Raises:
-            TypeError: a state or the metadata holds something that cannot be stored, or ``step`` is no integer.
+            TypeError: a state or the metadata cannot be stored, or ``step`` is not an integer.
             OSError: the file cannot be written.
         """
         for part in self.parts.values():
@@ -126,13 +125,13 @@ class Checkpoint:
         write_file(self.path, packed.arrays, {"parts": parts, "run": run})
 
     def resume(self) -> Progress | None:
-        """Put every part where ``save`` found it; None where nothing was saved yet.
+        """Restore every part from the checkpoint; return None if there is none.
 
-        Whatever is raised, and whatever interrupts, the parts and the random generators are as they were before.
+        If an error or an interrupt is raised, the parts and the random generators are unchanged.
 
         Raises:
-            CheckpointError: the file is truncated or damaged, or its parts are not this run's.
-            MemoryError: the checkpoint does not fit in memory beside the run.
+            CheckpointError: the file is truncated or damaged, or its parts are not those of this run.
+            MemoryError: the checkpoint does not fit in memory next to the run.
             OSError: the file cannot be read.
         """
         saved = by_first(self._read)
@@ -145,7 +144,7 @@ class Checkpoint:
                 self._load(name, part.load_state_dict, states[name])
             for name, generator in self.generators.items():
                 self._load(name, partial(_set_state, generator), run["random"]["generators"][name])
-            # Last, because a loader may draw from the default generator's saved state.
+            # Last, because loaders may use the default generator's saved state.
             self._load("default generator", partial(_set_state, default_generator), run["random"]["default"])
             return Progress(run["step"], run["metadata"])
         except BaseException:
@@ -153,7 +152,7 @@ class Checkpoint:
             raise
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The states of this run's parts, and what the file says of the run as a whole; None where there is no file."""
+        """Return the states of this run's parts and the file's metadata; None if there is no file."""
         try:
             saved = read_file(self.path, new_tensor, checked=True)
         except FileNotFoundError:
@@ -162,7 +161,7 @@ class Checkpoint:
             raise CheckpointError(str(error)) from None
         match saved:
             case {"parts": dict(parts), "run": {"version": int(version)}} if version != VERSION:
-                raise CheckpointError(f"{self.path}: of version {version}, this program reads version {VERSION}")
+                raise CheckpointError(f"{self.path}: the file has version {version}, expected {VERSION}")
             case {
                 "parts": dict(parts),
                 "run": {
@@ -186,12 +185,12 @@ class Checkpoint:
             load(state)
         except MemoryError:
             raise
-        except Exception as error:  # the state may be anything, and so may the error
+        except Exception as error:  # an invalid state may raise any error
             raise CheckpointError(f"{self.path}: the {name} does not fit this run's: {error}") from error
 
 
 class _Snapshot:
-    """The state of a run's parts and random generators, to go back to."""
+    """A copy of the state of a run's parts and random generators."""
 
     def __init__(self, parts: Iterable[Any], generators: Iterable[Any]) -> None:
         held = [part for part in map(_held, parts) if part is not None]
@@ -200,7 +199,7 @@ class _Snapshot:
         self._grad_enabled = is_grad_enabled()
 
     def restore(self) -> None:
-        """Go back; an interrupt meanwhile only starts it again, since half of it would be worse."""
+        """Restore the state; an interrupt restarts the restoration, since half of it would be worse."""
         while True:
             try:
                 self._restore()
@@ -210,26 +209,26 @@ class _Snapshot:
 
     def _restore(self) -> None:
         for part, attributes, state in self._parts:
-            # The attributes go back to the very objects; loading goes back to the values in those that were written in
-            # place (a model's arrays, a loader's generators), and may itself assign attributes.
+            # Restoring attributes brings back the original objects, and loading the values of those that were written
+            # in place (a model's arrays, a loader's generators). Loading may also assign attributes.
             _restore_attributes(part, attributes)
             with suppress(Exception):
                 part.load_state_dict(state)
             _restore_attributes(part, attributes)
         for generator, state in self._generators:
             _set_state(generator, state)
-        set_grad_enabled(self._grad_enabled)  # loading switches it off, and an interrupt can come before its `with`
+        set_grad_enabled(self._grad_enabled)  # loading disables it, and an interrupt can arrive before its `with`
 
 
 def _plain(part: object) -> Any:
-    """The module within one that several processes train: the file knows nothing of them."""
+    """Return the module inside a distributed wrapper, which the file does not mention."""
     from ..nn.parallel.distributed import DistributedDataParallel
 
     return part.module if isinstance(part, DistributedDataParallel) else part
 
 
 def _held(part: Any) -> Any:
-    """What this process holds of a part: of a sharded optimizer its own share, which may be none."""
+    """Return this process's share of a part: of a sharded optimizer its own, which may be empty."""
     return part.optim if hasattr(part, "consolidate_state_dict") else part
 
 

@@ -1,4 +1,4 @@
-"""EarlyStopping: end a training run that no longer improves."""
+"""EarlyStopping: stop a training run that no longer improves."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..nn.base.module import Module
 
 
 class EarlyStopping:
-    """Says when a metric has not improved for more than ``patience`` epochs, and can keep the best weights.
+    """Detects that a metric has not improved for more than ``patience`` epochs; can restore the best weights.
 
     Args:
-        patience: epochs without improvement that are let pass.
-        min_delta: an improvement must be larger than this.
-        mode: ``"min"`` or ``"max"``: what is better.
-        model: whose weights of the best epoch are kept for ``restore``.
+        patience: the number of epochs without improvement that are allowed.
+        min_delta: the minimum size of an improvement.
+        mode: ``"min"`` or ``"max"``, the direction of improvement.
+        model: the model whose weights of the best epoch are copied for ``restore``.
 
     Raises:
         ValueError: an unknown mode, or a negative ``patience`` or ``min_delta``.
@@ -46,7 +46,7 @@ class EarlyStopping:
         self._best_weights: dict[str, Any] | None = None
 
     def step(self, metric: SupportsFloat) -> bool:
-        """Count an epoch with its metric; True when it is time to stop. NaN is never better."""
+        """Add an epoch with its metric; return True if training should stop. NaN is never an improvement."""
         value = float(metric.item() if isinstance(metric, Tensor) else metric)
         self.epoch += 1
         gain = self.best - value if self.mode == "min" else value - self.best
@@ -58,17 +58,17 @@ class EarlyStopping:
         return self.epoch - self.best_epoch > self.patience
 
     def restore(self) -> None:
-        """Give the model the weights of the best epoch.
+        """Load the weights of the best epoch into the model.
 
         Raises:
-            RuntimeError: no model was given, or no epoch was counted.
+            RuntimeError: no model was given, or ``step`` was never called.
         """
         if self.model is None or self._best_weights is None:
-            raise RuntimeError("EarlyStopping: no weights were kept; give the model, and step at least once")
+            raise RuntimeError("EarlyStopping: no weights to restore; pass model= and call step() at least once")
         self.model.load_state_dict(self._best_weights)
 
     def state_dict(self) -> dict[str, Any]:
-        """The best so far, with its weights, and the count of epochs."""
+        """Return the best metric with its weights, and the number of epochs."""
         return {
             "best": self.best,
             "best_epoch": self.best_epoch,
@@ -77,6 +77,6 @@ class EarlyStopping:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what ``state_dict()`` gave."""
+        """Restore a state from ``state_dict()``."""
         self.best, self.best_epoch, self.epoch = state["best"], state["best_epoch"], state["epoch"]
         self._best_weights = state["best_weights"]

@@ -13,18 +13,18 @@ from ..optim.steps import average_all
 
 
 class EMA:
-    """Averages of a model's weights and buffers: ``average += (1 - decay) * (weight - average)``.
+    """Averages of a model's weights: ``average += (1 - decay) * (weight - average)``.
 
-    Integer buffers are copied.
+    Floating-point buffers are averaged as well; integer buffers are copied.
 
     Call ``update`` after each step, and evaluate inside ``with ema.average_parameters():``.
 
     Args:
-        model: whose weights are averaged; the averages start at its weights now.
-        decay: how slowly they move.
+        model: the model to average; the averages start at its current weights.
+        decay: the weight of the old average.
 
     Raises:
-        ValueError: ``decay`` outside ``[0, 1]``.
+        ValueError: ``decay`` is outside ``[0, 1]``.
 
     Source: Polyak and Juditsky, Acceleration of stochastic approximation by averaging, 1992.
 
@@ -53,13 +53,13 @@ class EMA:
         yield from self.model.named_buffers()
 
     def update(self) -> None:
-        """Move the averages towards the weights as they are now."""
+        """Update the averages with the current weights."""
         pairs = [(self.averages[name].array, tensor.array) for name, tensor in self._tensors()]
         average_all([average for average, _ in pairs], [value for _, value in pairs], 1 - self.decay)
 
     @contextmanager
     def average_parameters(self) -> Iterator[None]:
-        """Inside, the model has the averages as its weights."""
+        """Replace the model's weights by the averages inside."""
         own = {name: tensor.array.copy() for name, tensor in self._tensors()}
         self.copy_to(self.model)
         try:
@@ -69,16 +69,16 @@ class EMA:
                 writable(tensor)[...] = own[name]
 
     def copy_to(self, model: Module) -> None:
-        """Give a model of the same kind the averages as its weights."""
+        """Copy the averages to the weights of a model of the same kind."""
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
             writable(tensor)[...] = self.averages[name].array
 
     def state_dict(self) -> dict[str, Any]:
-        """The averages, and how slowly they move."""
+        """Return the averages and the decay."""
         return {"decay": self.decay, "averages": dict(self.averages)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what ``state_dict()`` gave; ValueError where its names or shapes are not this model's."""
+        """Restore a state from ``state_dict()``; raise ValueError if its names or shapes are not this model's."""
         given = state["averages"]
         shapes = {name: tensor.shape for name, tensor in self.averages.items()}
         if {name: tensor.shape for name, tensor in given.items()} != shapes:

@@ -1,4 +1,4 @@
-"""Loop: what surrounds a training step: means, evaluation, checkpoints, and an end that loses nothing."""
+"""Loop: means, evaluation, checkpoints and safe interruption around a training step."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Path = str | os.PathLike[str]
 
 
 class DivergenceError(RuntimeError):
-    """A loss that is no longer finite: what it is called, its value, and the step it was found at.
+    """A loss is no longer finite.
 
     Attributes:
-        name: what is called so, ``"loss"`` for instance.
-        value: infinite or NaN.
+        name: the name of the figure, such as ``"loss"``.
+        value: infinity or NaN.
         step: the number of the step.
 
     >>> from retrograd.training import DivergenceError
@@ -45,10 +45,10 @@ class DivergenceError(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, after the step in progress was finished and a checkpoint of it written, if the loop keeps one.
+    """Ctrl-C, after the step in progress is finished and its checkpoint is written, if the loop has one.
 
     Attributes:
-        step: the number of steps that were finished.
+        step: the number of finished steps.
 
     >>> from retrograd.training import Interrupted
     >>> str(Interrupted(7))
@@ -61,29 +61,30 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Loop:
-    """Calls a training step for each batch, and does what surrounds it.
+    """Calls a training step for each batch, and evaluates and saves checkpoints.
 
-    The step is the program's own: it moves the parameters by one batch. The loop gathers the means of what it returns,
-    calls ``evaluate`` and writes a checkpoint after each epoch and at the end, and stops when a loss is not finite. At
-    Ctrl-C it finishes the step, writes a checkpoint and raises ``Interrupted``, a KeyboardInterrupt. A loop that
-    resumes goes on with the same numbers, bit for bit, as the one that was stopped would have. In several processes
-    each has a loop, and they stop at the same step.
+    The program's ``step`` updates the parameters with one batch. The loop accumulates the means of the returned
+    figures, calls ``evaluate`` and writes a checkpoint after each epoch and at the end, and stops if a loss is not
+    finite. At Ctrl-C it finishes the step, writes a checkpoint and raises ``Interrupted``, a KeyboardInterrupt. A
+    resumed loop continues bit for bit like an uninterrupted one. With several processes, each has a loop, and all stop
+    at the same step.
 
     Args:
-        step: from a batch to its figures, among them ``"loss"``, and the number of examples they are means over.
-        loader: the batches, again for each epoch; it has a length.
-        steps: how many to make.
-        evaluate: gives further figures for the history, such as those of a test set.
-        checkpoint: the file; by default none is kept.
-        metadata: for the checkpoint: anything that JSON can hold.
-        **parts: what else the checkpoint holds (see ``Checkpoint``): ``model``, ``optimizer``, ``scheduler`` ...
+        step: a function from a batch to its figures, including ``"loss"``, and the number of examples they are means
+            over.
+        loader: the batches, iterated once per epoch; it has a length.
+        steps: the number of steps.
+        evaluate: returns further figures for the history, such as those of a test set.
+        checkpoint: the file; by default none is written.
+        metadata: JSON data for the checkpoint.
+        **parts: other parts of the checkpoint (see ``Checkpoint``): ``model``, ``optimizer``, ``scheduler`` ...
 
     Attributes:
-        completed: how many steps were made.
-        losses: the loss of each of them.
+        completed: the number of completed steps.
+        losses: the loss of each step.
         history: a row for each evaluation: epoch, step, seconds in steps so far, the means since the last row under
-            names that begin with ``train_``, what ``evaluate`` gave, and ``examples_per_second``.
-        saved: how many steps the checkpoint holds; None before there is one.
+            names with the prefix ``train_``, the figures of ``evaluate``, and ``examples_per_second``.
+        saved: the number of steps in the checkpoint; None if there is none.
 
     >>> from retrograd.training import Loop
     >>> data = rg.data.TensorDataset(rg.arange(8.0).reshape(8, 1), 3 * rg.arange(8.0).reshape(8, 1))
@@ -114,7 +115,7 @@ class Loop:
         **parts: Any,
     ) -> None:
         if steps < 1 or not len(loader):
-            raise ValueError(f"Loop: wanted at least one step and one batch, got {steps} and {len(loader)}")
+            raise ValueError(f"Loop: expected at least one step and one batch, got {steps} and {len(loader)}")
         self.loader = loader
         self.steps = steps
         self.completed = 0
@@ -126,22 +127,22 @@ class Loop:
         self._metadata = metadata
         self._parts = {**parts, "loader": loader, "loop": self}
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint, **self._parts)
-        self._seconds = 0.0  # in steps, since the beginning and since the last evaluation
+        self._seconds = 0.0  # seconds in steps, in total and since the last evaluation
         self._recent_seconds = 0.0
         self._means: dict[str, AverageMeter] = {}
 
     def run(self, on_step: Callable[[Loop], object] | None = None) -> None:
-        """Train up to the last step.
+        """Train until the last step.
 
         Args:
-            on_step: called after each step, and after the evaluation where one follows it.
+            on_step: called after each step, and after its evaluation, if any.
 
         Raises:
             Interrupted: after Ctrl-C.
-            DivergenceError: a loss is infinite or NaN. The checkpoint is the one before.
-            OSError: the checkpoint cannot be written; the last one is still there.
+            DivergenceError: a loss is infinite or NaN. The previous checkpoint is kept.
+            OSError: the checkpoint cannot be written; the previous one is kept.
         """
-        with _interrupts() as interrupted, silent():  # a loss that overflows is told by DivergenceError
+        with _interrupts() as interrupted, silent():  # DivergenceError reports a loss that overflows
             while self.completed < self.steps:
                 for batch in self.loader:
                     self._train(batch)
@@ -159,26 +160,26 @@ class Loop:
 
     @property
     def evaluated(self) -> bool:
-        """Whether the last step was followed by an evaluation, so that the last row of ``history`` is of it."""
+        """Whether an evaluation followed the last step, so that the last row of ``history`` belongs to it."""
         return bool(self.history) and self.history[-1]["step"] == self.completed
 
     def recent(self) -> Row:
-        """The means over the epoch in progress, or that has just ended, and ``examples_per_second``."""
+        """The means over the current or just completed epoch, and ``examples_per_second``."""
         examples = max((mean.count for mean in self._means.values()), default=0)
         means = {name: mean.avg for name, mean in self._means.items()}
         return means | {"examples_per_second": examples / self._recent_seconds if self._recent_seconds else 0.0}
 
     def save(self) -> None:
-        """Write the checkpoint, if one is kept."""
+        """Write the checkpoint, if the loop has one."""
         if self._checkpoint is not None:
             self._checkpoint.save(self.completed, self._metadata)
             self.saved = self.completed
 
     def resume(self, path: Path | None = None) -> bool:
-        """Go on where the loop stood that wrote the checkpoint, or another one at ``path``; False where there is none.
+        """Continue from the checkpoint, or from another one at ``path``; return False if there is none.
 
         Raises:
-            CheckpointError: the file is damaged, or of another kind of training.
+            CheckpointError: the file is damaged, or belongs to another kind of training.
         """
         checkpoint = self._checkpoint if path is None else Checkpoint(path, **self._parts)
         progress = None if checkpoint is None else checkpoint.resume()
@@ -188,7 +189,7 @@ class Loop:
         return True
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loop stands. (The checkpoint takes it; a program seldom does.)"""
+        """Return the state of the loop, which the checkpoint stores."""
         return {
             "completed": self.completed,
             "losses": np.array(self.losses),
@@ -198,10 +199,10 @@ class Loop:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict()`` gave.
+        """Restore a state from ``state_dict()``.
 
         Raises:
-            ValueError: the state is not one that a loop of this kind can have.
+            ValueError: the state is invalid for this loop.
         """
         match state:
             case {
@@ -219,13 +220,13 @@ class Loop:
             raise ValueError(f"Loop: the state has {completed} steps and losses of shape {losses.shape}")
         for row in history:
             if not isinstance(row, dict) or not all(map(_is_number, row.values())) or row.keys() != history[0].keys():
-                raise ValueError(f"Loop: the state has a row that is none of this history: {row!r:.80}")
+                raise ValueError(f"Loop: the state has an invalid row of the history: {row!r:.80}")
             if not isinstance(step := row.get("step"), int) or not 0 < step <= completed:
                 raise ValueError(f"Loop: the state has {completed} steps and a row of step {row.get('step')!r:.80}")
         meters = {}
         for name, mean in means.items():
             if not isinstance(mean, list) or len(mean) != 2 or not all(map(_is_number, mean)):
-                raise ValueError(f"Loop: the state has a mean that is no sum and count: {mean!r:.80}")
+                raise ValueError(f"Loop: the state has a mean that is not a sum and a count: {mean!r:.80}")
             meters[name] = AverageMeter()
             meters[name].sum, meters[name].count = mean
         self.completed, self.losses, self.history = completed, losses.tolist(), list(history)
@@ -274,10 +275,10 @@ def _check_finite(name: str, value: float, step: int) -> None:
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C sets; a second one interrupts at once, as it does outside."""
+    """Give an event that the first Ctrl-C sets; a second one interrupts immediately."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield event  # signals are the main thread's
+        yield event  # only the main thread receives signals
         return
     before = signal.getsignal(signal.SIGINT)
 

@@ -1,4 +1,4 @@
-"""Metrics that are gathered batch by batch."""
+"""Metrics that are accumulated over batches."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class AverageMeter:
         self.reset()
 
     def reset(self) -> None:
-        """Begin again."""
+        """Forget all values."""
         self.val = 0.0
         self.sum = 0.0
         self.count = 0
 
     def update(self, value: SupportsFloat, n: int = 1) -> None:
-        """Add the mean of ``n`` values."""
+        """Add a mean of ``n`` values."""
         self.val = _number(value)
         self.sum += self.val * n
         self.count += n
@@ -46,15 +46,15 @@ class AverageMeter:
 
 
 def accuracy(output: Any, target: Any, topk: int | Sequence[int] = 1) -> Any:
-    """The share of examples whose target is among the ``topk`` classes with the largest scores.
+    """Return the share of examples whose target is among the ``topk`` classes with the largest scores.
 
     Args:
         output: scores, of shape (examples, classes).
         target: classes, of shape (examples,).
-        topk: a number, or several, for a list of shares.
+        topk: a number, or several numbers for a list of shares.
 
     Raises:
-        ValueError: shapes that do not fit, or a ``topk`` beyond the number of classes.
+        ValueError: shapes do not fit, or ``topk`` is larger than the number of classes.
 
     >>> from retrograd.training import accuracy
     >>> scores = rg.tensor([[0.1, 0.7, 0.2], [0.5, 0.2, 0.3]])
@@ -64,7 +64,7 @@ def accuracy(output: Any, target: Any, topk: int | Sequence[int] = 1) -> Any:
     scores, classes = _numpy(output), _numpy(target)
     if scores.ndim != 2 or classes.shape != scores.shape[:1]:
         raise ValueError(
-            f"accuracy: wanted (examples, classes) and (examples,), got {scores.shape} and {classes.shape}"
+            f"accuracy: expected shapes (examples, classes) and (examples,), got {scores.shape} and {classes.shape}"
         )
     wanted = [topk] if isinstance(topk, int) else list(topk)
     for k in wanted:
@@ -73,7 +73,7 @@ def accuracy(output: Any, target: Any, topk: int | Sequence[int] = 1) -> Any:
     if not len(classes):
         shares = [float("nan")] * len(wanted)
     else:
-        # As many classes as have a larger score, and earlier ones with the same, stand before the target.
+        # The rank of the target: classes with a larger score, and earlier classes with the same score, come before it.
         own = np.take_along_axis(scores, classes.astype(np.int64)[:, None], axis=1)
         earlier = np.arange(scores.shape[1]) < classes[:, None]
         rank = ((scores > own) | ((scores == own) & earlier)).sum(axis=1)
@@ -83,10 +83,10 @@ def accuracy(output: Any, target: Any, topk: int | Sequence[int] = 1) -> Any:
 
 
 class ConfusionMatrix:
-    """How often each class (row) was taken for each class (column).
+    """Counts how often each class (row) was predicted as each class (column).
 
     Args:
-        classes: their number, or their names.
+        classes: the number of classes, or their names.
 
     >>> from retrograd.training import ConfusionMatrix
     >>> confusion = ConfusionMatrix(2)
@@ -103,10 +103,10 @@ class ConfusionMatrix:
         self.matrix: Array = np.zeros((len(self.names), len(self.names)), np.int64)
 
     def update(self, prediction: Any, target: Any) -> None:
-        """Count a batch of predicted and true classes; predictions may also be scores, (examples, classes).
+        """Add a batch of predicted and true classes; predictions may also be scores, (examples, classes).
 
         Raises:
-            ValueError: shapes that do not fit, or a class out of range.
+            ValueError: shapes do not fit, or a class is out of range.
         """
         predicted, true = _numpy(prediction), _numpy(target)
         if predicted.ndim == true.ndim + 1:
@@ -120,18 +120,18 @@ class ConfusionMatrix:
 
     @property
     def accuracy(self) -> float:
-        """The share of examples on the diagonal, NaN before the first."""
+        """The share of examples on the diagonal, NaN if there are none."""
         total = int(self.matrix.sum())
         return float(np.trace(self.matrix)) / total if total else float("nan")
 
     @property
     def recall(self) -> Array:
-        """Per class, the share of its examples that were found; NaN where there was none."""
+        """Per class, the share of its examples that were predicted correctly; NaN for classes without examples."""
         return _shares(np.diag(self.matrix), self.matrix.sum(axis=1))
 
     @property
     def precision(self) -> Array:
-        """Per class, the share of right ones among what was taken for it; NaN where nothing was."""
+        """Per class, the share of its predictions that are correct; NaN for classes without predictions."""
         return _shares(np.diag(self.matrix), self.matrix.sum(axis=0))
 
     def __str__(self) -> str:
@@ -147,7 +147,7 @@ class R2Score:
 
     It is ``1 - (sum_i (y_i - p_i)^2) / sum_i (y_i - mean(y))^2`` of predictions p and targets y.
 
-    The sums are gathered in float64 about the running mean, so that large offsets do no harm.
+    Sums are accumulated in float64 around the running mean, so that large offsets cause no cancellation.
 
     >>> from retrograd.training import R2Score
     >>> score = R2Score()
@@ -164,7 +164,7 @@ class R2Score:
         self._residual = 0.0
 
     def update(self, prediction: Any, target: Any) -> None:
-        """Add a batch; ValueError where the shapes differ."""
+        """Add a batch; raise ValueError if the shapes differ."""
         p, y = _numpy(prediction), _numpy(target)
         if p.shape != y.shape:
             raise ValueError(f"R2Score: predictions {p.shape} do not fit the targets {y.shape}")
@@ -181,7 +181,7 @@ class R2Score:
 
     @property
     def value(self) -> float:
-        """R2 so far; NaN where the targets do not vary."""
+        """R2 so far; NaN if the targets do not vary."""
         return 1 - self._residual / self._deviations if self._deviations else float("nan")
 
 

@@ -1,4 +1,4 @@
-"""Pictures of training, drawn by Matplotlib (the extra ``plots``) without a screen, all in one style."""
+"""Plots of training in one style, drawn by Matplotlib (the extra ``plots``) without a display."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
-Curve = tuple[Sequence[float], Sequence[float]]  # places across, values up
+Curve = tuple[Sequence[float], Sequence[float]]  # x and y values
 
 INSTALL = "plots need Matplotlib: pip install 'retrograd[plots]'"
 COLORS = ("#3b82c4", "#e07b39", "#3f9b62", "#b0559b", "#8f7a3c", "#5b6abf", "#c2474f", "#2f9a9a")
 GUIDE: dict[str, Any] = {"color": "#888888", "linestyle": "--", "linewidth": 1}
 POINTS: dict[str, Any] = {"s": 5, "alpha": 0.25, "linewidths": 0, "color": COLORS[0]}
-STEPS = (1, 2, 5, 10)  # between labels
+STEPS = (1, 2, 5, 10)  # between tick labels
 PAPER, INK = "#ffffff", "#222222"
 DARK_PAPER, DARK_INK = "#17191d", "#d6d6d6"
 
 
 def color(index: int) -> str:
-    """The color of the curve of that number."""
+    """Return the color of curve number ``index``."""
     return COLORS[index % len(COLORS)]
 
 
 def available() -> bool:
-    """Whether Matplotlib is installed and works; before 3.11 it does not for a user without a home folder."""
+    """Return whether Matplotlib is installed and works; before 3.11 it fails for users without a home folder."""
     if importlib.util.find_spec("matplotlib") is None:
         return False
     try:
@@ -43,8 +43,8 @@ def available() -> bool:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches. Raises ImportError when Matplotlib is missing."""
-    # A Figure of its own needs neither pyplot's global state nor a display, and draws by Agg.
+    """Return an empty figure; sizes are in inches. Raises ImportError if Matplotlib is missing."""
+    # A Figure without pyplot needs no global state and no display, and is drawn by Agg.
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -53,7 +53,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def label(axes: Axes, title: str, xlabel: str, ylabel: str = "") -> None:
-    """Title, names of the axes, and the frame that every picture has."""
+    """Set title, axis labels and the common frame."""
     axes.set_title(title)
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
@@ -62,17 +62,17 @@ def label(axes: Axes, title: str, xlabel: str, ylabel: str = "") -> None:
 
 
 def whole_numbers(axes: Axes) -> None:
-    """Ticks across at whole numbers only: epochs, steps."""
+    """Show tick labels on the x axis at integers only: epochs, steps."""
     from matplotlib.ticker import MaxNLocator
 
     left, right = axes.get_xlim()
-    if right - left <= 1:  # else a single step would have no whole number beside it, and fractions as labels
+    if right - left <= 1:  # widen the axis of a single step, which would have fractions as labels
         axes.set_xlim(math.floor(left), math.ceil(right))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=STEPS, integer=True))
 
 
 def draw_curve(axes: Axes, across: Sequence[float], values: Sequence[float], **style: Any) -> None:
-    """A line; a point alone, beside gaps or as the only one, would be no line and is drawn as a point."""
+    """Draw a line; isolated points, which a line would not show, are drawn as markers."""
     up = np.asarray(values, dtype=float)
     known = np.pad(np.isfinite(up), 1)
     alone = known[1:-1] & ~known[:-2] & ~known[2:]
@@ -83,9 +83,9 @@ def draw_curve(axes: Axes, across: Sequence[float], values: Sequence[float], **s
 
 
 def log_scale(axes: Axes) -> None:
-    """A logarithmic axis upwards with few, plain labels; linear where no value is above zero.
+    """Make the y axis logarithmic with few, plain labels; it stays linear if no value is positive.
 
-    Values of zero or below have no place on it and are left out.
+    Values that are not positive are not shown on a logarithmic axis.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
@@ -108,14 +108,14 @@ def log_scale(axes: Axes) -> None:
 
 
 def legend_below(figure: Figure) -> None:
-    """One legend for all of the figure, under it, where it hides nothing."""
+    """Draw one legend for the whole figure below it."""
     handles = {label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels())}
     if handles:
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False)
 
 
 def render(figure: Figure, dark: bool = False) -> bytes:
-    """The figure as PNG, on white or on a dark page."""
+    """Return the figure as PNG, on a white or a dark background."""
     from matplotlib.text import Text
 
     paper, ink = (DARK_PAPER, DARK_INK) if dark else (PAPER, INK)
@@ -141,7 +141,7 @@ def learning_curves(
     ylabel: str = "loss",
     title: str = "Loss",
 ) -> Figure:
-    """Each curve on a logarithmic scale, over a thin line of the values of single steps; references are dashed."""
+    """Return a figure of curves on a logarithmic scale; steps are a thin line, and references are dashed."""
     figure = new_figure(6.0, 3.9)
     axes = figure.add_subplot()
     if steps is not None:
@@ -158,9 +158,9 @@ def learning_curves(
 
 
 def predicted_against_actual(predicted: Array, actual: Array, *, unit: str = "") -> Figure:
-    """A point for each example: its actual value across, the predicted one up; the diagonal is perfection.
+    """Return a scatter plot of predicted over actual values, with the diagonal.
 
-    Raises ImportError when Matplotlib is missing, ValueError when the two shapes differ.
+    Raises ImportError if Matplotlib is missing, ValueError if the shapes differ.
     """
     _same_shape(predicted, actual)
     figure = new_figure(5.0, 4.9)
@@ -174,9 +174,9 @@ def predicted_against_actual(predicted: Array, actual: Array, *, unit: str = "")
 
 
 def residuals(predicted: Array, actual: Array, *, unit: str = "") -> Figure:
-    """The residuals, actual less predicted: over the predicted value, and their distribution.
+    """Return a figure of the residuals, actual minus predicted: over the predicted value, and their distribution.
 
-    Raises ImportError when Matplotlib is missing, ValueError when the two shapes differ.
+    Raises ImportError if Matplotlib is missing, ValueError if the shapes differ.
     """
     _same_shape(predicted, actual)
     difference = actual - predicted
@@ -193,4 +193,4 @@ def residuals(predicted: Array, actual: Array, *, unit: str = "") -> Figure:
 
 def _same_shape(predicted: Array, actual: Array) -> None:
     if predicted.shape != actual.shape:
-        raise ValueError(f"predicted has shape {predicted.shape}, actual {actual.shape}; they must be the same")
+        raise ValueError(f"predicted has shape {predicted.shape}, actual {actual.shape}; they must be equal")

@@ -125,7 +125,7 @@ def test_leaves_of_a_trace_with_one_name_are_told_apart_and_one_leaf_is_drawn_on
 def test_gradients_are_shown_after_a_walk_and_what_is_wrong_with_them():
     x = rg.tensor([1.0, 0.0], requires_grad=True)
     y = x.sqrt().sum()
-    assert detail(inspect.draw(y, params={"x": x}), "x", "gradient") == "none: no backward walk has reached it"
+    assert detail(inspect.draw(y, params={"x": x}), "x", "gradient") == "none: no backward pass has reached it"
     y.backward()
     (vertex,) = [v for v in inspect.draw(y, params={"x": x}).picture.vertices if v.label == "x"]
     assert vertex.alarm == "grad 1 infinite" and vertex.norms == (0.5,)
@@ -137,7 +137,7 @@ def test_a_freed_graph_is_drawn_and_says_so():
     y = x * x
     assert detail(inspect.draw(y), "mul", "saved") == "x (1,), y (1,) (8 bytes)"
     y.backward()
-    assert detail(inspect.draw(y), "mul", "saved") == "freed by a backward walk"
+    assert detail(inspect.draw(y), "mul", "saved") == "freed by a backward pass"
 
 
 def test_views_writes_and_custom_functions_look_different():
@@ -275,7 +275,7 @@ def test_a_scalar_value_is_drawn():
     drawing = inspect.draw(result)
     assert sorted(labels(drawing)) == ["*", "+", "a", "b<", "tanh"]
     assert labels(drawing, "output") == ["tanh"] and labels(drawing, "input") == ["a", "b<"]
-    assert detail(drawing, "*", "slope by a") == "-3.0"
+    assert detail(drawing, "*", "derivative with respect to a") == "-3.0"
     assert Value(1.0)._repr_svg_().startswith("<svg")
 
 
@@ -287,11 +287,11 @@ def test_a_scalar_value_is_drawn():
             RuntimeError,
             r"draw: this Tensor of shape \(2,\) and dtype float32 has no graph: it does",
         ),
-        (lambda: rg.ones(2, requires_grad=True), RuntimeError, "draw: this Tensor .* is a leaf: no operator made it"),
+        (lambda: rg.ones(2, requires_grad=True), RuntimeError, "draw: this Tensor .* is a leaf, which has no graph"),
         (lambda: rg.ones(2, requires_grad=True).exp().detach(), RuntimeError, "without detach"),
-        (lambda: 3.0, TypeError, "draw: wanted a Tensor .* or a trace; got float"),
+        (lambda: 3.0, TypeError, "draw: expected a Tensor .* or a trace; got float"),
         (lambda: nn.Linear(2, 2), TypeError, "got Linear"),
-        (list, TypeError, "draw: wanted at least one Tensor, got an empty list"),
+        (list, TypeError, "draw: expected at least one Tensor, got an empty list"),
         (lambda: {"a": [None]}, TypeError, "got NoneType"),
     ],
 )

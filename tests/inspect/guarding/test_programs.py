@@ -212,7 +212,11 @@ def a_product_of_large_factors():
 
 
 @program(
-    "square", "overflows float32", "its largest element at the last walks", "lower the learning rate", "parameter w"
+    "square",
+    "overflows float32",
+    "its largest element at the last backward passes",
+    "lower the learning rate",
+    "parameter w",
 )
 def a_learning_rate_that_is_too_large():
     w = rg.ones(3, 1, requires_grad=True)
@@ -259,7 +263,7 @@ def attention_to_nothing():
     weights.sum().backward()
 
 
-@program("sub gave NaN at (1,), 1 of 2", "inf - inf is NaN", "handed on by amax at")
+@program("sub gave NaN at (1,), 1 of 2", "inf - inf is NaN", "passed on by amax at")
 def a_maximum_over_nothing_but_infinities():
     x = rg.tensor([[1.0, 2.0], [3.0, 4.0]])
     x = x.masked_fill(rg.tensor([[False, False], [True, True]]), float("-inf"))  # cause
@@ -387,7 +391,7 @@ def nan_in_loaded_weights():
     return model(rg.ones(4, 3))  # birth
 
 
-@program("parameter weight at (7, 1)", "is NaN", "handed on by embedding in Embedding")
+@program("parameter weight at (7, 1)", "is NaN", "passed on by embedding in Embedding")
 def garbage_in_an_embedding():
     embedding = nn.Embedding(10, 4)
     with rg.no_grad():
@@ -410,7 +414,7 @@ def nan_cast_to_an_index():
     return scores.long()  # birth
 
 
-@program("the gradient that backward was given", "is NaN at (1,), 1 of 2")
+@program("the gradient passed to backward", "is NaN at (1,), 1 of 2")
 def nan_in_the_first_gradient():
     x = rg.ones(2, requires_grad=True)
     y = x * 2  # birth

@@ -49,7 +49,7 @@ def test_a_gradient_that_was_written_nan_is_told_at_the_step():
 
     story = story_of(program)
     assert "the step of SGD made parameter p NaN at (1,)" in story and "its gradient is NaN" in story
-    assert "no operator under this guard made the gradient so" in story
+    assert "no operator under this guard computed this gradient" in story
 
 
 def test_a_parameter_that_something_else_has_written_is_no_data_that_was_always_so():
@@ -61,7 +61,7 @@ def test_a_parameter_that_something_else_has_written_is_no_data_that_was_always_
         p * 2
 
     story = story_of(program)
-    assert "parameter p at (0,) is NaN" in story and "it was finite at the last walk" in story
+    assert "parameter p at (0,) is NaN" in story and "it was finite at the last backward pass" in story
     assert "before any operator" not in story and "loaded" not in story
 
 

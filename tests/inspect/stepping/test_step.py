@@ -174,7 +174,7 @@ def test_it_goes_to_lines_operators_and_conditions():
     assert step(loss).until(lambda event: event.norm > 1e9) is None
     assert step(loss).watch(y).operator == "mul"
     assert step(loss).until(lambda event: event.reaches(x)).operator == "sqrt"
-    with pytest.raises(TypeError, match="line=, module= or operator="):
+    with pytest.raises(TypeError, match="line=, module= and operator="):
         stepper.to()
 
 
@@ -297,9 +297,9 @@ def test_hooks_of_nodes_are_seen():
 def test_inside_vmap_one_line_says_where_to_step():
     def inside(x):
         loss = (x * x).sum()
-        with pytest.raises(RuntimeError, match="step: inside vmap a Tensor stands for all examples"):
+        with pytest.raises(RuntimeError, match="step: a Tensor inside vmap stands for all examples"):
             step(loss)
-        with pytest.raises(RuntimeError, match="explain: inside vmap a Tensor stands for all examples"):
+        with pytest.raises(RuntimeError, match="explain: a Tensor inside vmap stands for all examples"):
             explain(loss, x)
         return loss
 
@@ -345,9 +345,9 @@ def test_a_debugger_that_has_stopped_keeps_its_variables():
 def test_what_is_no_tensor_and_no_function_is_refused_in_a_line():
     stepper = rg.inspect.step(rg.ones(2, requires_grad=True).exp().sum())
     for ask, text in (
-        (lambda: stepper.watch(3), "watch: wanted a Tensor, got int"),
-        (lambda: stepper.grad("w"), "grad: wanted a Tensor, got str"),
-        (lambda: stepper.until(3), "until: wanted a function of an event, got int"),
+        (lambda: stepper.watch(3), "watch: expected a Tensor, got int"),
+        (lambda: stepper.grad("w"), "grad: expected a Tensor, got str"),
+        (lambda: stepper.until(3), "until: predicate must be a function of an event, got int"),
     ):
         with pytest.raises(TypeError, match=text):
             ask()

@@ -425,4 +425,4 @@ def test_what_happens_to_many_parameters_is_one_alarm():
     model = stack(nn.ReLU, 6)
     w = run(model, optim.Adam(model.parameters(), lr=1.0), steps=3)
     ratios = [alarm for alarm in w.alarms if alarm.reason == "update ratio"]
-    assert len(ratios) == 1 and "likewise 6 more" in ratios[0]
+    assert len(ratios) == 1 and "also 6 more" in ratios[0]

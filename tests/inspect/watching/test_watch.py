@@ -101,7 +101,7 @@ def test_norms_do_not_lose_what_squares_would(scale):
 def test_records_are_the_same_whether_they_are_read_at_once_or_in_the_end(monkeypatch):
     runs = []
     for at_once in (True, False):
-        monkeypatch.setattr("retrograd.inspect.watching.run._SECONDS", math.inf)
+        monkeypatch.setattr("retrograd.inspect.watching.watch._SECONDS", math.inf)
         rg.manual_seed(0)
         model = nn.Sequential(nn.Linear(3, 300), nn.ReLU(), nn.Linear(300, 2))
         optimizer = rg.optim.SGD(model.parameters(), lr=0.2)
@@ -315,10 +315,10 @@ def test_bad_arguments_are_told():
     for wrong, error, text in (
         ((1, optimizer), TypeError, "model must be a Module, got int"),
         ((model, 0.1), TypeError, "optimizer must be an Optimizer"),
-        ((model, [optimizer, 1]), TypeError, "got int among them"),
-        ((model, []), ValueError, "no optimizer"),
+        ((model, [optimizer, 1]), TypeError, "got int in it"),
+        ((model, []), ValueError, "at least one optimizer"),
         ((nn.Linear(1, 1), optimizer), ValueError, "SGD has none of the model's parameters"),
-        ((model, optimizer, 0), ValueError, "every must be a whole number of at least 1, got 0"),
+        ((model, optimizer, 0), ValueError, "every must be an integer of at least 1, got 0"),
         ((model, optimizer, 1.5), ValueError, "got 1.5"),
     ):
         with pytest.raises(error, match=text):
@@ -328,9 +328,9 @@ def test_bad_arguments_are_told():
     w = inspect.watch(model, optimizer)
     with pytest.raises(RuntimeError, match="no step was recorded"):
         w.save("x.html")
-    with pytest.raises(ValueError, match="wanted a file .html, .png or .json, got 'x.txt'"):
+    with pytest.raises(ValueError, match="path must end in .html, .png or .json, got 'x.txt'"):
         w.save("x.txt")
-    with w, pytest.raises(RuntimeError, match="running already"), w:
+    with w, pytest.raises(RuntimeError, match="already active"), w:
         pass
 
 

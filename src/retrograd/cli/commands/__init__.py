@@ -1,1 +1,1 @@
-"""One module per command of ``retrograd``; each registers itself with ``cli/application``."""
+"""One module per command of ``retrograd``; each module registers its command in ``cli/application``."""

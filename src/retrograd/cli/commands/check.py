@@ -1,4 +1,4 @@
-"""`retrograd check`: the gradients of every operator against central differences, and its other transforms."""
+"""`retrograd check`: compare every operator's gradients with central differences, and check its transforms."""
 
 import argparse
 import difflib
@@ -17,10 +17,10 @@ from retrograd.testing.cases import all_cases
 
 from ..console import ProgressLine, Table, UserError, print_table
 
-# Fewer rows and columns of large Jacobians than the tests compare, so that a check of all takes seconds.
+# Compare fewer rows and columns of large Jacobians than the tests do, so that checking all takes seconds.
 MOST_ROWS = 8
 
-# By column of the table: the harness's check, and how many times an operator must be differentiable for it.
+# By column of the table: the harness's check, and how many times the operator must be differentiable.
 CHECKS: dict[str, tuple[Callable[..., float], int]] = {
     "max difference": (partial(harness.check_gradient, most=MOST_ROWS), 1),
     "second order": (partial(harness.check_second_order, most=MOST_ROWS), 2),
@@ -28,7 +28,7 @@ CHECKS: dict[str, tuple[Callable[..., float], int]] = {
     "vmap": (mapping.check_vmap, 0),
 }
 
-# An operator whose optional library is absent is not wrong.
+# An operator whose optional library is missing does not count as failed.
 MISSING = re.compile(r"retrograd\[\w+\]")
 
 
@@ -37,8 +37,8 @@ def add_parser(subparsers: Any) -> None:
         "check",
         help="check the gradients of every operator",
         description="Compare gradients with central differences, forward mode with reverse, and vmap with a loop. The "
-        "differences shown are relative. Without names the table has a row for each family of operators. The exit code "
-        "is 1 when an operator fails.",
+        "differences shown are relative. Without names, the table has one row per family of operators. The exit code "
+        "is 1 if an operator fails.",
     )
     parser.add_argument(
         "operators",
@@ -47,8 +47,8 @@ def add_parser(subparsers: Any) -> None:
         help="a name such as 'gelu' or 'linalg.inv', a namespace such as 'fft', or a family (default: all)",
     )
     parser.add_argument("--order", type=int, choices=(1, 2), default=2, help="the highest order to check (default: 2)")
-    parser.add_argument("--failed-only", action="store_true", help="leave the operators that pass out of the table")
-    parser.add_argument("-v", "--verbose", action="store_true", help="a row for each operator")
+    parser.add_argument("--failed-only", action="store_true", help="show only operators that fail")
+    parser.add_argument("-v", "--verbose", action="store_true", help="one row per operator")
     parser.set_defaults(run=run)
 
 
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"{result.case.name}, {name}: {finding}")
     for name in CHECKS:
         errors = [result.errors[name] for result in results if name in result.errors]
-        print(f"{name}: {max(errors, default=0.0):.1e} at most, over {len(errors)} operators")
+        print(f"{name}: at most {max(errors, default=0.0):.1e} over {len(errors)} operators")
     failed = sum(bool(result.findings) for result in results)
     skipped = sum(bool(result.missing) for result in results)
     note = f", {skipped} need an extra that is not installed" if skipped else ""
@@ -82,13 +82,13 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Result:
-    """An operator's case and its calls, by check the largest relative error, and by failed check what was found."""
+    """An operator's case and its calls; by check, the largest relative error and the failure, if any."""
 
     case: Case
     calls: int
     errors: dict[str, float]
     findings: dict[str, str]
-    missing: str = ""  # the extra without which the operator does not run here
+    missing: str = ""  # the extra that is needed and not installed
 
 
 def row(result: Result) -> list[str]:
@@ -103,7 +103,7 @@ def family_row(name: str, results: Sequence[Result]) -> list[str]:
 
 
 def cell(results: Sequence[Result], name: str) -> str:
-    """The largest error of a check."""
+    """Return the largest error of a check as text."""
     if any(name in result.findings for result in results):
         return "FAILED"
     errors = [result.errors[name] for result in results if name in result.errors]
@@ -111,7 +111,7 @@ def cell(results: Sequence[Result], name: str) -> str:
 
 
 def check(case: Case, highest: int = 2) -> Result:
-    """Run every check that the operator's order and the highest wanted one allow."""
+    """Run every check up to the order of the operator and `highest`."""
     result = Result(case, sum(1 for _ in case.calls(np.random.default_rng(0))), {}, {})
     for name, (function, order) in CHECKS.items():
         if min(case.order, highest) < order:
@@ -120,7 +120,7 @@ def check(case: Case, highest: int = 2) -> Result:
             result.errors[name] = function(OPERATORS[case.name], case)
         except AssertionError as error:
             result.findings[name] = str(error)
-        except Exception as error:  # whatever an operator raises is a finding about it, not the end of the check
+        except Exception as error:  # any error of an operator is a finding
             extra = MISSING.search(str(error))
             if extra:
                 return replace(result, missing=extra[0])
@@ -129,20 +129,20 @@ def check(case: Case, highest: int = 2) -> Result:
 
 
 def family(case: Case) -> str:
-    """The module that the operator is defined in."""
+    """Return the module that defines the operator."""
     return OPERATORS[case.name].function.__module__.rpartition(".")[2]
 
 
 def chosen_cases(names: Sequence[str]) -> list[Case]:
-    """The cases of what is named, or all; UserError for a name that nothing has.
+    """Return the named cases, or all; raise UserError for an unknown name.
 
-    A name is an operator's, with its namespace or without, or a namespace's or a family's.
+    A name is an operator's, with or without its namespace, or that of a namespace or a family.
     """
     cases = sorted(all_cases(), key=lambda case: case.name)
     if not names:
         return cases
     named: dict[str, dict[str, Case]] = {}
-    # The later key wins: a full name before a namespace ('fft' is both), that before a last part and a family.
+    # The last key wins: a full name before a namespace ('fft' is both), a namespace before a last part or a family.
     for key in (
         family,
         lambda case: OPERATORS[case.name].name,
@@ -158,6 +158,6 @@ def chosen_cases(names: Sequence[str]) -> list[Case]:
     for name in names:
         if name not in named:
             near = difflib.get_close_matches(name, named, n=1)
-            raise UserError(f"no operator is called {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise UserError(f"unknown operator {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         chosen |= named[name]
     return sorted(chosen.values(), key=lambda case: case.name)

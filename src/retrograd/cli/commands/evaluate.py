@@ -1,4 +1,4 @@
-"""`retrograd evaluate CHECKPOINT`: a trained model's loss and accuracy on the data it was not trained on."""
+"""`retrograd evaluate CHECKPOINT`: a trained model's loss and accuracy on test data."""
 
 import argparse
 from typing import Any
@@ -15,7 +15,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "evaluate",
         help="measure a trained model on its test data",
-        description="Measure a model that 'retrograd train' has trained, on the test data of its task.",
+        description="Measure a model trained by 'retrograd train' on the test data of its task.",
     )
     parser.add_argument("checkpoint", type=path, metavar="CHECKPOINT", help="the file, or the folder of the run")
     parser.set_defaults(run=run)
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     saved = read_run(options.checkpoint)
     config = saved.config
     task = make_task(config["task"], config["model"], config["batch_size"], config["seed"])
-    # The engine runs the weights of manual layers, too.
+    # The engine also runs the weights of manual layers.
     load_weights(task.model, saved)
     figures = task.evaluate(EngineTrainer(task, RECIPES[config["task"]][config["model"]]).predict)
     title = f"{config['task']}: {config['model']} after {saved.step} steps"

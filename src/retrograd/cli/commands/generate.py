@@ -1,4 +1,4 @@
-"""`retrograd generate CHECKPOINT`: text drawn from a trained language model."""
+"""`retrograd generate CHECKPOINT`: sample text from a trained language model."""
 
 import argparse
 from typing import Any
@@ -22,35 +22,35 @@ LANGUAGES = ("shakespeare", "names")
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "generate",
-        help="draw text from a trained language model",
-        description="Draw text from the checkpoint of 'retrograd train shakespeare' or 'retrograd train names', "
+        help="sample text from a trained language model",
+        description="Sample text from the checkpoint of 'retrograd train shakespeare' or 'retrograd train names', "
         "or from published weights.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("checkpoint", nargs="?", type=path, metavar="CHECKPOINT", help="the file or folder of the run")
     parser.add_argument("--weights", type=path, metavar="DIR", help="a folder with published weights of GPT-2 or Llama")
-    parser.add_argument("--prompt", default="", help="how the text begins")
+    parser.add_argument("--prompt", default="", help="the start of the text")
     parser.add_argument(
-        "--length", type=positive_int, default=500, help="characters (of published weights: tokens) to draw"
+        "--length", type=positive_int, default=500, help="characters to sample (tokens for published weights)"
     )
-    parser.add_argument("--temperature", type=temperature, default=0.8, help="0: always the likeliest character")
-    parser.add_argument("--top-k", type=positive_int, help="draw from the K likeliest characters only")
-    parser.add_argument("--seed", type=seed, default=0, help="of the drawing")
+    parser.add_argument("--temperature", type=temperature, default=0.8, help="0 always takes the most likely character")
+    parser.add_argument("--top-k", type=positive_int, help="sample only from the K most likely characters")
+    parser.add_argument("--seed", type=seed, default=0, help="seed of the sampling")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     if (options.checkpoint is None) == (options.weights is None):
-        raise UserError("wanted one of CHECKPOINT and --weights DIR")
+        raise UserError("pass exactly one of CHECKPOINT and --weights DIR")
     if options.weights is not None:
         print(_published(options))
         return 0
     saved = read_run(options.checkpoint)
     task, vocabulary = saved.config["task"], saved.vocabulary
     if task not in LANGUAGES:
-        raise UserError(f"{options.checkpoint} is of 'retrograd train {task}', which is no language model")
+        raise UserError(f"{options.checkpoint} is from 'retrograd train {task}', which is not a language model")
     if END not in vocabulary:
-        raise UserError(f"{options.checkpoint} has a vocabulary without the end of a line")
+        raise UserError(f"{options.checkpoint} has a vocabulary without a newline")
     unknown = sorted(set(options.prompt) - set(vocabulary))
     if unknown:
         raise UserError(f"--prompt has characters the model does not know: {', '.join(map(repr, unknown))}")
@@ -71,8 +71,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _model(saved: SavedRun) -> nn.Module:
-    """The run's model. UserError where its weights do not fit it, or are not finite: nothing is drawn from these."""
-    # The transformer has an embedding for each position it can look back over; an LSTM has no such limit.
+    """Return the run's model; raise UserError if its weights do not fit or are not finite."""
+    # A transformer has an embedding per position; an LSTM has no length limit.
     positions = saved.weights.get("position.weight")
     context = {}
     if isinstance(positions, rg.Tensor) and positions.ndim == 2 and len(positions):
@@ -81,12 +81,12 @@ def _model(saved: SavedRun) -> nn.Module:
     load_weights(model, saved)
     for name, weight in model.state_dict().items():
         if not rg.isfinite(weight).all():
-            raise UserError(f"{saved.path}: {name} has values that are not finite, so that no text can be drawn")
+            raise UserError(f"{saved.path}: {name} has values that are not finite")
     return model
 
 
 def _published(options: argparse.Namespace) -> str:
-    """Text after the prompt, from weights in the layout of Hugging Face's transformers."""
+    """Return text after the prompt, from weights in the layout of Hugging Face's transformers."""
     folder = options.weights
     require_safetensors()
     try:
@@ -95,12 +95,12 @@ def _published(options: argparse.Namespace) -> str:
     except (ImportError, OSError, ValueError, RuntimeError) as error:
         raise UserError(str(error)) from None
     if not isinstance(model, (GPT2, Llama)):
-        raise UserError(f"{folder} has weights of {type(model).__name__}, which draws no text")
+        raise UserError(f"{folder} has weights of {type(model).__name__}, which does not generate text")
     config = read_config(folder)
     vocabulary, start = len(model.token.weight), config.get("bos_token_id")
     prompt = text.encode(options.prompt) or ([start] if isinstance(start, int) else text.encode("\n"))
     if not prompt or max(prompt) >= vocabulary:
-        raise UserError(f"--prompt has tokens that the model, of {vocabulary} tokens, does not know")
+        raise UserError(f"--prompt has tokens beyond the model's {vocabulary}")
     end = config.get("eos_token_id")
     drawn = generate(
         model,

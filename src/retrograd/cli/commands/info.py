@@ -1,4 +1,4 @@
-"""`retrograd info`: versions, backend, device, BLAS and threads. Training reports end with the same tables."""
+"""`retrograd info`: versions, backend, device, BLAS and threads, also printed in training reports."""
 
 import argparse
 import importlib.metadata
@@ -15,7 +15,7 @@ from retrograd.core.arrays.devices import backend_for, get_default_device
 
 from ..console import Table, UserError, print_table
 
-# Each optional package, by the name it is imported under, the extra that installs it, and its distributions' names.
+# Each optional package: its import name, the extra that installs it, and its distributions' names.
 OPTIONAL = (
     ("numba", "fast", ("numba",)),
     ("cupy", "gpu", ("cupy-cuda12x", "cupy-cuda13x", "cupy")),
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def environment() -> list[Table]:
-    """What a result depends on: the software and its versions, the backend, and the machine's threads."""
+    """Return tables of all that a result depends on: versions, the backend, and threads."""
     return [
         Table("Environment", ["what", "value"], [*_versions(), *_machine()]),
         Table("Optional packages", ["package", "version", "extra"], [_optional(*package) for package in OPTIONAL]),
@@ -73,7 +73,7 @@ def _machine() -> list[tuple[str, str]]:
 
 
 def _optional(module: str, extra: str, distributions: tuple[str, ...]) -> tuple[str, str, str]:
-    """The package's row. Nothing is imported: CuPy and Numba take long, and a broken one must not break `info`."""
+    """Return the package's row without importing it: imports are slow, and a broken package must not break `info`."""
     for distribution in distributions:
         try:
             return module, importlib.metadata.version(distribution), extra
@@ -83,7 +83,7 @@ def _optional(module: str, extra: str, distributions: tuple[str, ...]) -> tuple[
 
 
 def _backend() -> str:
-    """The array library that new tensors use, and the GPU's name where it is CuPy."""
+    """The array library of new tensors, and the GPU's name for CuPy."""
     try:
         backend, device = backend_for(None), get_default_device()
     except RuntimeError as error:
@@ -102,7 +102,7 @@ def _kernels() -> str:
 
 
 def _processors() -> int:
-    """The processors that this process may run on."""
+    """Return the number of processors available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -115,7 +115,7 @@ def _blas() -> str:
 
 
 def _blas_threads() -> str:
-    """The running BLAS's own answer where threadpoolctl is installed, otherwise what the environment asks of it."""
+    """The number of threads of the running BLAS if threadpoolctl is installed, else that in the environment."""
     if importlib.util.find_spec("threadpoolctl") is not None:
         from threadpoolctl import threadpool_info
 
@@ -125,4 +125,4 @@ def _blas_threads() -> str:
     for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
         if variable in os.environ:
             return f"{os.environ[variable]} ({variable})"
-    return "the BLAS's default (threadpoolctl, if installed, tells the number)"
+    return "the BLAS's default (install threadpoolctl to see the number)"

@@ -1,4 +1,4 @@
-"""`retrograd run`: a PyTorch program as it is, with Retrograd in PyTorch's place."""
+"""`retrograd run`: run an unchanged PyTorch program with Retrograd in place of PyTorch."""
 
 import argparse
 import os
@@ -7,19 +7,19 @@ from ..console import UserError
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command's own parser to the command line."""
+    """Add the command's parser to the command line."""
     parser = subparsers.add_parser(
         "run",
-        help="run a PyTorch script with Retrograd for torch",
-        description="Run a PyTorch script, unchanged, with `import torch` and its submodules being Retrograd.",
+        help="run a PyTorch script with Retrograd in place of torch",
+        description="Run an unchanged PyTorch script; `import torch` and its submodules give Retrograd.",
     )
     parser.add_argument("script", help="the Python file")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script finds in sys.argv")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's sys.argv")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the script; its errors are shown with their traceback, and its exit code is passed on."""
+    """Run the script; its errors are printed with their traceback, and its exit code is passed on."""
     from retrograd.compat.as_torch import run as run_script
 
     if not os.path.isfile(options.script):

@@ -1,4 +1,4 @@
-"""`retrograd step`: run a program up to its first backward walk, and go through that one operator at a time."""
+"""`retrograd step`: run a program up to its first backward pass, and step through that one operator at a time."""
 
 import argparse
 import os
@@ -12,21 +12,21 @@ from .step_debugger import Debugger, Quit
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command's own parser to the command line."""
+    """Add the command's parser to the command line."""
     parser = subparsers.add_parser(
         "step",
-        help="step through a program's backward walk",
-        description="Run a program up to its first backward() or autograd.grad() and go through the walk one operator "
-        "at a time, forward and back, with keys like pdb's ('help' lists them). A program that imports torch gets "
-        "Retrograd.",
+        help="step through a program's backward pass",
+        description="Run a program up to its first backward() or autograd.grad() and step through the backward pass "
+        "one operator at a time, forward and back, with keys like pdb's ('help' lists them). A program that imports "
+        "torch gets Retrograd.",
     )
     parser.add_argument("script", help="the Python file")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script finds in sys.argv")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's sys.argv")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the script and stop at its calls of backward and autograd.grad; its own errors come with their traceback."""
+    """Run the script and stop at its calls of backward and autograd.grad; the script's errors have their traceback."""
     from retrograd.compat.as_torch import installed_when_imported, run_program
     from retrograd.core.source_location import user_frame
     from retrograd.inspect import trace
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def stopping_at_backward(stop: Callable[[Any], None]) -> Iterator[None]:
-    """Give a stepper for each call of ``backward`` and ``autograd.grad`` to ``stop``, which takes it to its end."""
+    """Call ``stop`` with a stepper per ``backward`` and ``autograd.grad``; ``stop`` moves the stepper to its end."""
     from retrograd import autograd
     from retrograd.autograd import gradients
     from retrograd.core.tensor.tensor import Tensor
@@ -71,7 +71,7 @@ def stopping_at_backward(stop: Callable[[Any], None]) -> Iterator[None]:
         create_graph: bool = False,
         inputs: Any = None,
     ) -> None:
-        if create_graph:  # the walk itself is to be recorded
+        if create_graph:  # the backward pass itself must be recorded
             plain_of_several(tensors, grad_tensors, retain_graph, create_graph, inputs)
             return
         stop(step(tensors, grad_tensors, inputs=[inputs] if isinstance(inputs, Tensor) else inputs))

@@ -20,19 +20,19 @@ AROUND = 5  # lines or events shown before and after
 
 
 class Quit(SystemExit):
-    """The user has had enough: the program ends, with exit code 0."""
+    """The user quits: the program ends with exit code 0."""
 
 
 class Debugger(cmd.Cmd):
-    """Goes through a backward walk as told on standard input; returns when the program is to go on.
+    """Steps through a backward pass with commands from standard input; returns when the program is to continue.
 
     Args:
-        stepper: stands before the first event.
-        frame: the program's, in which expressions mean what they mean there.
+        stepper: positioned before the first event.
+        frame: the program's frame, in which expressions are evaluated.
     """
 
     ruler = ""
-    doc_header = "Commands, each may be shortened to its first letter; an empty line repeats the last one:"
+    doc_header = "Commands (the first letter is enough; an empty line repeats the last command):"
     undoc_header = ""
 
     def __init__(self, stepper: Stepper, frame: FrameType) -> None:
@@ -56,7 +56,7 @@ class Debugger(cmd.Cmd):
         self._move(self.stepper.next)
 
     def say(self, text: str) -> None:
-        """Print a line; where nobody reads it any more, that is the end."""
+        """Print a line; quit if standard output is closed."""
         try:
             print(text, file=self.stdout, flush=True)
         except BrokenPipeError:
@@ -65,24 +65,24 @@ class Debugger(cmd.Cmd):
     # Moving
 
     def do_next(self, argument: str) -> None:
-        """next [COUNT]: go to the next operator of the walk, or COUNT of them."""
+        """next [COUNT]: go to the next operator of the backward pass, or COUNT operators ahead."""
         for _ in range(self._count(argument)):
             if self._move(self.stepper.next) is None:
                 return
 
     def do_back(self, argument: str) -> None:
-        """back [COUNT]: go back to the operator before."""
+        """back [COUNT]: go to the previous operator, or COUNT operators back."""
         for _ in range(self._count(argument)):
             if self._move(self.stepper.back) is None:
                 return
 
     def do_to(self, argument: str) -> None:
-        """to LINE | FILE:LINE | OPERATOR | MODULE: go on to the next operator of that line, name or module.
+        """to LINE | FILE:LINE | OPERATOR | MODULE: go to the next operator of that line, name or module.
 
         to 31, to model.py:31, to relu, to blocks.2; or to line=31, to operator=relu, to module=blocks.2
         """
         if not argument:
-            self.say("to: wanted a line, an operator or a module")
+            self.say("to: expected a line, an operator or a module")
             return
         kind, equals, value = argument.partition("=")
         if equals and kind in ("line", "operator", "module"):
@@ -96,24 +96,24 @@ class Debugger(cmd.Cmd):
         self._go(fitting(**wanted), f"{argument}")
 
     def do_until(self, argument: str) -> None:
-        """until EXPRESSION: go on to the next operator where it is true.
+        """until EXPRESSION: go to the next operator for which it is true.
 
-        It reads the event's attributes by name: until nans, until norm > 10, until operator == "relu" and line < 20,
-        until reaches(model.weight)
+        The expression reads attributes of the event: until nans, until norm > 10,
+        until operator == "relu" and line < 20, until reaches(model.weight)
         """
         if not argument:
-            self.say("until: wanted an expression, such as: until norm > 10")
+            self.say("until: expected an expression, such as: until norm > 10")
             return
         self._go(lambda event: self._value(argument, event), argument)
 
     def do_watch(self, argument: str) -> None:
-        """watch EXPRESSION: go on to the next operator that sends a gradient to this Tensor: watch model.weight"""
+        """watch EXPRESSION: go to the next operator that sends a gradient to this Tensor: watch model.weight"""
         tensor = self._tensor("watch", argument)
         if tensor is not None:
             self._go(lambda event: event.reaches(tensor), argument)
 
     def do_continue(self, argument: str) -> bool:
-        """continue: go to the end of the walk and on with the program, to its next backward() or autograd.grad()."""
+        """continue: go to the end of the backward pass and run the program up to its next one."""
         while self.stepper.next() is not None:
             pass
         return True
@@ -125,14 +125,14 @@ class Debugger(cmd.Cmd):
     # Looking
 
     def do_print(self, argument: str) -> None:
-        """print EXPRESSION: its value in the program; event and stepper are this stop and this walk."""
+        """print EXPRESSION: its value in the program; event and stepper are also available."""
         if not argument:
             self.say(str(self.stepper.event))
             return
         self.say(repr(self._value(argument)))
 
     def do_grad(self, argument: str) -> None:
-        """grad [EXPRESSION]: the gradient of a Tensor as far as the walk has come; alone, those of all the leaves."""
+        """grad [EXPRESSION]: the gradient of a Tensor so far; without EXPRESSION, the gradients of all leaves."""
         if argument:
             tensor = self._tensor("grad", argument)
             if tensor is not None:
@@ -142,10 +142,10 @@ class Debugger(cmd.Cmd):
             self.say(f"{name}: {_gradient(self.stepper.grad(leaf))}")
 
     def do_list(self, argument: str) -> None:
-        """list: the program around the line of this operator."""
+        """list: the program around the operator's line."""
         event = self.stepper.event
         if event is None or event.file is None or event.line is None:
-            self.say("no line is known here")
+            self.say("the line is not known")
             return
         first = max(1, event.line - AROUND)
         for number in range(first, event.line + AROUND + 1):
@@ -154,18 +154,18 @@ class Debugger(cmd.Cmd):
                 self.say(f"{'->' if number == event.line else '  '} {number:4} {code.rstrip()}".rstrip())
 
     def do_where(self, argument: str) -> None:
-        """where: the operators of the walk before and after this one."""
+        """where: the operators of the backward pass before and after this one."""
         events, event = self.stepper.events, self.stepper.event
         here = len(events) if event is None else event.index
         for other in events[max(0, here - AROUND) : here + AROUND + 1]:
             self.say(f"{'->' if other is event else '  '} {other.index + 1:4} of {len(events)}: {other.title}")
         if event is None:
-            self.say("-> the end of the walk" if self.stepper.at_end else "-> the beginning of the walk")
+            self.say("-> the end of the backward pass" if self.stepper.at_end else "-> the start of the backward pass")
 
     def do_save(self, argument: str) -> None:
-        """save FILE.html: write the whole walk as a page for the browser."""
+        """save FILE.html: write the whole backward pass as a page for the browser."""
         if not argument:
-            self.say("save: wanted the name of a file")
+            self.say("save: expected a file name")
             return
         try:
             self.stepper.save(Path(argument))
@@ -173,14 +173,14 @@ class Debugger(cmd.Cmd):
             raise _Failed(f"save: {error}" if isinstance(error, OSError) else str(error)) from None
         self.say(f"saved {argument}")
 
-    # Keys, completion, mistakes
+    # Shortcuts, completion, errors
 
     def do_EOF(self, argument: str) -> NoReturn:
-        """End of input: as quit."""
+        """End of input: the same as quit."""
         raise Quit(0)
 
     def onecmd(self, line: str) -> bool:
-        """Run one line; the error of an expression is told and changes nothing."""
+        """Run one line; an expression's error is printed and changes nothing."""
         try:
             return bool(super().onecmd(line))
         except _Failed as error:
@@ -188,7 +188,7 @@ class Debugger(cmd.Cmd):
             return False
 
     def parseline(self, line: str) -> tuple[str | None, str | None, str]:
-        """A command by any of its beginnings: n, ne, next."""
+        """Accept any prefix of a command: n, ne, next."""
         command, argument, line = super().parseline(line)
         if command and command != "EOF":
             fit = [name for name in self.completenames("") if name.startswith(command)]
@@ -196,30 +196,30 @@ class Debugger(cmd.Cmd):
         return command, argument, line
 
     def completenames(self, text: str, *ignored: object) -> list[str]:
-        """The commands that begin so."""
+        """Return the commands with this prefix."""
         return [name for name in super().completenames(text, *ignored) if name != "EOF"]
 
     def get_names(self) -> list[str]:
-        """What `help` lists."""
+        """Return the commands that `help` lists."""
         return [name for name in super().get_names() if name != "do_EOF"]
 
     def do_help(self, arg: str) -> None:
-        """help [COMMAND]: what the commands do."""
+        """help [COMMAND]: describe the commands."""
         if arg:
             name = self.parseline(arg)[0] or arg
             text = inspect.getdoc(getattr(self, f"do_{name}", None))
-            self.say(text if text and hasattr(self, f"do_{name}") else f"no command {arg!r}")
+            self.say(text if text and hasattr(self, f"do_{name}") else f"unknown command {arg!r}")
             return
         self.say(self.doc_header)
         for name in self.completenames(""):
             self.say("  " + (inspect.getdoc(getattr(self, f"do_{name}")) or "").partition("\n")[0])
 
     def default(self, line: str) -> None:
-        """What is no command."""
-        self.say(f"no command {line!r}; 'help' lists the commands")
+        """Report an unknown command."""
+        self.say(f"unknown command {line!r}; 'help' lists the commands")
 
     def complete_to(self, text: str, *ignored: object) -> list[str]:
-        """Operators, modules and lines of the walk."""
+        """Operators, modules and lines of the backward pass."""
         events = self.stepper.events
         names = {name for event in events for name in (event.operator, event.call)} | {
             event.module or "" for event in events
@@ -233,7 +233,7 @@ class Debugger(cmd.Cmd):
         return [name for name in dir(event) if name.startswith(text) and not name.startswith("_")]
 
     def complete_print(self, text: str, *ignored: object) -> list[str]:
-        """The program's names, and their attributes after a point."""
+        """The program's names, and attributes after a dot."""
         base, dot, attribute = text.rpartition(".")
         if dot:
             try:
@@ -249,39 +249,39 @@ class Debugger(cmd.Cmd):
         """The commands."""
         return self.completenames(text)
 
-    # What the commands have in common
+    # Helpers of the commands
 
     def _move(self, move: Callable[[], Event | None]) -> Event | None:
         event = move()
         if event is not None:
             self.say(str(event))
         elif self.stepper.at_end:
-            filled = ".grad is filled" if self.stepper.fills else "autograd.grad gives its gradients to the program"
-            self.say(f"the end of the walk: {filled}; 'continue' goes on with the program")
+            filled = ".grad is filled" if self.stepper.fills else "autograd.grad returns its gradients"
+            self.say(f"the end of the backward pass: {filled}; 'continue' runs the program on")
         else:
-            self.say("the beginning of the walk")
+            self.say("the start of the backward pass")
         return event
 
     def _go(self, fits: Callable[[Event], Any], wanted: str) -> None:
-        """Go on to the next event that fits; stay where none does."""
+        """Move to the next event that fits; stay if there is none."""
         here = 0 if self.stepper.event is None else self.stepper.event.index + 1
         ahead = [] if self.stepper.at_end else self.stepper.events[here:]
         target = next((event for event in ahead if fits(event)), None)
         if target is None:
-            self.say(f"nothing ahead is {wanted}")
+            self.say(f"no later operator matches {wanted}")
             return
         self._move(lambda: self.stepper.until(lambda event: event is target))
 
     def _count(self, argument: str) -> int:
         if argument and not argument.isdigit():
-            raise _Failed(f"wanted a number of operators, got {argument!r}")
+            raise _Failed(f"expected a number of operators, got {argument!r}")
         return min(int(argument or 1), len(self.stepper.events) + 1)
 
     def _names(self) -> dict[str, Any]:
         return {**self.frame.f_globals, **self.frame.f_locals, "event": self.stepper.event, "stepper": self.stepper}
 
     def _value(self, expression: str, event: Event | None = None) -> Any:
-        """What an expression is in the program; the attributes of an event, where one is given, hide its names."""
+        """Evaluate an expression in the program; an event's attributes take precedence over the program's names."""
         try:
             return eval(expression, self._names(), {} if event is None else _Attributes(event))
         except Exception as error:
@@ -289,17 +289,17 @@ class Debugger(cmd.Cmd):
 
     def _tensor(self, command: str, expression: str) -> Tensor | None:
         if not expression:
-            self.say(f"{command}: wanted a Tensor of the program")
+            self.say(f"{command}: expected a Tensor of the program")
             return None
         value = self._value(expression)
         if isinstance(value, Tensor):
             return value
-        self.say(f"{expression} is no Tensor but {type(value).__name__}")
+        self.say(f"{expression} is not a Tensor but {type(value).__name__}")
         return None
 
 
 class _Attributes(dict[str, Any]):
-    """The public attributes of an event, by name."""
+    """The public attributes of an event by name."""
 
     def __init__(self, event: Event) -> None:
         self.event = event
@@ -311,7 +311,7 @@ class _Attributes(dict[str, Any]):
 
 
 class _Failed(Exception):
-    """What was asked for cannot be done; its text says why."""
+    """A command failed; the text says why."""
 
 
 def _gradient(g: Tensor | None) -> str:

@@ -1,4 +1,4 @@
-"""`retrograd train TASK`: train a model on real data, and leave its metrics, weights, plots and a report."""
+"""`retrograd train TASK`: train a model on real data, and write metrics, weights, plots and a report."""
 
 import argparse
 import contextlib
@@ -42,7 +42,7 @@ def add_parser(subparsers: Any) -> None:
             f"{model}: {r.epochs} epochs, batches of {r.batch_size}, {r.optimizer} at {r.lr:g}"
             for model, r in RECIPES[task].items()
         )
-        one = tasks.add_parser(task, help=text, description=f"Train on {text}. Unless told otherwise, {recipes}.")
+        one = tasks.add_parser(task, help=text, description=f"Train on {text}. Defaults: {recipes}.")
         add_options(one, task)
         one.set_defaults(run=run)
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_with(settings: Settings) -> int:
-    """Train, by one process or as one of several."""
+    """Train, in one or several processes."""
     set_threads(settings.threads)
     if processes.leading():
         make_output_folder(settings.out)
@@ -78,17 +78,17 @@ def run_with(settings: Settings) -> int:
 
 def how_to_resume(loop: Loop | None, settings: Settings) -> str:
     if loop is None or loop.saved is None:
-        return "interrupted before there was a checkpoint; nothing to go on with"
+        return "interrupted before the first checkpoint; the run cannot be resumed"
     resumed = settings.checkpoint
     path = resumed.path if resumed is not None and resumed.step == loop.saved else settings.out / FILE
     return (
-        f"interrupted; the checkpoint is of step {loop.saved} of {loop.steps}; "
-        f"go on with: retrograd train {settings.task} --resume {shlex.quote(str(path))}"
+        f"interrupted; the checkpoint has step {loop.saved} of {loop.steps}; "
+        f"resume with: retrograd train {settings.task} --resume {shlex.quote(str(path))}"
     )
 
 
 def train(run: Run, settings: Settings) -> None:
-    """Run the loop; show how it goes and write its figures."""
+    """Run the loop; show progress and write figures."""
     loop, report = run.loop, settings.out / REPORT
     if not processes.leading():
         if loop.completed < loop.steps:
@@ -97,10 +97,10 @@ def train(run: Run, settings: Settings) -> None:
     if loop.completed >= loop.steps:
         if report.exists():
             raise UserError(
-                f"the run has made {loop.completed} of {loop.steps} steps; ask for more with --epochs or --steps"
+                f"the run has completed {loop.completed} of {loop.steps} steps; pass a larger --epochs or --steps"
             )
-        return  # stopped between its last step and its report
-    report.unlink(missing_ok=True)  # of a run before, in the same folder
+        return  # the run stopped between its last step and its report
+    report.unlink(missing_ok=True)  # from an earlier run in the same folder
     parameters = sum(p.numel() for p in run.task.model.parameters())
     by = f" by {processes.count()} processes" if processes.count() > 1 else ""
     print(f"{settings.task}: {settings.model} of {parameters:,} parameters, {loop.steps:,} steps{by}", flush=True)
@@ -141,9 +141,9 @@ def train(run: Run, settings: Settings) -> None:
 
 @contextlib.contextmanager
 def watching(run: Run, settings: Settings) -> Iterator[None]:
-    """Watch the run; at its end, however it comes, print the alarms and write the page."""
+    """Watch the run; when it ends or fails, print the alarms and write the page."""
     trainer = run.trainer
-    assert isinstance(trainer, EngineTrainer)  # the settings have refused the other
+    assert isinstance(trainer, EngineTrainer)  # the settings allow --watch only with it
     w = watch(trainer.model, trainer.optimizer, live=False)
     try:
         with w:
@@ -182,7 +182,7 @@ def finish(run: Run, settings: Settings) -> None:
 
 @contextlib.contextmanager
 def without_advice() -> Iterator[None]:
-    """Matplotlib's advice on where to keep its cache is not for who trains a model."""
+    """Suppress Matplotlib's advice about its cache folder."""
     logger = logging.getLogger("matplotlib")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -193,12 +193,12 @@ def without_advice() -> Iterator[None]:
 
 
 def facts(run: Run, settings: Settings) -> Table:
-    """The model, its size, and that of the data."""
+    """Return a table of the model, its size, and the size of the data."""
     rows = [
         ("task", TASKS[settings.task]),
         ("model", f"{type(run.task.model).__name__} ({settings.model})"),
         ("parameters", f"{sum(p.numel() for p in run.task.model.parameters()):,}"),
-        ("examples to train on", f"{len(run.task.train.dataset):,}"),
+        ("training examples", f"{len(run.task.train.dataset):,}"),
         (f"{run.task.test.name} examples", f"{len(run.task.test.targets):,}"),
         ("steps", f"{run.loop.completed:,}"),
     ]
@@ -206,7 +206,7 @@ def facts(run: Run, settings: Settings) -> Table:
 
 
 def results(loop: Loop) -> Table:
-    """A row for each evaluation, or for ten of them."""
+    """Return a table with a row per evaluation, at most ten."""
     names = [name for name in loop.history[-1] if name != "examples_per_second"]
     shown = loop.history if len(loop.history) <= 20 else loop.history[:: -(len(loop.history) // 10)][::-1]
     rows = [[figure_text(name, row[name]) for name in names] for row in shown]
@@ -219,7 +219,7 @@ def configuration(settings: Settings) -> Table:
 
 
 def curves(run: Run) -> list[Plot]:
-    """The loss, and the share of wrong answers, over epochs; over steps where no epoch is full."""
+    """Return plots of the loss and the error rate over epochs, or over steps if no epoch is complete."""
     loop, part = run.loop, run.task.test.name
     length = len(run.task.train) if loop.completed >= len(run.task.train) else 1
     unit = "step" if length == 1 else "epoch"
@@ -227,16 +227,16 @@ def curves(run: Run) -> list[Plot]:
     losses = {name: (across, [row[f"{name}_loss"] for row in loop.history]) for name in ("train", part)}
     steps = [(number + 1) / length for number in range(loop.completed)], loop.losses
     figure = plots.learning_curves(losses, steps=steps, references=run.task.references(), xlabel=unit)
-    drawings = [Plot("loss", "Loss: of each step, mean over each epoch's steps, and on the rest of the data", figure)]
+    drawings = [Plot("loss", "Loss of each step, mean per epoch, and on the held-out data", figure)]
     if run.task.score == "accuracy":
         errors = {name: (across, [1 - row[f"{name}_accuracy"] for row in loop.history]) for name in ("train", part)}
-        figure = plots.learning_curves(errors, xlabel=unit, ylabel="share of wrong answers", title="Error")
-        drawings.append(Plot("error", "Share of wrong answers", figure))
+        figure = plots.learning_curves(errors, xlabel=unit, ylabel="error rate", title="Error")
+        drawings.append(Plot("error", "Error rate", figure))
     return drawings
 
 
 def set_threads(threads: int | None) -> None:
-    """Let the BLAS use this many threads from now on; where several processes share a machine, each its part."""
+    """Set the number of BLAS threads; several processes on one machine share the cores."""
     asked, threads = threads, threads or processes.threads_of_each()
     if threads is None:
         return

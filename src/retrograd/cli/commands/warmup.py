@@ -1,4 +1,4 @@
-"""`retrograd warmup`: compile the loops behind the operators now, instead of when a program first needs them."""
+"""`retrograd warmup`: compile the operators' loops before a program needs them."""
 
 import argparse
 import time
@@ -14,15 +14,15 @@ from retrograd.optim import swa_utils
 
 from ..console import UserError
 
-WIDE = 256  # arrays of WIDE x WIDE numbers are large enough for the loops
+WIDE = 256  # arrays of WIDE x WIDE numbers are large enough for compiled loops
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "warmup",
-        help="compile the loops behind the operators, once for this machine",
-        description="Compile the loops behind the operators now, instead of when a program first needs them. They are "
-        "kept for this machine; what is there already is not compiled again.",
+        help="compile the operators' loops, once for this machine",
+        description="Compile the operators' loops now instead of at their first use. They are "
+        "cached for this machine; cached loops are not compiled again.",
     )
     parser.set_defaults(run=run)
 
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def exercises() -> Iterator[tuple[str, Callable[[], object]]]:
-    """Programs that between them call the loops, each with its name."""
+    """Yield programs that together call all loops, each with its name."""
     yield "products", _products
     yield "activations", _activations
     yield "normalization", _normalization
@@ -58,7 +58,7 @@ def _leaf(*shape: int, dtype: Any = np.float32) -> Any:
 
 
 def _differentiate(*outputs: Any) -> None:
-    """Backward with a cotangent that lies in memory as the output does."""
+    """Run backward with a cotangent that has the output's memory layout."""
     for y in outputs:
         y.backward(rg.ones_like(y))
 

@@ -1,4 +1,4 @@
-"""What `retrograd train` can train, by name."""
+"""The tasks of `retrograd train`, by name."""
 
 import retrograd as rg
 
@@ -17,7 +17,7 @@ TASKS = {
 
 
 def make_task(name: str, model: str, batch_size: int, seed: int) -> Task:
-    """The task with a new model, drawn from `seed`, as is the order of the data."""
+    """Return the task with a new model; `seed` determines the weights and the order of the data."""
     rg.manual_seed(seed)
     order = rg.Generator().manual_seed(seed)
     if name == "shakespeare":

@@ -1,4 +1,4 @@
-"""What a task is: a model and its data, a loss and a score, and what there is to show at the end."""
+"""The interface of a task: a model and its data, a loss and a score, and the sections of its report."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from ..training.report import Section
 
 Array = np.ndarray
 Predict = Callable[[Array], Array]
-BATCH = 500  # examples at once, where nothing is learned
+BATCH = 500  # batch size of evaluation
 
 
 @dataclass(frozen=True)
 class Split:
-    """Inputs and targets, sample by sample."""
+    """Inputs and targets of examples."""
 
     name: str
     inputs: Array
@@ -35,9 +35,9 @@ class Split:
 
 @dataclass
 class Task:
-    """A model, the batches it is trained on, and the split it is measured on.
+    """A model, its training batches, and its evaluation split.
 
-    Subclasses give the loss, and the sum of what `score` names over a batch.
+    Subclasses define the loss, and the sum over a batch of the figure named by `score`.
     """
 
     model: nn.Module
@@ -48,23 +48,23 @@ class Task:
     vocabulary = ""
 
     def loss(self, output: rg.Tensor, targets: rg.Tensor) -> rg.Tensor:
-        """The mean loss over the targets that count."""
+        """Return the mean loss over the targets that count."""
         raise NotImplementedError
 
     def figures(self, loss: float, output: Array, targets: Array) -> tuple[dict[str, float], int]:
-        """A batch's figures, and over how many targets they are means."""
+        """Return a batch's figures, and the number of targets over which they are means."""
         raise NotImplementedError
 
     def count(self, targets: Array) -> int:
-        """How many of a batch's targets the loss is a mean over."""
+        """Return the number of targets over which the loss is a mean."""
         return len(targets)
 
     def augment(self, inputs: Array) -> Array:
-        """The inputs of a batch as they are trained on."""
+        """Return the inputs of a batch with data augmentation."""
         return inputs
 
     def evaluate(self, predict: Predict) -> dict[str, float]:
-        """The means over the test split."""
+        """Return the mean figures of the test split."""
         total, sums = 0, dict[str, float]()
         batches = list(self.test.batches())
         for inputs, targets in batches[processes.part(len(batches))]:
@@ -79,16 +79,16 @@ class Task:
         return {f"{self.test.name}_{name}": value / total for name, value in sums.items()}
 
     def references(self) -> dict[str, float]:
-        """Losses to compare the model's with, by name, in the order of the curves: train, test."""
+        """Losses to compare with, by name, in the order of the curves: train, test."""
         return {}
 
     def sections(self, predict: Predict, seed: int) -> list[Section]:
-        """What the report shows of the trained model, beside its curves."""
+        """Return the report's sections about the trained model, besides its curves."""
         return []
 
 
 class Classification(Task):
-    """Cross entropy and accuracy; targets of `PADDING` do not count."""
+    """Cross entropy and accuracy; targets equal to `PADDING` are ignored."""
 
     PADDING = -100
     score = "accuracy"
@@ -106,17 +106,17 @@ class Classification(Task):
 
 
 def predictions(predict: Predict, split: Split) -> Array:
-    """The model's output for the whole split."""
+    """Return the model's output for the whole split."""
     return np.concatenate([predict(inputs) for inputs, _ in split.batches()])
 
 
 def shuffled(dataset: Any, batch_size: int, order: rg.Generator) -> DataLoader[Any]:
-    """All examples in a new order each epoch, without a last, smaller batch."""
+    """Return a loader of all examples, shuffled each epoch, without a smaller last batch."""
     check_batch_size(batch_size, dataset)
     return DataLoader(dataset, batch_size, shuffle=True, drop_last=True, generator=order)
 
 
 def check_batch_size(batch_size: int, dataset: Any) -> None:
-    """UserError for a batch larger than the data."""
+    """Raise UserError for a batch larger than the data."""
     if batch_size > len(dataset):
-        raise UserError(f"--batch-size {batch_size} is more than the {len(dataset)} examples to train on")
+        raise UserError(f"--batch-size {batch_size} is more than the {len(dataset)} training examples")

@@ -1,4 +1,4 @@
-"""California house prices, by linear regression or an MLP, beside the closed-form least squares."""
+"""California house prices by linear regression or an MLP, compared with closed-form least squares."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ UNIT = "(100,000 $)"
 class Housing(Task):
     """Mean squared error and R2, the share of the variance explained.
 
-    The regression and the closed form see the features as they are, in float64; the MLP sees logarithms of four.
+    The regression and the closed form use the raw features in float64; the MLP uses logarithms of four of them.
     """
 
     score = "r2"
@@ -30,8 +30,8 @@ class Housing(Task):
         table = data.housing()
         features = table.features
         if model == "mlp":
-            # Counts and averages of rooms, people and households have tails of a hundred deviations; their logarithms
-            # do not.
+            # Counts and averages of rooms, people and households have tails of a hundred standard deviations; their
+            # logarithms do not.
             features = np.column_stack([features[:, :2], np.log(features[:, 2:6]), features[:, 6:]])
         self.names = table.feature_names
         dtype = np.float64 if model == "linear" else np.float32
@@ -57,14 +57,14 @@ class Housing(Task):
         return {f"{split.name}, least squares": errors(exact, split)[0] for split in (self.fit, self.test)}
 
     def sections(self, predict: Predict, seed: int) -> list[Section]:
-        """The model beside the least squares on the same features, and its errors."""
+        """The model's errors, compared with least squares on the same features."""
         exact = least_squares(self.fit)
         rows = [
             [name, *(f"{figure:.4f}" for split in (self.fit, self.test) for figure in errors(model, split))]
             for name, model in ((type(self.model).__name__, predict), ("least squares", exact))
         ]
         columns = ["model", "train MSE", "train R2", "test MSE", "test R2"]
-        sections: list[Section] = [Table("Beside the closed form", columns, rows)]
+        sections: list[Section] = [Table("Comparison with the closed form", columns, rows)]
         if isinstance(self.model, nn.Linear):
             sections.append(self.weights(exact))
         if plots.available():
@@ -84,7 +84,7 @@ class Housing(Task):
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """The linear model with the least mean squared error: a weight for each feature, then the bias, ``(n + 1, 1)``."""
+    """The linear model with the least mean squared error: a weight per feature, then the bias, ``(n + 1, 1)``."""
 
     solution: Array
 
@@ -93,19 +93,19 @@ class LeastSquares:
 
 
 def least_squares(split: Split) -> LeastSquares:
-    """Fitted in closed form."""
+    """Return the closed-form solution."""
     return LeastSquares(np.linalg.lstsq(np.column_stack([split.inputs, np.ones(len(split.inputs))]), split.targets)[0])
 
 
 def errors(predict: Predict, split: Split) -> tuple[float, float]:
-    """Mean squared error and R2."""
+    """Return mean squared error and R2."""
     predicted, score = predict(split.inputs), R2Score()
     score.update(predicted, split.targets)
     return float(((predicted - split.targets) ** 2).mean()), score.value
 
 
 def linear(features: int) -> nn.Linear:
-    """In float64, as the closed form is, and starting at zero."""
+    """Return a linear layer in float64 that starts at zero."""
     model = nn.Linear(features, 1, dtype=rg.float64)
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
@@ -115,7 +115,7 @@ def linear(features: int) -> nn.Linear:
 def standardized_split(
     x: Array, y: Array, random: np.random.Generator, dtype: type[np.floating] = np.float64
 ) -> tuple[Split, Split]:
-    """Rows to train on and to test on, 80/20 at random; features standardized by those to train on."""
+    """Split rows 80/20 at random into train and test; standardize features by the training rows."""
     train, test = np.split(random.permutation(len(y)), [int(0.8 * len(y))])
     x = ((x - x[train].mean(axis=0)) / x[train].std(axis=0)).astype(dtype)
     y = y.astype(dtype)

@@ -1,4 +1,4 @@
-"""Handwritten digits and articles of clothing, by a convolutional network or an MLP."""
+"""Handwritten digits and articles of clothing, classified by a convolutional network or an MLP."""
 
 import numpy as np
 
@@ -12,12 +12,12 @@ from retrograd.training import ConfusionMatrix
 from ..training.report import Confusion, Gallery, Section
 from .base import Array, Classification, Predict, Split, predictions, shuffled
 
-HIDDEN = (1024, 1024, 1024)  # of the MLP
-SHOWN = 60  # wrong answers in the report
+HIDDEN = (1024, 1024, 1024)  # sizes of the MLP's hidden layers
+SHOWN = 60  # the most wrong answers in the report
 
 
 class Images(Classification):
-    """Images of 28x28 pixels in ten classes; a convolutional network sees them shifted a little, at random."""
+    """Images of 28x28 pixels in ten classes; training images of the convolutional network are shifted at random."""
 
     def __init__(self, name: str, model: str, batch_size: int, order: rg.Generator) -> None:
         images = data.mnist() if name == "mnist" else data.fashion_mnist()
@@ -39,7 +39,7 @@ class Images(Classification):
         return shifted(inputs) if isinstance(self.model, CNN) else inputs
 
     def sections(self, predict: Predict, seed: int) -> list[Section]:
-        """How classes are confused, and the wrong answers that the model was surest of."""
+        """The confusion matrix, and the wrong answers with the highest confidence."""
         shares = softmax(rg.from_numpy(predictions(predict, self.test)), -1).numpy()
         predicted, targets = shares.argmax(axis=1), self.test.targets
         confusion = ConfusionMatrix(self.classes)
@@ -47,14 +47,14 @@ class Images(Classification):
         wrong = np.flatnonzero(predicted != targets)
         shown = wrong[np.argsort(-shares.max(axis=1)[wrong], kind="stable")][:SHOWN]
         gallery = Gallery(
-            f"Wrong answers: {len(wrong):,} of {len(targets):,}" + (", the surest first" if len(wrong) else ""),
+            f"Wrong answers: {len(wrong):,} of {len(targets):,}" + (", highest confidence first" if len(wrong) else ""),
             [(self.pixels[i], f"{self.classes[targets[i]]} taken for {self.classes[predicted[i]]}") for i in shown],
         )
         return [Confusion("Confusion matrix of the test images: true class down, answer across", confusion), gallery]
 
 
 def shifted(images: Array, pixels: int = 2) -> Array:
-    """Each image moved by up to `pixels` up or down and left or right; the edge values fill the gap."""
+    """Shift each image by up to `pixels` vertically and horizontally; edge values fill the gap."""
     random, (n, _, height, width) = rg.default_generator.numpy, images.shape
     padded = np.pad(images, ((0, 0), (0, 0), (pixels, pixels), (pixels, pixels)), mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(2, 3))

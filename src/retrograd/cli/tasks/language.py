@@ -1,4 +1,4 @@
-"""Text and names, character by character, by a transformer or an LSTM."""
+"""Text and names, predicted by character, by a transformer or an LSTM."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from retrograd.models import CharTransformer, NamesLSTM, generate
 from ..training.report import Section, Text
 from .base import Array, Classification, Predict, Split, check_batch_size, shuffled
 
-STEPS_PER_EPOCH = 250  # of Shakespeare, whose pieces are drawn at random places
+STEPS_PER_EPOCH = 250  # of Shakespeare, whose pieces start at random positions
 CONTEXT = 64
 END = "\n"  # between names
 SAMPLE_NAMES = 10
@@ -18,12 +18,12 @@ SAMPLE_CHARACTERS = 400
 
 
 class Language(Classification):
-    """The next character, given those before it. `of_names`: a text ends with its line."""
+    """Prediction of the next character. `of_names`: a text ends with its line."""
 
     of_names = False
 
     def sections(self, predict: Predict, seed: int) -> list[Section]:
-        """Text that the model makes up."""
+        """Generated text."""
         random = np.random.default_rng(seed)
         texts = [
             sample(self.model, self.vocabulary, length=SAMPLE_CHARACTERS, random=random, of_names=self.of_names)
@@ -33,7 +33,7 @@ class Language(Classification):
 
 
 class Pieces(data.Dataset[tuple[Array, Array]]):
-    """The pieces of a text that begin at each place, and the same one character on."""
+    """The pieces of a text that start at each position, and the same pieces shifted by one character."""
 
     def __init__(self, text: Array, length: int) -> None:
         self.text = text
@@ -48,7 +48,7 @@ class Pieces(data.Dataset[tuple[Array, Array]]):
 
 
 class Shakespeare(Language):
-    """Pieces of Shakespeare's plays; the last tenth of the text is for validation."""
+    """Pieces of Shakespeare's plays; the last tenth of the text is the validation data."""
 
     def __init__(self, model: str, batch_size: int, order: rg.Generator) -> None:
         text = data.shakespeare()
@@ -67,7 +67,7 @@ class Shakespeare(Language):
 
 
 class Names(Language):
-    """First names; a tenth of them is for validation."""
+    """First names; a tenth of them is the validation data."""
 
     of_names = True
 
@@ -91,14 +91,14 @@ class Names(Language):
 
 
 def language_model(task: str, model: str, vocabulary: int, context: int = CONTEXT) -> nn.Module:
-    """The model of a language, without its data."""
+    """Return a language model, without its data."""
     if model == "lstm":
         return NamesLSTM(vocabulary, context=context)
     return CharTransformer(vocabulary, context, channels=64 if task == "names" else 128)
 
 
 def encode(text: str, vocabulary: str) -> Array:
-    """Each character's place in the vocabulary; KeyError for one that is not in it."""
+    """Return each character's index in the vocabulary; raise KeyError for an unknown character."""
     places = {character: place for place, character in enumerate(vocabulary)}
     return np.array([places[character] for character in text], np.int64)
 
@@ -114,8 +114,8 @@ def sample(
     temperature: float = 0.8,
     top_k: int | None = None,
 ) -> str:
-    """Text drawn after the prompt, up to the end of the first name where the model is one of names."""
-    # A name begins after the end of another; text without a prompt, at a line's beginning.
+    """Return text sampled after the prompt; for a model of names, up to the end of the first name."""
+    # A name starts after the end of another; text without a prompt starts at the beginning of a line.
     start = END + prompt if of_names or not prompt else prompt
     with np.errstate(all="ignore"):  # at a temperature near zero, unlikely characters underflow
         codes = generate(

@@ -1,1 +1,1 @@
-"""What ``retrograd train`` and its sibling commands share: settings, trainers, metrics, reports."""
+"""Settings, trainers, metrics and reports, shared by ``retrograd train`` and related commands."""

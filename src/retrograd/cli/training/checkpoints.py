@@ -1,4 +1,4 @@
-"""The checkpoint of `retrograd train`, read back without the data it was trained on."""
+"""Read the checkpoint of `retrograd train` without its training data."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ FILE = "checkpoint.safetensors"
 
 
 def require_safetensors() -> None:
-    """UserError where checkpoints can be neither written nor read: said before the work, not after it."""
+    """Raise UserError before any work if checkpoints can be neither written nor read."""
     try:
         require_library()
     except ImportError as error:
@@ -24,7 +24,7 @@ def require_safetensors() -> None:
 
 @dataclass(frozen=True)
 class SavedRun:
-    """What `retrograd train` left in the file at `path`: its settings, and its model's weights after so many steps."""
+    """The content of a checkpoint of `retrograd train`: settings, and the weights after a number of steps."""
 
     path: Path
     config: dict[str, Any]
@@ -34,26 +34,26 @@ class SavedRun:
 
 
 def read_run(path: Path) -> SavedRun:
-    """The run in a checkpoint, or in the folder that holds it.
+    """Return the run in a checkpoint, or in the folder that contains one.
 
-    Raises UserError for a missing file and one that is no checkpoint of a possible run, CorruptFileError for a damaged
-    one.
+    Raises UserError for a missing file or one that is not a checkpoint of a possible run, CorruptFileError for a
+    damaged file.
     """
     require_safetensors()
     path = path / FILE if path.is_dir() else path
     if not path.is_file():
-        raise UserError(f"there is no checkpoint {path}")
+        raise UserError(f"checkpoint {path} does not exist")
     match rg.load(path):
         case {
             "run": {"metadata": {"config": dict(config), "vocabulary": str(vocabulary)}, "step": int(step)},
             "parts": {"model": dict(weights)},
         } if _is_config(config) and step >= 0 and len(set(vocabulary)) == len(vocabulary):
             return SavedRun(path, config, vocabulary, step, weights)
-    raise UserError(f"{path} is no checkpoint of 'retrograd train'")
+    raise UserError(f"{path} is not a checkpoint of 'retrograd train'")
 
 
 def _is_config(config: dict[str, Any]) -> bool:
-    """Whether a run's settings name a task and a model that there are, and how the data are drawn."""
+    """Return whether a run's settings name a known task and model, and how the data are drawn."""
     match config:
         case {"task": str(task), "model": str(model), "batch_size": int(size), "seed": int(seed)}:
             return model in RECIPES.get(task, {}) and 0 < size < 2**63 and 0 <= seed < 2**64
@@ -61,14 +61,14 @@ def _is_config(config: dict[str, Any]) -> bool:
 
 
 def load_weights(model: nn.Module, run: SavedRun) -> None:
-    """Put the run's weights into a model of its kind.
+    """Load the run's weights into a model.
 
-    Raises UserError where they do not fit.
+    Raises UserError if they do not fit.
     """
     problem = None
     for name, weight in run.weights.items():
         if not isinstance(weight, rg.Tensor):
-            problem = f"{name!r} is no array"
+            problem = f"{name!r} is not an array"
         elif weight.is_complex():
             problem = f"{name!r} is complex"
     if problem is None:

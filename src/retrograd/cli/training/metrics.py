@@ -1,4 +1,4 @@
-"""A training run's figures, written as they come: metrics.jsonl has each step, metrics.csv the evaluations alone."""
+"""Write a training run's figures: each step to metrics.jsonl, evaluations to metrics.csv as well."""
 
 import csv
 import json
@@ -11,9 +11,9 @@ from ..console import UserError
 
 
 class MetricsWriter:
-    """Writes a run's figures into a folder: `metrics.jsonl` for programs, `metrics.csv` for spreadsheets.
+    """Writes a run's figures to a folder: `metrics.jsonl` for programs, `metrics.csv` for spreadsheets.
 
-    Each line is flushed, so that a run that is killed leaves the lines before. Use it as a context manager.
+    Each line is flushed, so that a killed run leaves the previous lines. Use it as a context manager.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -40,7 +40,7 @@ class MetricsWriter:
         self._jsonl_file.write(json.dumps({"step": number, "loss": loss}) + "\n")
 
     def row(self, row: Mapping[str, float]) -> None:
-        """Write an evaluation's figures; every row has the names of the first."""
+        """Write an evaluation's figures; every row has the names of the first row."""
         if self._csv is None:
             self._csv = csv.DictWriter(self._csv_file, list(row), lineterminator="\n")
             self._csv.writeheader()
@@ -58,9 +58,9 @@ class MetricsWriter:
 
 
 class TensorBoardWriter:
-    """Writes figures as TensorBoard event files to the folder `tensorboard` in a folder; needs tensorboardX.
+    """Writes figures as TensorBoard event files to the subfolder `tensorboard`; needs tensorboardX.
 
-    Raises UserError when tensorboardX is not installed.
+    Raises UserError if tensorboardX is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -71,7 +71,7 @@ class TensorBoardWriter:
         self._writer = SummaryWriter(str(folder / "tensorboard"))
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
-        """Append each figure to the curve of its name."""
+        """Append each figure to the curve with its name."""
         for name, value in figures.items():
             self._writer.add_scalar(name, value, step)
 

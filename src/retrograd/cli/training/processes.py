@@ -1,4 +1,4 @@
-"""`retrograd train` in several processes: who writes, who computes which rows, and means over all of them."""
+"""`retrograd train` in several processes: rank, share of the batch, and means over all processes."""
 
 import contextlib
 import os
@@ -18,18 +18,18 @@ TIMEOUT = timedelta(minutes=10)
 
 
 def count() -> int:
-    """How many processes train."""
+    """Return the number of processes."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def leading() -> bool:
-    """Whether this process is the one that writes and prints."""
+    """Return whether this process writes files and prints."""
     return not distributed.is_initialized() or distributed.get_rank() == 0
 
 
 @contextlib.contextmanager
 def joined() -> Iterator[None]:
-    """Inside, the processes that mpiexec has started are one group; all but the first are silent."""
+    """Join the processes started by mpiexec into one group; all but the first print nothing."""
     rank, size = distributed.launched()
     if size == 1:
         yield
@@ -47,7 +47,7 @@ def joined() -> Iterator[None]:
 
 
 def threads_of_each() -> int | None:
-    """The cores that each process of this machine has for itself; None where it is alone, or the user has said."""
+    """Return the number of cores per process of this machine; None for one process or if OMP_NUM_THREADS is set."""
     local = local_size()
     if local == 1 or "OMP_NUM_THREADS" in os.environ:
         return None
@@ -56,7 +56,7 @@ def threads_of_each() -> int | None:
 
 
 def part(length: int) -> slice:
-    """This process's rows of so many: equal parts, as far as they divide."""
+    """Return this process's rows: equal parts, as far as they divide."""
     if count() == 1:
         return slice(0, length)
     rank, size = distributed.get_rank(), distributed.get_world_size()
@@ -64,7 +64,7 @@ def part(length: int) -> slice:
 
 
 def mean(figures: Mapping[str, float], number: int) -> tuple[dict[str, float], int]:
-    """The means over all processes of figures that are means over `number` targets here."""
+    """Return the means over all processes of figures that are means over `number` targets here."""
     if count() == 1:
         return dict(figures), number
     sums = rg.tensor([*(value * number for value in figures.values()), number], dtype=rg.float64)
@@ -74,7 +74,7 @@ def mean(figures: Mapping[str, float], number: int) -> tuple[dict[str, float], i
 
 
 def added(sums: Mapping[str, float], total: int) -> tuple[dict[str, float], int]:
-    """The sums over all processes, of which some may have nothing to add."""
+    """Return the sums over all processes, some of which may have nothing to add."""
     if count() == 1:
         return dict(sums), total
     everyone: list[Any] = [None] * count()
@@ -85,9 +85,9 @@ def added(sums: Mapping[str, float], total: int) -> tuple[dict[str, float], int]
 
 @contextlib.contextmanager
 def own_random() -> Iterator[None]:
-    """Inside, each process draws random numbers of its own; outside, all of them draw the same, as one would alone.
+    """Give each process its own random numbers inside; outside, all processes draw the same numbers.
 
-    What they draw follows from the state that all share, so a checkpoint holds that one.
+    The seeds follow from the shared state, so a checkpoint stores only that state.
     """
     if count() == 1:
         yield

@@ -1,4 +1,4 @@
-"""How each task trains each model unless told otherwise: the numbers that one word on the command line stands for."""
+"""The default settings of each task and model."""
 
 import math
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ class Recipe:
     optimizer: str = "adamw"
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
-    momentum: float = 0.9  # of sgd and rmsprop
+    momentum: float = 0.9  # for sgd and rmsprop
     decay: str = "cosine"
     warmup: float = 0.0
     floor: float = 0.0
     clip: float | None = None
 
     def rate(self, step: int, total: int) -> float:
-        """The learning rate of step 0, 1, ... of `total`, as a share of `lr`.
+        """Return the learning rate of step 0, 1, ... of `total`, as a share of `lr`.
 
         >>> from retrograd.cli.training.recipes import Recipe
         >>> recipe = Recipe(epochs=1, batch_size=1, lr=1.0, warmup=0.5, floor=0.1)
@@ -41,7 +41,7 @@ class Recipe:
         return self.floor + (1 - self.floor) * left
 
 
-# By task and model. The first model of a task is the one it trains when none is named.
+# By task and model. The first model of a task is its default.
 IMAGES = {
     "cnn": Recipe(epochs=4, batch_size=128, lr=4e-3, weight_decay=0.01, warmup=0.2),
     "mlp": Recipe(epochs=10, batch_size=512, lr=1e-4, optimizer="rmsprop", decay="linear"),
@@ -50,7 +50,7 @@ RECIPES = {
     "mnist": IMAGES,
     "fashion": IMAGES,
     "shakespeare": {
-        # 8 times 250 steps: nanoGPT's configuration for a CPU, at twice its learning rate.
+        # 8 times 250 steps: nanoGPT's configuration for a CPU, with twice its learning rate.
         "transformer": Recipe(8, 12, 2e-3, weight_decay=0.1, betas=(0.9, 0.99), warmup=0.05, floor=0.1, clip=1.0),
     },
     "names": {
@@ -58,7 +58,7 @@ RECIPES = {
         "transformer": Recipe(epochs=8, batch_size=64, lr=1e-3, weight_decay=0.1, warmup=0.05, floor=0.1, clip=1.0),
     },
     "housing": {
-        # Some districts lie more than 100 standard deviations out: at 0.01 a batch of 64 with one of them overshoots.
+        # Some districts are more than 100 standard deviations out: at 0.01, a batch of 64 with one of them overshoots.
         "linear": Recipe(epochs=100, batch_size=64, lr=1e-3, optimizer="sgd", momentum=0.0, decay="constant"),
         "mlp": Recipe(epochs=30, batch_size=128, lr=3e-3, weight_decay=0.01, warmup=0.1),
     },
@@ -67,7 +67,7 @@ OPTIMIZERS = ("sgd", "rmsprop", "adam", "adamw")
 
 
 def make_optimizer(model: Any, recipe: Recipe) -> optim.Optimizer:
-    """The recipe's optimizer; weight decay is for matrices and kernels, not for biases and norms."""
+    """Return the recipe's optimizer; weight decay applies to matrices and kernels, not to biases and norms."""
     if recipe.optimizer == "rmsprop":
         return optim.RMSprop(model.parameters(), lr=recipe.lr, momentum=recipe.momentum)
     if recipe.optimizer == "sgd":

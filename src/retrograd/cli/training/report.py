@@ -1,4 +1,4 @@
-"""A training run's HTML report: one file, with its pictures inside it, that can be mailed or archived."""
+"""The HTML report of a training run: one self-contained file."""
 
 import base64
 import datetime
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure; `name` is that of its file."""
+    """A figure; `name` is its file name."""
 
     name: str
     caption: str
@@ -33,7 +33,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Text:
-    """Text as it is, line by line."""
+    """Preformatted text."""
 
     title: str
     text: str
@@ -41,7 +41,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Confusion:
-    """A confusion matrix, its cells shaded by their share of the row."""
+    """A confusion matrix; each cell is shaded by its share of the row."""
 
     title: str
     matrix: ConfusionMatrix
@@ -49,7 +49,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Small grey images, uint8 of shape (height, width), each with its caption."""
+    """Small grey images, uint8 of shape (height, width), each with a caption."""
 
     title: str
     images: Sequence[tuple[np.ndarray, str]]
@@ -59,9 +59,9 @@ Section = Table | Plot | Text | Confusion | Gallery
 
 
 def write_report(path: Path, title: str, sections: Sequence[Section]) -> None:
-    """Write one HTML file that refers to nothing outside itself, light or dark as its reader's screen is.
+    """Write one self-contained HTML file, in the light or dark colours of the reader's screen.
 
-    Raises OSError when the file cannot be written.
+    Raises OSError if the file cannot be written.
     """
     template = Template(importlib.resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
     page = template.substitute(
@@ -69,7 +69,7 @@ def write_report(path: Path, title: str, sections: Sequence[Section]) -> None:
         when=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         sections="\n".join(map(_section, sections)),
     )
-    # A path whose name is not UTF-8 stands in Python's text as code points that no file can hold.
+    # A file name that is not UTF-8 contains surrogates, which cannot be written.
     path.write_text(page, encoding="utf-8", errors="backslashreplace")
 
 
@@ -106,7 +106,7 @@ def _confusion(confusion: ConfusionMatrix) -> str:
     rows = [f"<tr><th></th>{heads}</tr>"]
     shares = confusion.matrix / np.maximum(1, confusion.matrix.sum(axis=1, keepdims=True))
     for name, counts, part, recall in zip(confusion.names, confusion.matrix, shares, confusion.recall):
-        # The square root shows the few wrong answers beside the many right ones.
+        # The square root makes the few wrong answers visible next to the many right ones.
         cells = "".join(
             f'<td class="number" style="--share:{100 * np.sqrt(share):.0f}%">{count}</td>'
             for count, share in zip(counts, part)
@@ -135,7 +135,7 @@ def _data(png: bytes) -> str:
 
 
 def _png(pixels: np.ndarray) -> bytes:
-    """Grey pixels of 8 bits as a PNG file (ISO/IEC 15948), without Matplotlib."""
+    """Encode grey pixels of 8 bits as a PNG file (ISO/IEC 15948), without Matplotlib."""
     height, width = pixels.shape
 
     def chunk(kind: bytes, data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""A run: a task, what trains it, and the loop."""
+"""A run: a task, its trainer, and the loop."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,10 +26,10 @@ class Run:
 
 
 def make_run(settings: Settings) -> Run:
-    """The run that the settings ask for, at its first step or where the checkpoint left it."""
+    """Return the run of these settings, at its first step or at the checkpoint's."""
     if settings.batch_size < processes.count():
         raise UserError(f"--batch-size {settings.batch_size} is less than the {processes.count()} processes")
-    if processes.leading():  # who downloads the data, where it is missing
+    if processes.leading():  # only one process downloads missing data
         task = make_task(settings.task, settings.model, settings.batch_size, settings.seed)
     if processes.count() > 1:
         distributed.barrier()
@@ -47,7 +47,7 @@ def make_run(settings: Settings) -> Run:
         rows, total = processes.part(len(inputs)), task.count(targets)
         inputs, targets = inputs[rows], targets[rows]
         with processes.own_random(), fitting(settings, loop):
-            # The mean over all targets is a mean of the processes' means, each weighted by its share of the targets.
+            # The mean over all targets is the mean of the processes' means, weighted by their numbers of targets.
             weight = processes.count() * task.count(targets) / total
             loss, output = trainer.step(task.augment(inputs), targets, rate, weight)
         return processes.mean(*task.figures(loss, output, targets))
@@ -67,17 +67,17 @@ def make_run(settings: Settings) -> Run:
         if task.score == "accuracy":
             wanted.add("train_accuracy")
         if loop.history and not wanted <= loop.history[0].keys():
-            raise UserError(f"{settings.checkpoint.path}: its history is not of 'retrograd train {settings.task}'")
+            raise UserError(f"{settings.checkpoint.path}: its history is not from 'retrograd train {settings.task}'")
     return Run(task, trainer, loop)
 
 
 @contextmanager
 def fitting(settings: Settings, loop: Loop) -> Iterator[None]:
-    """UserError for whatever the first step of a resumed run raises: the optimizer's state may be anything."""
+    """Convert any error in the first step of a resumed run to UserError: the optimizer's state may be invalid."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
         resumed = settings.checkpoint
         if resumed is None or loop.completed != resumed.step:
             raise
-        raise UserError(f"{resumed.path}: the run cannot go on from there: {type(error).__name__}: {error}") from error
+        raise UserError(f"{resumed.path}: the run cannot be resumed: {type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""The settings of a training run: from the command line, a TOML file, a checkpoint to go on from, and the recipe."""
+"""The settings of a training run: from the command line, a TOML file, a checkpoint to resume, and the recipe."""
 
 import argparse
 import tomllib
@@ -13,7 +13,7 @@ from .checkpoints import SavedRun, read_run
 from .recipes import OPTIMIZERS, RECIPES, Recipe
 
 ENGINES = ("autograd", "manual")
-# A run that goes on keeps its other settings; a change of the length moves the rest of the learning rate's decay.
+# The settings that a resumed run may change; a new length also changes the learning-rate schedule.
 FREE_ON_RESUME = ("epochs", "steps", "out", "device", "threads", "tensorboard", "watch", "compile")
 
 
@@ -31,10 +31,10 @@ class Setting:
         return "--" + self.name.replace("_", "-")
 
     def read(self, value: object) -> Any:
-        """A TOML value, checked as the command line's text is."""
+        """Convert and check a TOML value as on the command line."""
         if self.type is bool:
             if not isinstance(value, bool):
-                raise UserError(f"{self.name} = {value!r}: true or false is wanted")
+                raise UserError(f"{self.name} = {value!r}: expected true or false")
             return value
         try:
             result = self.type(str(value))
@@ -52,18 +52,18 @@ def settings_of(task: str) -> list[Setting]:
         Setting("epochs", positive_int, "passes over the training data"),
         Setting("steps", positive_int, "stop after this many batches, in place of --epochs"),
         Setting("batch_size", positive_int, "examples for each step"),
-        Setting("lr", positive_float, "learning rate, at its highest"),
-        Setting("optimizer", str, "what moves the parameters", OPTIMIZERS),
-        Setting("seed", seed, "of the weights and of the order of the data (default: 0)"),
+        Setting("lr", positive_float, "highest learning rate"),
+        Setting("optimizer", str, "the optimizer", OPTIMIZERS),
+        Setting("seed", seed, "seed of the weights and of the order of the data (default: 0)"),
         Setting("out", path, f"folder for metrics, checkpoint, plots and report (default: runs/{task})"),
         Setting("device", device, "cpu, cuda, cuda:1 ... (default: cpu)"),
-        Setting("threads", threads, "of the BLAS"),
+        Setting("threads", threads, "threads of the BLAS"),
         Setting("tensorboard", bool, "also write TensorBoard event files"),
-        Setting("compile", bool, "trace a step once, and replay it"),
+        Setting("compile", bool, "compile the training step"),
         Setting("watch", bool, "watch gradients, weights and activations: alarms, and a page watch.html"),
     ]
     if task == "mnist":
-        settings.append(Setting("engine", str, "manual: layers whose gradients are written out by hand", ENGINES))
+        settings.append(Setting("engine", str, "manual: layers with gradients written by hand", ENGINES))
     return settings
 
 
@@ -73,13 +73,15 @@ def add_options(parser: argparse.ArgumentParser, task: str) -> None:
             parser.add_argument(setting.option, action="store_true", default=None, help=setting.help)
         else:
             parser.add_argument(setting.option, type=setting.type, choices=setting.choices, help=setting.help)
-    parser.add_argument("--config", type=path, metavar="FILE", help="settings in TOML; the command line overrules it")
-    parser.add_argument("--resume", type=path, metavar="CHECKPOINT", help="go on with a run that was stopped")
+    parser.add_argument(
+        "--config", type=path, metavar="FILE", help="settings in TOML; command-line options override it"
+    )
+    parser.add_argument("--resume", type=path, metavar="CHECKPOINT", help="resume a stopped run")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a run, and the recipe as they change it."""
+    """All settings of a run, and the recipe with these settings applied."""
 
     values: dict[str, Any]
     recipe: Recipe
@@ -92,17 +94,17 @@ class Settings:
             raise AttributeError(name) from None
 
     def plain(self) -> dict[str, Any]:
-        """For a checkpoint and a report."""
+        """Return the settings as plain data, for a checkpoint and a report."""
         return {name: str(value) if isinstance(value, Path) else value for name, value in self.values.items()}
 
 
 def collect(task: str, options: argparse.Namespace) -> Settings:
-    """The command line's settings before the file's, those before the checkpoint's, and last the recipe's."""
+    """Return the settings: the command line's, then the file's, then the checkpoint's, then the recipe's."""
     settings = {setting.name: setting for setting in settings_of(task)}
     given = read_config(options.config, settings) if options.config else {}
     given |= {name: value for name in settings if (value := getattr(options, name)) is not None}
     if {"epochs", "steps"} <= set(given):
-        raise UserError("give --epochs or --steps, not both")
+        raise UserError("pass --epochs or --steps, not both")
     checkpoint = read_run(options.resume) if options.resume else None
     values = {} if checkpoint is None else resumed(task, checkpoint, given)
     if checkpoint is not None:
@@ -113,11 +115,11 @@ def collect(task: str, options: argparse.Namespace) -> Settings:
     if task == "mnist":
         engine = values.setdefault("engine", "autograd")
         if engine == "manual" and values.setdefault("model", "mlp") != "mlp":
-            raise UserError("--engine manual trains --model mlp only")
+            raise UserError("--engine manual supports only --model mlp")
         if engine == "manual" and values.get("compile"):
-            raise UserError("--compile compiles the engine's own training; --engine manual has none")
+            raise UserError("--compile does not support --engine manual")
         if engine == "manual" and values.get("watch"):
-            raise UserError("--watch watches the engine's own training; --engine manual has none")
+            raise UserError("--watch does not support --engine manual")
     model = values.setdefault("model", next(iter(RECIPES[task])))
     recipe = RECIPES[task][model]
     if values.get("epochs") is None and values.get("steps") is None:
@@ -133,10 +135,10 @@ def collect(task: str, options: argparse.Namespace) -> Settings:
 
 
 def resumed(task: str, checkpoint: SavedRun, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings of the run to go on with; UserError for one that it cannot change, or that no run can have."""
+    """Return the settings of the run to resume; raise UserError if one is unknown or cannot be changed."""
     saved, settings = checkpoint.config, {setting.name: setting for setting in settings_of(task)}
     if saved["task"] != task:
-        raise UserError(f"the checkpoint is of 'retrograd train {saved['task']}', not of {task}")
+        raise UserError(f"the checkpoint is from 'retrograd train {saved['task']}', not {task}")
     for name, value in saved.items():
         if name in ("task", "out") or value is None and name in ("epochs", "steps", "threads"):
             continue
@@ -147,7 +149,7 @@ def resumed(task: str, checkpoint: SavedRun, given: dict[str, Any]) -> dict[str,
         except UserError as error:
             raise UserError(f"{checkpoint.path}: {error}") from None
         if read != value:
-            raise UserError(f"{checkpoint.path}: {name} = {value!r}: wanted {read!r}")
+            raise UserError(f"{checkpoint.path}: {name} = {value!r}: expected {read!r}")
     for name, value in given.items():
         if name not in FREE_ON_RESUME and value != saved.get(name):
             raise UserError(f"a resumed run cannot change {name} from {saved.get(name)} to {value}")
@@ -155,14 +157,14 @@ def resumed(task: str, checkpoint: SavedRun, given: dict[str, Any]) -> dict[str,
 
 
 def read_config(path: Path, settings: dict[str, Setting]) -> dict[str, Any]:
-    """The settings in a TOML file; dashes and underscores in names are the same."""
+    """Return the settings in a TOML file; names may contain dashes or underscores."""
     try:
         with path.open("rb") as file:
             table = tomllib.load(file)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is no TOML file: {error}") from None
+        raise UserError(f"{path} is not a TOML file: {error}") from None
     values = {}
     for key, value in table.items():
         name = key.replace("-", "_")

@@ -1,4 +1,4 @@
-"""One step of training, in two ways: by the engine, and by the layers whose gradients are written out by hand."""
+"""A training step by the engine, or by the layers of `retrograd.manual`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Array = np.ndarray
 
 
 class Trainer(Protocol):
-    """What a run needs: a step, a prediction, and the parts of a checkpoint."""
+    """The interface of a run: a step, a prediction, and the parts of a checkpoint."""
 
     def step(self, inputs: Array, targets: Array, rate: float, weight: float = 1.0) -> tuple[float, Array]: ...
     def predict(self, inputs: Array) -> Array: ...
@@ -26,7 +26,7 @@ class Trainer(Protocol):
 
 
 class EngineTrainer:
-    """Steps by Retrograd's engine and optimizers."""
+    """Training with Retrograd's engine and optimizers."""
 
     def __init__(self, task: Task, recipe: Recipe, device: str = "cpu", compiled: bool = False) -> None:
         self.task = task
@@ -43,9 +43,9 @@ class EngineTrainer:
         self.compiled = rg.compile(self._step) if compiled else None
 
     def step(self, inputs: Array, targets: Array, rate: float, weight: float = 1.0) -> tuple[float, Array]:
-        """Move the parameters by one batch, at `rate` times the learning rate; the loss and the output before.
+        """Update the parameters with a batch at `rate` times the learning rate; return loss and output before it.
 
-        `weight` is that of this process's loss in the mean over all processes.
+        `weight` is the weight of this process's loss in the mean over all processes.
         """
         self.parallel.train()
         for group in self.optimizer.param_groups:
@@ -74,20 +74,20 @@ class EngineTrainer:
 
 
 class ManualTrainer:
-    """The same steps for an MLP by `retrograd.manual`; it begins with the weights of the task's model."""
+    """Training of an MLP with `retrograd.manual`, starting at the weights of the task's model."""
 
     def __init__(self, task: Task, recipe: Recipe) -> None:
         if processes.count() > 1:
-            raise UserError("--engine manual trains in one process")
+            raise UserError("--engine manual supports only one process")
         if recipe.optimizer not in ("rmsprop", "sgd"):
-            raise UserError(f"--engine manual has the optimizers rmsprop and sgd, not {recipe.optimizer}")
+            raise UserError(f"--engine manual supports the optimizers rmsprop and sgd, not {recipe.optimizer}")
         self.recipe = recipe
         self.net = manual_net(task.model)
         self.loss = manual.CrossEntropyLoss()
         self.optimizer = (manual.RMSprop if recipe.optimizer == "rmsprop" else manual.SGD)(self.net, momentum=0.9)
 
     def step(self, inputs: Array, targets: Array, rate: float, weight: float = 1.0) -> tuple[float, Array]:
-        """Move the parameters by one batch, at `rate` times the learning rate; the loss and the output before."""
+        """Update the parameters with a batch at `rate` times the learning rate; return loss and output before it."""
         output = self.predict(inputs)
         loss = self.loss.forward(output, targets)
         self.net.backward(self.loss.backward())
@@ -99,7 +99,7 @@ class ManualTrainer:
         return self.net.forward(inputs.reshape(len(inputs), -1))
 
     def parts(self) -> dict[str, Any]:
-        # The Flatten before the model's first layer counts in its names and has no counterpart here.
+        # The model's Flatten counts in the names of its layers but has no counterpart here.
         weights = {_shift(name, 1): array for name, array in self.net.parameters.items()}
         parts = {"model": Arrays(weights)}
         for name in ("momentum_buffers", "mean_squares"):
@@ -110,7 +110,7 @@ class ManualTrainer:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Named arrays as a part of a checkpoint, written in place when it is loaded."""
+    """Named arrays as a part of a checkpoint; loading writes to them in place."""
 
     arrays: Mapping[str, Array]
 
@@ -123,7 +123,7 @@ class Arrays:
 
 
 def manual_net(model: nn.Module) -> manual.Net:
-    """An MLP of Flatten, Linear and ReLU as a net of manual layers that begins with copies of its weights."""
+    """Return an MLP of Flatten, Linear and ReLU as a net of manual layers with copies of its weights."""
     layers: list[Any] = []
     for layer in list(model.children())[1:]:
         if isinstance(layer, nn.Linear):

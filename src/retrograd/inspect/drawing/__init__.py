@@ -1,1 +1,1 @@
-"""Pictures of recorded graphs: as SVG, as a page, as text for other programs and for the terminal."""
+"""Pictures of recorded graphs: SVG, HTML pages, DOT and Mermaid, and trees for the terminal."""

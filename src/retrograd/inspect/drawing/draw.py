@@ -1,4 +1,4 @@
-"""``draw``: a recorded graph as a picture, which shows itself in notebooks and is saved as a file."""
+"""``draw``: a recorded graph as a picture, displayed by notebooks and saved to files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .traced import traced_picture
 
 
 class Drawing:
-    """A picture of a graph. It holds no Tensor, so it may outlive the graph and shows it as it was.
+    """A picture of a graph. It refers to no Tensor, so it can outlive the graph.
 
     Attributes:
         picture: vertices, edges and boxes, as plain data.
@@ -49,7 +49,7 @@ class Drawing:
         )
 
     def to_svg(self) -> str:
-        """The picture as SVG, which needs no script and no font.
+        """Return the picture as SVG, without script and font.
 
         >>> x = rg.ones(2, requires_grad=True)
         >>> rg.inspect.draw(x.exp()).to_svg()[:4]
@@ -58,7 +58,7 @@ class Drawing:
         return svg_of(self._scene)
 
     def to_html(self) -> str:
-        """The picture as a page of its own, to zoom, fold and search; it loads nothing from anywhere.
+        """Return the picture as a self-contained page with zoom, folding and search.
 
         >>> x = rg.ones(2, requires_grad=True)
         >>> rg.inspect.draw(x.exp()).to_html()[:15]
@@ -69,7 +69,7 @@ class Drawing:
         return page_of(self._scene)
 
     def to_dot(self) -> str:
-        """The graph in Graphviz's language.
+        """Return the graph in Graphviz's language.
 
         >>> x = rg.ones(2, requires_grad=True)
         >>> "exp" in rg.inspect.draw(x.exp()).to_dot()
@@ -78,7 +78,7 @@ class Drawing:
         return dot_of(self._scene)
 
     def to_mermaid(self) -> str:
-        """The graph as a Mermaid flowchart.
+        """Return the graph as a Mermaid flowchart.
 
         >>> x = rg.ones(2, requires_grad=True)
         >>> "exp" in rg.inspect.draw(x.exp()).to_mermaid()
@@ -87,7 +87,7 @@ class Drawing:
         return mermaid_of(self._scene)
 
     def save(self, path: str | Path) -> None:
-        """Write the picture into a file, as what its suffix says.
+        """Write the picture to a file, in the format of its suffix.
 
         Args:
             path: ends in ``.svg``, ``.html``, ``.dot`` (Graphviz) or ``.mmd`` (Mermaid).
@@ -99,31 +99,31 @@ class Drawing:
         >>> rg.inspect.draw(x.exp()).save("graph.png")
         Traceback (most recent call last):
         ...
-        ValueError: save: the name must end in .svg, .html, .dot or .mmd, got 'graph.png'
+        ValueError: save: path must end in .svg, .html, .dot or .mmd, got 'graph.png'
         """
         writers = {".svg": self.to_svg, ".html": self.to_html, ".dot": self.to_dot, ".mmd": self.to_mermaid}
         writer = writers.get(Path(path).suffix.lower())
         if writer is None:
-            raise ValueError(f"save: the name must end in .svg, .html, .dot or .mmd, got {str(path)!r}")
+            raise ValueError(f"save: path must end in .svg, .html, .dot or .mmd, got {str(path)!r}")
         Path(path).write_text(writer(), encoding="utf-8", errors="replace")
 
 
 def draw(output: Any, *, depth: int | None = None, params: Any = None, repeats: bool = True) -> Drawing:
-    """The graph behind a result: leaves, parameters by name, operators, shapes, and gradients after a walk.
+    """Draw the graph of a result: leaves, parameters by name, operators, shapes, and gradients after a backward pass.
 
     Args:
         output: a Tensor, a sequence or mapping of Tensors, a trace, or a ``scalar.Value``.
-        depth: modules inside so many others are open, 0 folds all; by default as many as are readable. Modules are
-            known where the forward ran under ``inspect.trace()``.
-        params: names for leaves: a Module, a mapping from names to Tensors, or pairs as ``named_parameters()`` gives.
-        repeats: fold equal blocks that follow each other into one, marked with their number.
+        depth: the nesting depth of open modules, 0 folds all; by default as many are open as are readable. Modules are
+            known if the forward pass ran under ``inspect.trace()``.
+        params: names of leaves: a Module, a mapping from names to Tensors, or pairs as from ``named_parameters()``.
+        repeats: fold equal consecutive blocks into one, marked with their number.
 
     Returns:
-        A drawing, which shows itself in notebooks; ``save("graph.svg")`` writes it, also as .html, .dot and .mmd.
+        A drawing, displayed by notebooks; ``save("graph.svg")`` writes it, also as .html, .dot and .mmd.
 
     Raises:
-        TypeError: ``output`` holds something else than Tensors, or ``params`` no names of Tensors.
-        RuntimeError: there is no graph: a leaf, or a Tensor that does not require grad.
+        TypeError: ``output`` contains something other than Tensors, or ``params`` does not name Tensors.
+        RuntimeError: there is no graph: the Tensor is a leaf or does not require grad.
         ValueError: a negative depth.
 
     >>> model = rg.nn.Sequential(rg.nn.Linear(3, 4), rg.nn.ReLU(), rg.nn.Linear(4, 1))
@@ -144,11 +144,11 @@ def draw(output: Any, *, depth: int | None = None, params: Any = None, repeats: 
     except CircleError:
         if not repeats:
             raise
-        return draw(output, depth=depth, params=params, repeats=False)  # two repetitions that read each other
+        return draw(output, depth=depth, params=params, repeats=False)  # two repetitions read each other
 
 
 def picture_for(output: Any, params: Any, call: str) -> Picture:
-    """The picture of what users hand over, grouped by modules where these are known."""
+    """Return the picture of a user's argument, grouped by modules if these are known."""
     names = parameter_names(params, call)
     if is_value(output):
         picture = scalar_picture(output)

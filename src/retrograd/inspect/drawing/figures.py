@@ -1,4 +1,4 @@
-"""Numbers and shapes as short texts, for boxes, tables and what a pointer shows."""
+"""Numbers and shapes as short texts for pictures, tables and tooltips."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..statistics import Statistics, statistics
 
 
 class Figures(NamedTuple):
-    """What an array holds, in a few numbers, of its finite elements as far as there are any."""
+    """A few figures of an array's finite elements."""
 
     size: int
     minimum: float
@@ -25,19 +25,19 @@ class Figures(NamedTuple):
 
     @classmethod
     def of(cls, found: Statistics) -> Figures:
-        """From the statistics of a trace, whose shares become counts."""
+        """Return the figures of a trace's statistics; shares become counts."""
         zeros, nans, infinities = [round(share * found.size) for share in (found.zeros, found.nans, found.infinities)]
         return cls(found.size, found.minimum, found.maximum, found.mean, found.norm, zeros, nans, infinities)
 
     @property
     def alarm(self) -> str:
-        """What is wrong with it; empty for finite numbers."""
+        """What is wrong with the values; empty for finite values."""
         parts = [(self.nans, "NaN"), (self.infinities, "infinite")]
         return ", ".join(f"{count:,} {word}" for count, word in parts if count)
 
     @property
     def extent(self) -> str:
-        """Where its numbers lie."""
+        """The range of the values."""
         if self.size == 1 and self.minimum == self.minimum:
             return number(self.minimum)
         parts = []
@@ -54,18 +54,18 @@ class Figures(NamedTuple):
 
 
 def figures(values: Any) -> Figures:
-    """The figures of a Tensor or array; of complex numbers, their magnitudes."""
+    """Return the figures of a Tensor or array; for complex numbers, of their magnitudes."""
     return Figures.of(statistics(values.array if isinstance(values, Tensor) else values))
 
 
 def numbers_of(values: Any) -> np.ndarray:
-    """The elements of a Tensor or array as a NumPy array."""
+    """Return the elements of a Tensor or array as a NumPy array."""
     array = values.array if isinstance(values, Tensor) else values
     return backend_of(array).to_numpy(array)
 
 
 def number(value: float) -> str:
-    """Four digits of a number.
+    """Return a number with four digits.
 
     >>> number(0.000123456), number(1234567.0), number(2.0)
     ('0.0001235', '1.235e+06', '2')
@@ -74,7 +74,7 @@ def number(value: float) -> str:
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """The lengths of the axes as users write them.
+    """Return a shape as users write it.
 
     >>> shape_text((2, 3))
     '(2, 3)'
@@ -83,7 +83,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def short_shape(shape: tuple[int, ...]) -> str:
-    """The same for a picture, where there is little room.
+    """Return a shape in short form, for pictures.
 
     >>> short_shape((2, 3)), short_shape(())
     ('2×3', 'scalar')
@@ -92,7 +92,7 @@ def short_shape(shape: tuple[int, ...]) -> str:
 
 
 def byte_text(count: float) -> str:
-    """A number of bytes in the unit that suits it.
+    """Return a number of bytes with a suitable unit.
 
     >>> byte_text(1536)
     '1.5 KB'

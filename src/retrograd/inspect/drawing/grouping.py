@@ -1,8 +1,7 @@
-"""Boxes around what a module's call recorded.
+"""Group operators into boxes, one per call of a module.
 
-Operators stand in the order of their calls, which is topological; a box holds a run of that order in which the module
-was on. So what a box reads comes from before it and no edges between boxes close a circle, even where a module is
-called several times.
+Operators are in the order of their calls, which is a topological order, and a box is a contiguous part of it. So edges
+between boxes form no cycle, even if a module is called several times.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from .picture import LEAVES, Box, Picture
 
 
 def group(picture: Picture, classes: Mapping[str, str]) -> None:
-    """Put operators into a box per call of their module, and leaves into the innermost box around all that read them.
+    """Put operators into a box per call of their module, and leaves into the innermost box around all their readers.
 
     Args:
-        picture: is given boxes; the vertices' ``path`` says where they stand.
-        classes: the class names of modules by dotted path, as far as they are known.
+        picture: the picture to which boxes are added; the ``path`` of a vertex says where it belongs.
+        classes: the class names of modules by dotted path, if known.
     """
     box = -1
     path: tuple[str, ...] = ()
@@ -52,7 +51,7 @@ def _place_leaves(picture: Picture) -> None:
 
 
 def _unbox(picture: Picture) -> None:
-    """Take away boxes with one operator and nothing else: it tells as much as they do."""
+    """Remove boxes with a single operator."""
     content = [0] * len(picture.boxes)
     for vertex in picture.vertices:
         for key in picture.around(vertex.box):
@@ -72,9 +71,9 @@ def _unbox(picture: Picture) -> None:
 
 
 def _outermost(picture: Picture) -> set[tuple[str, ...]]:
-    """The paths that are the class of an outermost module, which stands for its own operators: they need no box.
+    """Return the paths that are the class of an outermost module, which need no box.
 
-    Where two models have paths in common, all begin with such a class, and then it is a box.
+    If two models have paths in common, every path begins with such a class, and it needs a box.
     """
     paths = {vertex.path for vertex in picture.vertices}
     longer = {path[0] for path in paths if len(path) > 1}
@@ -82,7 +81,7 @@ def _outermost(picture: Picture) -> set[tuple[str, ...]]:
 
 
 def shorten_names(picture: Picture) -> None:
-    """Take the path of the box around it out of a leaf's name; the details keep the whole."""
+    """Remove the path of the enclosing box from leaves' names; the details keep the full name."""
     for leaf in picture.vertices:
         if leaf.kind in LEAVES and leaf.label != leaf.kind:
             leaf.details.insert(0, ("name", leaf.label))

@@ -1,7 +1,6 @@
-"""What a picture of a graph shows, as plain data: vertices, the edges between them, and boxes around them.
+"""A picture of a graph as plain data: vertices, edges, and boxes around them.
 
-It holds no Tensor, no node and no array: a picture is what was there when it was taken, and keeps no memory of the
-program alive.
+A picture refers to no Tensor, node or array, so it keeps no memory of the program alive.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-# Leaves stand beside what reads them, and no order of calls is known of them.
+# Leaves are placed next to their readers; they have no position in the order of calls.
 LEAVES = ("input", "parameter")
 
 
@@ -19,14 +18,14 @@ class Vertex:
     """A leaf, a recorded operator or an output.
 
     Args:
-        key: its place in ``Picture.vertices``, where sources stand before targets.
+        key: its index in ``Picture.vertices``, where sources come before targets.
         kind: ``"input"``, ``"parameter"``, ``"operator"``, ``"view"``, ``"write"``, ``"function"`` or ``"output"``.
-        label: the first line in its box, ``note`` the next, and ``alarm`` what is wrong with its numbers.
-        norms: of its gradient; several where it stands for several.
-        shapes: of the values that it gives, of an output its own; numbers alone have none.
-        path: the modules it stands in, from the outermost.
-        box: the box that it stands in, by key; -1 for none.
-        details: what a reader sees who points at it.
+        label: the first line of its text; ``note`` is the next line, and ``alarm`` says what is wrong with its values.
+        norms: the norms of its gradient; several for a vertex that represents several.
+        shapes: the shapes of its outputs, or of an output itself; plain numbers have none.
+        path: the modules around it, outermost first.
+        box: the key of the box around it; -1 for none.
+        details: the text shown when pointing at it.
     """
 
     key: int
@@ -42,7 +41,7 @@ class Vertex:
 
 
 class Edge(NamedTuple):
-    """That vertex ``target`` reads, as its input number ``input``, value number ``output`` of vertex ``source``."""
+    """An edge: input number ``input`` of vertex ``target`` reads output number ``output`` of vertex ``source``."""
 
     source: int
     output: int
@@ -52,9 +51,9 @@ class Edge(NamedTuple):
 
 @dataclass(slots=True)
 class Box:
-    """A module's call, or what is repeated ``times`` times, of which the first is shown.
+    """A call of a module, or a block that is repeated ``times`` times and shown once.
 
-    A box stands after the one around it, its ``parent``. ``path`` is its module's, empty for a repetition.
+    A box comes after its ``parent``, the box around it. ``path`` is the module's path, empty for a repetition.
     """
 
     key: int
@@ -81,12 +80,12 @@ class Picture:
         return vertex
 
     def around(self, box: int) -> Iterator[int]:
-        """The box and those around it, inner before outer."""
+        """Yield the box and those around it, inner before outer."""
         while box >= 0:
             yield box
             box = self.boxes[box].parent
 
     def common(self, a: int, b: int) -> int:
-        """The innermost box around both, -1 for none."""
+        """Return the innermost box around both, -1 for none."""
         outer = set(self.around(a))
         return next((box for box in self.around(b) if box in outer), -1)

@@ -1,4 +1,4 @@
-"""A picture of a recorded graph: what made the outputs, from the leaves on."""
+"""A picture of a recorded graph, from the leaves to the outputs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ...nn.parameter import Parameter
 from .figures import Figures, byte_text, figures, shape_text, short_shape
 from .picture import Edge, Picture, Vertex
 
-# Operators that put a value into memory which a Tensor already has, as the graph names them.
+# In-place operators, by their names in the graph.
 _WRITES = {"copy_", "overwrite", "setitem", "index_put"}
 
 
 def named_outputs(outputs: Any, call: str) -> dict[str, Tensor]:
-    """The Tensors of a result, by what names them: its keys, or their numbers.
+    """Return the Tensors of a result by their names: keys, or numbers.
 
     Raises:
-        TypeError: there is something else than Tensors, sequences and mappings of them.
-        RuntimeError: nothing that was recorded leads to a Tensor.
+        TypeError: the result contains something other than Tensors, sequences and mappings of them.
+        RuntimeError: a Tensor has no graph.
     """
     found: dict[str, Tensor] = {}
     pending: list[tuple[str, Any]] = [("output", outputs)]
@@ -39,11 +39,11 @@ def named_outputs(outputs: Any, call: str) -> dict[str, Tensor]:
             pending += [(str(field), value[i]) for i, field in reversed(list(enumerate(fields)))]
         else:
             raise TypeError(
-                f"{call}: wanted a Tensor that was computed from Tensors that require grad, a sequence or mapping of "
+                f"{call}: expected a Tensor computed from Tensors that require grad, a sequence or mapping of "
                 f"such Tensors, or a trace; got {type(value).__name__}"
             )
     if not found:
-        raise TypeError(f"{call}: wanted at least one Tensor, got an empty {type(outputs).__name__}")
+        raise TypeError(f"{call}: expected at least one Tensor, got an empty {type(outputs).__name__}")
     recorded = {name: x for name, x in found.items() if x.grad_fn is not None}
     if not recorded:
         name, x = next(iter(found.items()))
@@ -54,7 +54,7 @@ def named_outputs(outputs: Any, call: str) -> dict[str, Tensor]:
 def _no_graph(x: Tensor) -> str:
     what = f"this Tensor of shape {shape_text(x.shape)} and dtype {x.dtype}"
     if x.requires_grad:
-        return f"{what} is a leaf: no operator made it, so there is no graph; pass a result that was computed from it"
+        return f"{what} is a leaf, which has no graph; pass a result that was computed from it"
     return (
         f"{what} has no graph: it does not require grad; compute it from Tensors that require grad, outside no_grad() "
         "and without detach()"
@@ -62,7 +62,7 @@ def _no_graph(x: Tensor) -> str:
 
 
 def parameter_names(params: Any, call: str) -> dict[int, str]:
-    """Names by the identity of Tensors, from a module, a mapping, pairs as ``named_parameters()`` gives, or None."""
+    """Return names by the id of a Tensor, from a module, a mapping, pairs as from ``named_parameters()``, or None."""
     if params is None:
         return {}
     if hasattr(params, "named_parameters"):
@@ -75,18 +75,18 @@ def parameter_names(params: Any, call: str) -> dict[int, str]:
         pairs = [("", None)]
     if not all(isinstance(value, Tensor) for _, value in pairs):
         raise TypeError(
-            f"{call}: params must be a Module, a mapping from names to Tensors, or pairs as named_parameters() gives; "
+            f"{call}: params must be a Module, a mapping from names to Tensors, or pairs as from named_parameters(); "
             f"got {type(params).__name__}"
         )
     return {id(value): name for name, value in reversed(pairs)}
 
 
 def picture_of(outputs: Mapping[str, Tensor], names: Mapping[int, str]) -> Picture:
-    """The picture of all operators that led to the outputs, with what a trace has told of them.
+    """Return the picture of all operators that led to the outputs, with what traces know about them.
 
     Args:
-        outputs: the Tensors that end it, by name.
-        names: of leaves, by their identity.
+        outputs: the Tensors at its end, by name.
+        names: names of leaves, by id.
     """
     order, _ = reachable([x.grad_fn for x in outputs.values()])
     picture = Picture()
@@ -121,7 +121,7 @@ def _connect(picture: Picture, vertices: dict[Any, Vertex], parent: Any, vertex:
 
 
 def _traced_name(node: Node, leaf: Tensor) -> str:
-    """What a trace called a leaf that the operator reads: the input at its place, among those of leaves."""
+    """Return the name in a trace of a leaf that the operator reads: the input at its position among the leaves."""
     given = [x for x in getattr(node.site, "inputs", ()) if x.source is None and x.requires_grad]
     leaves = [parent for parent in node.parents if parent is not None and type(parent) is not Node]
     if len(given) != len(leaves):
@@ -149,12 +149,12 @@ def _tensor_details(x: Tensor) -> list[tuple[str, str]]:
     if x._grad is not None:
         details.append(("gradient", str(figures(x._grad))))
     elif x.is_leaf:
-        details.append(("gradient", "none: no backward walk has reached it"))
+        details.append(("gradient", "none: no backward pass has reached it"))
     return details
 
 
 def kind_of(operator: str) -> str:
-    """The kind of an operator as its name tells it."""
+    """Return the kind of an operator, from its name."""
     return "write" if operator in _WRITES or operator.endswith("_") else "view" if operator == "view" else "operator"
 
 
@@ -178,13 +178,13 @@ def _operator(picture: Picture, node: Node) -> Vertex:
         ("saved", _saved(node)),
     ]
     if node.site is not None:
-        tell(vertex, node.site)
+        add_record_details(vertex, node.site)
     vertex.details.append(("recorded", f"number {node.sequence}"))
     return vertex
 
 
-def tell(vertex: Vertex, site: Any) -> None:
-    """Add what a record of a trace, or a line alone, says of an operator."""
+def add_record_details(vertex: Vertex, site: Any) -> None:
+    """Add to a vertex what a trace's record, or only a line, says of its operator."""
     code = f"  {site.code}" if site.code else ""
     vertex.details.append(("line", f"{Path(site.file).name}:{site.line}{code}"))
     if site.module:
@@ -194,9 +194,9 @@ def tell(vertex: Vertex, site: Any) -> None:
     for name, word in (("values", ""), ("gradients", "gradient ")):
         found = getattr(site, name, None)
         if found is not None:
-            told = Figures.of(found)
-            vertex.details.append((word.strip() or "values", str(told)))
-            alarms += [word + told.alarm] if told.alarm else []
+            summary = Figures.of(found)
+            vertex.details.append((word.strip() or "values", str(summary)))
+            alarms += [word + summary.alarm] if summary.alarm else []
     vertex.alarm = "; ".join(alarms)
     if getattr(site, "seconds", 0):
         forward, backward = f"{site.forward * 1e3:.3g} ms", f"{site.backward * 1e3:.3g} ms"
@@ -204,11 +204,11 @@ def tell(vertex: Vertex, site: Any) -> None:
 
 
 def _saved(node: Node) -> str:
-    """What the node keeps for its rules, by the names that these have for it."""
+    """Return what the node saved, by the names that its rules use."""
     if node.saved is None:
-        return "freed by a backward walk"
+        return "freed by a backward pass"
     if not isinstance(node.saved, tuple):
-        return "let go, to be computed again"
+        return "freed, to be recomputed"
     parts = []
     total = 0
     for name, value in zip(node.plan.primitive.layout, node.saved, strict=False):

@@ -1,8 +1,8 @@
-"""What is repeated, folded into one: the layers of a transformer, the steps of a recurrent network.
+"""Fold repetitions: the layers of a transformer, the steps of a recurrent network.
 
-Among the operators and boxes that stand side by side in one box, in the order of their calls, a repetition is a run of
-equal pieces: the same operators on the same shapes, joined in the same way, where each piece reads what the one before
-it gave, or what all of them read. The first piece stays, and says how often it is there.
+Among the operators and boxes inside one box, in the order of their calls, a repetition is a run of equal pieces: the
+same operators on the same shapes, connected in the same way, where each piece reads results of the previous piece or
+values that all pieces read. Only the first piece is shown, with the number of pieces.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import numpy as np
 
 from .picture import LEAVES, Box, Edge, Picture, Vertex
 
-# Folding hides at least so many vertices; fewer are as easily read as counted.
+# The minimum number of vertices to hide.
 WORTHWHILE = 6
 
 
 class Item(NamedTuple):
-    """A box (else -1) or a vertex of its own, with the keys of all operators in it, in order."""
+    """A box (else -1) or a single vertex, with the keys of all its operators in order."""
 
     box: int
     operators: list[int]
 
 
 class Run(NamedTuple):
-    """``times`` pieces of ``period`` items each, the first from item ``start`` on."""
+    """``times`` pieces of ``period`` items each, starting at item ``start``."""
 
     start: int
     period: int
@@ -34,7 +34,7 @@ class Run(NamedTuple):
 
 
 def fold_repeats(picture: Picture) -> Picture:
-    """The picture with every repetition's first piece alone, in a box that says how often it is repeated."""
+    """Return the picture with only the first piece of each repetition, in a box that has the number of pieces."""
     folding = _Folding(picture)
     pending = [(-1, folding.items(-1))]
     while pending:
@@ -46,7 +46,7 @@ def fold_repeats(picture: Picture) -> Picture:
         end = run.start + run.period
         first = items[run.start : end]
         box = folding.fold(parent, items, run)
-        # Inside the first piece there may be repetitions, too, and among what stands before and after all pieces.
+        # The first piece, and the items before and after all pieces, may contain repetitions as well.
         inner = folding.items(first[0].box) if box == first[0].box else first
         pending += [
             (box, inner),
@@ -65,8 +65,8 @@ class _Folding:
         for edge in picture.edges:
             self.inputs[edge.target].append(edge)
             self.readers[edge.source].add(edge.target)
-        self.stands_for: dict[int, int] = {}  # per hidden vertex, the one that is shown in its place
-        self.dropped: set[int] = set()  # edges, by their place, from one piece to the next
+        self.stands_for: dict[int, int] = {}  # by hidden vertex: the vertex shown in its place
+        self.dropped: set[int] = set()  # indices of edges from one piece to the next
         self.members: dict[int, list[Item]] = self._members()
 
     def _members(self) -> dict[int, list[Item]]:
@@ -88,7 +88,7 @@ class _Folding:
         return self.members[box]
 
     def best(self, items: list[Item]) -> Run | None:
-        """The repetition that hides most, of those that are one."""
+        """Return the repetition that hides the most vertices."""
         if sum(len(item.operators) for item in items) < WORTHWHILE:
             return None
         numbers: dict[Hashable, int] = {}
@@ -107,7 +107,7 @@ class _Folding:
         return None
 
     def _verified(self, items: list[Item], start: int, period: int, length: int) -> Run | None:
-        """The run in a stretch of equal letters whose pieces hand on fewest values, if there is one worth folding."""
+        """Return the run in a stretch of equal signatures whose pieces pass on the fewest values, if worth folding."""
         times = length // period + 1
         slack = length % period
         choices = []
@@ -134,7 +134,7 @@ class _Folding:
         ]
 
     def _handed_on(self, items: list[Item], run: Run) -> int:
-        """How many values the first piece gives to the second."""
+        """Return how many values of the first piece the second reads."""
         pieces = self._pieces(items, Run(run.start, run.period, 2))
         first = set(pieces[0])
         return len({(e.source, e.output) for key in pieces[1] for e in self.inputs[key] if e.source in first})
@@ -189,13 +189,13 @@ class _Folding:
         return first_agrees and all(list(links(i)) == second for i in range(2, run.times))
 
     def _is_own(self, key: int, place: dict[int, tuple[int, int]], piece: int) -> bool:
-        """Whether a leaf is read in one piece alone."""
+        """Return whether a leaf is read in only one piece."""
         if self.vertices[key].kind not in LEAVES:
             return False
         return all(place.get(reader, (-1, 0))[0] == piece for reader in self.readers[key])
 
     def fold(self, parent: int, items: list[Item], run: Run) -> int:
-        """Let the first piece stand for all, and return its box."""
+        """Replace all pieces by the first one, and return its box."""
         pieces = self._pieces(items, run)
         place = {key: i for i, piece in enumerate(pieces) for key in piece}
         hidden: dict[int, list[int]] = {}
@@ -208,7 +208,7 @@ class _Folding:
                         hidden.setdefault(a.source, []).append(b.source)
         for shown, keys in hidden.items():
             self.stands_for |= dict.fromkeys(keys, shown)
-            _tell_of(self.vertices[shown], [self.vertices[key] for key in keys])
+            _add_hidden_details(self.vertices[shown], [self.vertices[key] for key in keys])
         for number, edge in enumerate(self.picture.edges):
             pair = place.get(edge.source), place.get(edge.target)
             if None not in pair and pair[0] != pair[1]:
@@ -237,7 +237,7 @@ class _Folding:
         return box.key
 
     def result(self) -> Picture:
-        """The picture of what is shown, numbered anew."""
+        """Return the picture of the visible items, renumbered."""
         shown = [vertex for vertex in self.vertices if vertex.key not in self.stands_for]
         needed = {box for vertex in shown for box in self.picture.around(vertex.box)}
         boxes = sorted((self.boxes[key] for key in needed), key=lambda box: len(list(self.picture.around(box.key))))
@@ -262,7 +262,7 @@ class _Folding:
 
 
 def _equal_stretches(letters: np.ndarray, period: int) -> Iterator[tuple[int, int]]:
-    """Starts and lengths of the stretches, a period long at least, where each letter equals that a period later."""
+    """Yield start and length of each stretch, at least a period long, where letters equal those one period later."""
     equal = np.concatenate(([0], letters[period:] == letters[:-period], [0])).astype(np.int8)
     edges = np.flatnonzero(np.diff(equal))
     for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
@@ -271,7 +271,7 @@ def _equal_stretches(letters: np.ndarray, period: int) -> Iterator[tuple[int, in
 
 
 def _spanning(first: str, last: str) -> str:
-    """Two dotted names in one, where they differ in one part.
+    """Combine two dotted names that differ in one part.
 
     >>> _spanning("blocks.0.weight", "blocks.3.weight")
     'blocks.0…3.weight'
@@ -282,8 +282,8 @@ def _spanning(first: str, last: str) -> str:
     return ".".join(a if a == b else f"{a}…{b}" for a, b in pairs)
 
 
-def _tell_of(shown: Vertex, hidden: list[Vertex]) -> None:
-    """Let a vertex speak for those that it stands for."""
+def _add_hidden_details(shown: Vertex, hidden: list[Vertex]) -> None:
+    """Add to a vertex the details of the vertices that it represents."""
     shown.norms += tuple(norm for vertex in hidden for norm in vertex.norms)
     if shown.kind == "parameter":
         names = [vertex.label for vertex in (shown, *hidden)]

@@ -1,4 +1,4 @@
-"""A picture of the graph behind a ``scalar.Value``, drawn as that of a Tensor."""
+"""A picture of the graph of a ``scalar.Value``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .picture import Edge, Picture, Vertex
 
 
 def is_value(output: Any) -> bool:
-    """Whether it is a ``scalar.Value``; where nobody has loaded these, it is none."""
+    """Return whether ``output`` is a ``scalar.Value``; False if that module was never imported."""
     module = sys.modules.get("retrograd.scalar.value")
     return module is not None and isinstance(output, module.Value)
 
 
 def scalar_picture(output: Any) -> Picture:
-    """The picture of all numbers that a Value was computed from."""
+    """Return the picture of all numbers from which a Value was computed."""
     from ...scalar.value import nodes_of
 
     picture = Picture()
@@ -30,5 +30,5 @@ def scalar_picture(output: Any) -> Picture:
         for place, child in enumerate(node._children):
             picture.edges.append(Edge(vertices[child].key, 0, vertex.key, place))
             slope = node._slopes[place]
-            vertex.details.append((f"slope by {child.label or child._op or 'leaf'}", repr(slope)))
+            vertex.details.append((f"derivative with respect to {child.label or child._op or 'leaf'}", repr(slope)))
     return picture

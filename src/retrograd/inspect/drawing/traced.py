@@ -1,6 +1,6 @@
-"""A picture of a trace: of all operators that ran forward, also of those that no graph was recorded for.
+"""A picture of a trace: all operators of the forward pass, including those without a recorded graph.
 
-What ran within a walk is drawn where it is read afterwards, as a gradient is that a penalty is made of.
+Operators that ran during a backward pass are drawn if forward operators read their results, as for a gradient penalty.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ..record import Departure, Input, Record
 from ..tracing import Records
 from .figures import byte_text, shape_text, short_shape
 from .picture import Edge, Picture, Vertex
-from .recorded import kind_of, tell
+from .recorded import add_record_details, kind_of
 
 
 def traced_picture(trace: Records, call: str) -> Picture:
-    """The picture of a trace's forward operators; what differentiable results nothing reads are its outputs.
+    """Return the picture of a trace's forward operators; differentiable results that nothing reads are its outputs.
 
     Raises:
         RuntimeError: nothing ran under the trace.
@@ -31,7 +31,7 @@ def traced_picture(trace: Records, call: str) -> Picture:
         raise RuntimeError(f"{call}: the trace is empty: no operator ran inside `with inspect.trace() as t:`")
     picture = Picture()
     vertices: dict[int, Vertex] = {}
-    whole: dict[int, Vertex] = {}  # what was written through a view, after that
+    whole: dict[int, Vertex] = {}  # Tensors written through a view, after the write
     leaves: dict[int, Vertex] = {}
     functions = {record.within for record in trace}
     unread = dict.fromkeys(record.index for record in records)
@@ -47,7 +47,7 @@ def traced_picture(trace: Records, call: str) -> Picture:
             picture.edges.append(Edge(leaves[key].key, 0, target.key, place))
 
     for record in records:
-        # A bare array has no number: each use of one is a leaf of its own.
+        # A bare array has no number, so each use is a separate leaf.
         keys = [x.leaf or -1 - i - 1000 * record.index for i, x in enumerate(record.inputs)]
         base = record.writes if record.writes is not None and record.writes is not record.inputs[0] else None
         read = [*zip(record.inputs, keys, strict=True), *([(base, base.leaf)] if base is not None else [])]
@@ -79,7 +79,7 @@ def traced_picture(trace: Records, call: str) -> Picture:
 
 
 def _read_later(trace: Records) -> set[int]:
-    """The records of walks, by number, that operators outside of walks depend on."""
+    """Return the numbers of the records of backward passes that operators outside of them depend on."""
     pending = [x.source for record in trace if record.phase == "forward" for x in record.inputs]
     found: set[int] = set()
     while pending:
@@ -91,8 +91,8 @@ def _read_later(trace: Records) -> set[int]:
 
 
 def _left_behind(end: Record, records: list[Record], unread: Container[int]) -> bool:
-    """Whether a module inside another went on after this unread result, to one that is read: then it did not return it.
-    (Attention makes keys that it does not need, and a deep model has many of them.)"""
+    """Return whether a nested module computed a result that is read after this unread one, which it did not return.
+    (Attention computes keys that it does not need, and deep models have many of them.)"""
     if "." not in end.module:
         return False
     after = records[bisect_right(records, end.index, key=attrgetter("index")) :]
@@ -101,19 +101,19 @@ def _left_behind(end: Record, records: list[Record], unread: Container[int]) -> 
 
 
 def _source(source: Record | Departure | None) -> Record | None:
-    """The record that an input comes from, through what took it out of the graph."""
+    """Return the record of an input, also if the input has left the graph since."""
     while isinstance(source, Departure):
         source = source.source
     return source
 
 
 def _is_leaf(x: Input) -> bool:
-    """Whether an input is worth a vertex: what has a name or a shape; numbers in the program are not."""
+    """Return whether an input gets a vertex: it has a name or a shape; numbers in the program have neither."""
     return x.requires_grad or bool(x.shape)
 
 
 def _output(giver: Vertex, x: Input, taken: dict[int, int]) -> int:
-    """Which of several values is read: records do not say, so the next one of that shape."""
+    """Return which of several outputs is read. Records do not say, so take the next output of that shape."""
     first = taken.get(giver.key, 0)
     for output in range(first, len(giver.shapes)):
         if giver.shapes[output] == tuple(x.shape):
@@ -138,7 +138,7 @@ def _operator(picture: Picture, record: Record, custom: bool) -> Vertex:
     vertex = picture.add(kind, record.label, shapes=shapes)
     dtypes = record.dtype if isinstance(record.dtype, tuple) else (record.dtype,)
     vertex.details = [("shape", ", ".join(map(shape_text, shapes))), ("dtype", ", ".join(sorted({*map(str, dtypes)})))]
-    tell(vertex, record)
+    add_record_details(vertex, record)
     if record.kept:
         vertex.details.append(("kept", byte_text(record.kept)))
     if not record.requires_grad:

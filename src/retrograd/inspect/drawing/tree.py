@@ -11,33 +11,32 @@ from .figures import shape_text
 from .layout.scene import columns
 from .picture import LEAVES, Picture, Vertex
 
-# Repetitions are looked for in pieces of up to so many lines.
+# The largest number of lines in a repeated block.
 LONGEST = 80
 
-# A branch of more results than these is printed apart, so that a chain of any length is not indented at each step.
+# A branch of more results than this is printed separately, so that long chains are not indented at each step.
 LONG = 3
 
-# In a line: the number of a shared result, and that of a module in a path (``layers.3.norm``, ``3.weight``, ``3``).
+# Numbers in a line: of a shared result, and of a module in a path (``layers.3.norm``, ``3.weight``, ``3``).
 _NUMBER = re.compile(r"#\d+|(?<=[A-Za-z_]\.)\d+(?![\w(])|(?<= )\d+(?=\.[A-Za-z_])|(?<=\)  )\d+(?=  |$)")
 
 
 def tree(output: Any, *, params: Any = None, width: int | None = None) -> None:
-    """Print how a result was computed: per line an operator with its shape, and the leaves it reads.
+    """Print how a result was computed: one line per operator, with its shape and the leaves that it reads.
 
-    What an operator reads stands below it: a single result without indentation, several as branches, in the order of
-    the operator's inputs. "→ #3" stands for the result that is printed further down as "#3": for one that is read
-    more than once, and for a long branch. Leaves stand behind "←", where "↓" is a result below.
-    Of a trace, what no output was made of stands below all others. Lines that only repeat those before them, as those
-    of equal blocks do, are counted.
+    The operators whose results an operator reads are printed below it: a single one without indentation, several as
+    branches, in the order of the inputs. "→ #3" refers to the result printed further down as "#3", which is read more
+    than once or is a long branch. Leaves follow "←", where "↓" stands for a result printed below. For a trace, results
+    that lead to no output are printed last. Repeated lines, such as those of equal blocks, are counted.
 
     Args:
         output: a Tensor, a sequence or mapping of Tensors, a trace, or a ``scalar.Value``.
-        params: names for leaves: a Module, a mapping, or pairs as ``named_parameters()`` gives.
-        width: of the lines, by default the terminal's.
+        params: names of leaves: a Module, a mapping, or pairs as from ``named_parameters()``.
+        width: the width of the lines, by default the terminal's.
 
     Raises:
-        TypeError: ``output`` holds something else than Tensors, or ``params`` no names of Tensors.
-        RuntimeError: there is no graph: a leaf, or a Tensor that does not require grad.
+        TypeError: ``output`` contains something other than Tensors, or ``params`` does not name Tensors.
+        RuntimeError: there is no graph: the Tensor is a leaf or does not require grad.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> y = x.exp()
@@ -57,7 +56,7 @@ def tree(output: Any, *, params: Any = None, width: int | None = None) -> None:
 
 
 def tree_text(picture: Picture, width: int = 120) -> str:
-    """The lines of a tree of a picture in which no repetition is folded, cut to so many columns."""
+    """Return the tree of a picture without folded repetitions, with lines cut to ``width`` columns."""
     reads: list[list[int]] = [[] for _ in picture.vertices]
     inputs: list[list[Vertex]] = [[] for _ in picture.vertices]
     count = [0] * len(picture.vertices)
@@ -75,11 +74,11 @@ def tree_text(picture: Picture, width: int = 120) -> str:
         return f"#{numbers.setdefault(key, len(numbers) + 1)}"
 
     lines: list[str] = []
-    # What is still to be printed: a vertex, or a reference to one; what stands before its line, and before those below.
+    # Still to print: a vertex or a reference to one, with the prefixes of its line and of the lines below.
     ends = [key for key in below[-1] if picture.vertices[key].kind == "output"] or below[-1][:1]
     top = {*ends, *[key for key in below[-1] if count[key] and key in live]}
     stack = [(key, False, "" if key in top else "also ran: ", "") for key in reversed(below[-1])]
-    apart = {key for key in range(len(count)) if count[key] > 1}  # what is printed by itself, with a number
+    apart = {key for key in range(len(count)) if count[key] > 1}  # printed separately, with a number
     while stack:
         key, reference, first, rest = stack.pop()
         if reference:
@@ -89,7 +88,7 @@ def tree_text(picture: Picture, width: int = 120) -> str:
         lines.append(first + own + _line(picture.vertices[key], inputs[key]))
         children = sorted(below[key], key=lambda child: (size[child], child))
         if len(reads[key]) > 1 and children and children[-1] not in apart and size[children[-1]] > LONG:
-            apart.add(children[-1])  # the longest goes on without indentation
+            apart.add(children[-1])  # the longest branch is not indented
         stack += [(child, False, rest, rest) for child in reversed(children) if child in apart]
         read = [(child, child in apart) for child in reads[key]]
         if len(read) == 1:
@@ -102,7 +101,7 @@ def tree_text(picture: Picture, width: int = 120) -> str:
 
 
 def _live(picture: Picture, reads: list[list[int]]) -> set[int]:
-    """What an output depends on; everything, where nothing is an output."""
+    """Return the vertices that outputs depend on; all, if there is no output."""
     found = {vertex.key for vertex in picture.vertices if vertex.kind == "output"}
     if not found:
         return set(range(len(picture.vertices)))
@@ -113,14 +112,14 @@ def _live(picture: Picture, reads: list[list[int]]) -> set[int]:
 
 
 def _dominated(picture: Picture, reads: list[list[int]], live: set[int]) -> tuple[dict[int, list[int]], list[int]]:
-    """Per vertex those that are reached from the outputs through it alone and next; and how many are below it in all.
+    """Return the immediate dominator tree, as children by vertex, and the number of vertices below each vertex.
 
-    So a shared result stands below the last operator that all its ways to the outputs have in common, and the tree of
-    a chain of residual blocks is no deeper than one of them. (Immediate dominators, in topological order.)
+    A shared result is printed below the last operator that all its paths to the outputs have in common, so the tree of
+    a chain of residual blocks is no deeper than one block.
     """
     total = len(picture.vertices)
     above = [-1] * total
-    depth = [0] * (total + 1)  # depth[-1] is that of what is above the outputs
+    depth = [0] * (total + 1)  # depth[-1] belongs to the root above the outputs
     met = [False] * total
     below: dict[int, list[int]] = {-1: []}
     order = [vertex.key for vertex in reversed(picture.vertices) if vertex.kind not in LEAVES]
@@ -149,20 +148,23 @@ def _dominated(picture: Picture, reads: list[list[int]], live: set[int]) -> tupl
 
 def _line(vertex: Vertex, inputs: list[Vertex]) -> str:
     details = dict(vertex.details)
-    parts = [_told(vertex)]
+    parts = [_vertex_text(vertex)]
     is_leaf = [x.kind in LEAVES for x in inputs]
     if any(is_leaf):
-        # Results below that come first need no arrow: what follows them are the other inputs.
+        # Results that come before the leaves need no arrow.
         start = is_leaf.index(True)
         start = 0 if not all(is_leaf[start:]) else start
-        told = [_told(x) + _alarm(x) if leaf else "↓" for x, leaf in zip(inputs[start:], is_leaf[start:], strict=True)]
-        parts.append("← " + ", ".join(told))
+        leaf_texts = [
+            _vertex_text(x) + _alarm(x) if leaf else "↓"
+            for x, leaf in zip(inputs[start:], is_leaf[start:], strict=True)
+        ]
+        parts.append("← " + ", ".join(leaf_texts))
     parts += [text for name in ("module", "line") if (text := details.get(name))]
     return "  ".join(parts) + _alarm(vertex)
 
 
-def _told(vertex: Vertex) -> str:
-    """A vertex with its shapes, and its value where that is one number."""
+def _vertex_text(vertex: Vertex) -> str:
+    """Return a vertex with its shapes, and its value if that is a single number."""
     number = (
         vertex.note.replace("\n", " ") if not vertex.shapes or vertex.kind == "output" and () in vertex.shapes else ""
     )
@@ -174,8 +176,8 @@ def _alarm(vertex: Vertex) -> str:
 
 
 def _counted(lines: list[str]) -> Iterator[str]:
-    """The lines, with a count in the place of what only repeats those before it, but for numbers that go up or down
-    from piece to piece: those of modules and of shared results."""
+    """Yield the lines with repeated blocks replaced by a count. Blocks may differ in numbers of modules and results
+    by constant steps."""
     patterns = [_NUMBER.sub("#", line) for line in lines]
     numbers = [[(x[0] == "#", int(x.lstrip("#"))) for x in _NUMBER.findall(line)] for line in lines]
     i = 0
@@ -201,9 +203,9 @@ def _counted(lines: list[str]) -> Iterator[str]:
 def _steps(
     patterns: list[str], numbers: list[list[tuple[bool, int]]], start: int, period: int
 ) -> tuple[set[int], set[int]] | None:
-    """By how much the numbers of results and of modules go on from the piece before; None where this is another piece.
+    """Return the steps of the numbers of results and of modules from the previous block; None if the blocks differ.
 
-    Numbers of results may stay, for what all pieces read, and those of modules around them, too.
+    Numbers may also be constant: of results that all blocks read, and of enclosing modules.
     """
     pieces = slice(start - period, start), slice(start, start + period)
     if patterns[pieces[0]] != patterns[pieces[1]]:
@@ -217,7 +219,7 @@ def _steps(
 
 
 def _module_of(first: list[str], last: list[str]) -> str:
-    """The module at which a repetition ends."""
+    """Return the module at which a repetition ends."""
     for a, b in zip(first, last, strict=False):
         for x, y in zip(_NUMBER.finditer(a), _NUMBER.finditer(b), strict=False):
             if x[0] != y[0] and y[0][0] != "#":
@@ -226,7 +228,7 @@ def _module_of(first: list[str], last: list[str]) -> str:
 
 
 def _cut(line: str, width: int) -> str:
-    """A line of so many columns at most; control characters are shown as a question mark."""
+    """Cut a line to ``width`` columns; control characters become question marks."""
     line = "".join(letter if letter.isprintable() else "?" for letter in line)
     if columns(line) <= width:
         return line

@@ -1,5 +1,5 @@
 """Where a gradient comes from, and why it is zero or missing."""
 
-from .asking import explain as explain
+from .explain_gradient import explain as explain
 from .explanation import Explanation as Explanation
 from .paths import Path as Path

@@ -1,4 +1,4 @@
-"""The explanation of one gradient: what it consists of, and why it is zero or missing."""
+"""The explanation of one gradient: its parts, and why it is zero or missing."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from ...core.graph.nodes import Node, edge_of
 from ...core.tensor.tensor import Tensor
 from ...nn.parameter import Parameter
 from ..tracing import recorders, site_of
-from .absence import reasons_of_none
-from .flow import Flow, Watched
+from .flow import Flow, PathObserver
 from .labels import call_of, distinct, line_of
+from .missing_gradient import reasons_of_none
 from .parts import NoExamples, examples, number_of_examples, terms
-from .paths import Path, flows_along, largest_paths, told_apart
-from .reasons import reasons_of_zero
+from .paths import Path, distinct_texts, flows_along, largest_paths
+from .zero_gradient import reasons_of_zero
 
 if TYPE_CHECKING:
     pass
 
 Grouping = Literal["use", "line", "module", "term", "example"]
-SHOWN = 6  # parts in a line of text
-FEW = 64  # examples that the text tells of
-WALKED = 50_000  # operators that the text is worth walking past for its parts
+SHOWN = 6  # parts printed per line
+MAX_EXAMPLES = 64  # the largest batch that is printed by example
+MAX_VISITS = 50_000  # above this number of visited nodes, parts come from one forward-mode pass
 
 
 class Explanation:
-    """What a gradient consists of; made by ``explain``.
+    """The parts of a gradient; returned by ``explain``.
 
     Attributes:
-        total: the gradient as an array, None where the loss does not depend on the Tensor.
-        reasons: why it is zero or missing, or what else surprises, as sentences.
+        total: the gradient as an array, None if the loss does not depend on the Tensor.
+        reasons: sentences that say why the gradient is zero or missing, or what else is unusual about it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Explanation:
         flow: Flow | None,
         batch: Sequence[Any] | None,
         names: dict[int, str],
-        told: bool = True,
+        compute: bool = True,
     ) -> None:
         self._tensor = tensor
         self._loss = loss
@@ -58,16 +58,16 @@ class Explanation:
         self._batch = batch
         self._names = names
         self._parts: dict[str, dict[Any, Any]] = {}
-        self._uses = Watched(edge_of(tensor))
+        self._uses = PathObserver(edge_of(tensor))
         self.total: Any = None
         self.reasons: list[str] = []
-        if not told:  # a subclass finds both
+        if not compute:  # a subclass sets total and reasons
             return
         if flow is not None and flow.reached:
             g = flow.walk(flow.roots, self._uses)
             self.total = None if g is None else _as_users_see(g)
         if self.total is None and flow is not None and flow.reached:
-            ends = [call_of(node) for node, _ in self._uses.deaths]
+            ends = [call_of(node) for node, _ in self._uses.ends]
             self.reasons = [f"the rule of {call} gives no gradient for it" for call in dict.fromkeys(ends)]
         elif self.total is None:
             self.reasons = reasons_of_none(loss, tensor, flow, list(recorders), names)
@@ -77,23 +77,26 @@ class Explanation:
 
     @cached_property
     def paths(self) -> list[Path]:
-        """The paths with the largest share, the largest first: in the element, or along the whole gradient."""
+        """The paths with the largest share of the element or of the whole gradient, largest first."""
         if self._flow is None or self.total is None:
             return []
         return largest_paths(self._flow, _as_walks_see(self.total), self._index)
 
     def by(self, what: Grouping) -> dict[Any, Any]:
-        """The gradient's parts, each an array of its shape; together they are the gradient.
+        """Return the gradient's parts, each an array of its shape; their sum is the gradient.
 
-        By ``"use"``: one operator call that reads the Tensor. By ``"line"`` (``file.py:31``) and ``"module"``: the
-        uses there. By ``"term"`` of the loss: what it adds up through + and -, with its sign. By ``"example"``: the
-        number of each in the batch, and "the rest" for what goes through no example.
+        Args:
+            what: ``"use"`` gives one part per operator call that reads the Tensor; ``"line"`` (``file.py:31``) and
+                ``"module"`` group these calls. ``"term"`` gives one part per term of the loss, as added by + and -,
+                with its sign. ``"example"`` gives one part per example of the batch, and "the rest" for what flows
+                through no example.
 
-        An example's part is what flows through its row of the loss's unreduced terms. Where something couples the
-        examples, as batch norm does, that is the gradient of its own loss, through whichever rows it flows on from.
+        An example's part is what flows through its row of the loss's unreduced terms. If an operator couples the
+        examples, as batch norm does, the part is the gradient of that example's loss with respect to the Tensor,
+        through all rows.
 
         Raises:
-            ValueError: it is none of these, or no axis of examples was found.
+            ValueError: an unknown kind of part, or no batch axis was found.
         """
         makers: dict[str, Callable[[], dict[Any, Any]]] = {
             "use": self._by_use,
@@ -103,7 +106,7 @@ class Explanation:
             "example": self._by_example,
         }
         if what not in makers:
-            raise ValueError(f"by: wanted 'use', 'line', 'module', 'term' or 'example', got {what!r}")
+            raise ValueError(f"by: expected 'use', 'line', 'module', 'term' or 'example', got {what!r}")
         if self.total is None:
             return {}
         if what not in self._parts:
@@ -127,7 +130,7 @@ class Explanation:
 
         def label(node: Node) -> str:
             line = line_of(node)
-            if len(files.get(line, ())) > 1:  # files of one name, told apart by their folders
+            if len(files.get(line, ())) > 1:  # distinguish files of the same name by their folders
                 return f"{os.path.basename(os.path.dirname(site_of(node).file))}/{line}"
             return line or "no line known"
 
@@ -141,7 +144,7 @@ class Explanation:
         return parts | self._beside_uses()
 
     def _beside_uses(self) -> dict[str, Any]:
-        """What comes to the Tensor by no operator: it is the loss itself, or its hooks change the gradient."""
+        """Return the parts that come from no operator: the loss itself, and changes by the Tensor's hooks."""
         assert self._flow is not None
         parts: dict[str, Any] = {}
         sent = sum(self._uses.uses.values(), array_module(self.total).zeros_like(self.total))
@@ -171,7 +174,7 @@ class Explanation:
 
     # As text
 
-    _gradient = "gradient"  # how the text calls ``total``
+    _gradient = "gradient"  # what the text calls ``total``
 
     def __repr__(self) -> str:
         return str(self)
@@ -194,64 +197,66 @@ class Explanation:
         what = f"norm {figure:.4g}" if self._index is None and self.total.size > 1 else f"{figure:.6g}"
         what = what if self._finite(self.total) else "not finite"
         lines = [f"{self._gradient}{of} for {self._name}: {what}", *[f"  {reason}" for reason in self.reasons]]
-        return "\n".join([*lines, *self._parts_told()])
+        return "\n".join([*lines, *self._part_lines()])
 
-    def _parts_told(self) -> list[str]:
-        """The lines about its parts."""
+    def _part_lines(self) -> list[str]:
+        """Return the text's lines about the parts."""
         lines: list[str] = []
         if not any(map(self._figure, self.by("use").values())):
             return lines
         assert self._flow is not None
         kinds: list[Grouping] = ["term", "use", "line", "module"]
         for kind in kinds:
-            if kind == "term" and (many := self._many(list(terms(self._flow, self._names)))):
+            if kind == "term" and (many := self._jvp_parts_text(list(terms(self._flow, self._names)))):
                 lines.append(f"  by term: {many}")
                 continue
             parts = self.by(kind)
             if len(parts) > 1 or kind == "line" and "no line known" not in parts:
-                lines.append(f"  by {kind}: {self._told(parts)}")
+                lines.append(f"  by {kind}: {self._parts_text(parts)}")
         try:
             count = number_of_examples(self._flow, self._batch)
             if self._batch is None and isinstance(self._tensor, Parameter) and self._tensor.shape[:1] == (count,):
-                count = FEW + 1  # the axis may be the parameter's own, and no batch's
-            if count <= FEW and count * len(self._flow.order) > WALKED:
-                lines.append(f"  by example: {self._many(list(examples(self._flow, self._batch)), 'example ')}")
-            elif count <= FEW:
-                lines.append(f"  by example: {self._told(self.by('example'), 'example ')}")
+                count = MAX_EXAMPLES + 1  # the axis may belong to the parameter, not to a batch
+            if count <= MAX_EXAMPLES and count * len(self._flow.order) > MAX_VISITS:
+                lines.append(
+                    f"  by example: {self._jvp_parts_text(list(examples(self._flow, self._batch)), 'example ')}"
+                )
+            elif count <= MAX_EXAMPLES:
+                lines.append(f"  by example: {self._parts_text(self.by('example'), 'example ')}")
         except NoExamples:
             pass
         if self._index is not None and self._finite(self.total) and len(self.paths) > 1:
-            lines += ["  paths:", *[f"    {path}" for path in told_apart(self.paths[:SHOWN])]]
+            lines += ["  paths:", *[f"    {path}" for path in distinct_texts(self.paths[:SHOWN])]]
         return lines
 
-    def _many(self, parts: list[tuple[Any, list[tuple[Any, Any]]]], prefix: str = "") -> str:
-        """The text of parts that are too many for a walk each, of which one forward walk finds the figures; else ""."""
+    def _jvp_parts_text(self, parts: list[tuple[Any, list[tuple[Any, Any]]]], prefix: str = "") -> str:
+        """Return the text of parts that are too many for a backward pass each, from one forward-mode pass; else ""."""
         assert self._flow is not None
-        if len(parts) * len(self._flow.order) <= WALKED or len(parts) < 2:
+        if len(parts) * len(self._flow.order) <= MAX_VISITS or len(parts) < 2:
             return ""
         figures = flows_along(self._flow, _as_walks_see(self.total), self._index, [roots for _, roots in parts])
         if figures is None or not self._finite(self.total):
-            return f"{len(parts)} parts, which by() finds one by one"
+            return f"{len(parts)} parts; by() computes each one"
         named = {label: figure for (label, _), figure in zip(parts, figures, strict=True)}
         flowing, rest = math.fsum(map(abs, figures)), self._figure(self.total)
         off = abs(math.fsum(figures) - rest)
         known = 64 * max(precision(self.total.dtype), self._flow.precision) * flowing
-        checked = "the gradient" if off <= known else f"the gradient but for {off:.2g}, which is no rounding"
+        checked = "the gradient" if off <= known else f"differs from the gradient by {off:.2g}"
         return f"{self._listed(named, prefix)}; sum {math.fsum(figures):+.4g}, {checked}{_cancelled(flowing, rest)}"
 
     def _listed(self, figures: dict[Any, float], prefix: str) -> str:
-        """The largest figures with their labels, and what the others add up to."""
+        """Return the largest figures with their labels, and the sum of the others."""
         ranked = sorted(figures, key=lambda label: -abs(figures[label]))
         shown = max(1, min(SHOWN, sum(map(bool, figures.values()))))
-        shown += len(ranked) == shown + 1  # one alone is named
+        shown += len(ranked) == shown + 1  # "1 others" is never printed
         texts = [f"{figures[x]:+.4g} from {prefix if isinstance(x, int) else ''}{x}" for x in ranked[:shown]]
         others = ranked[shown:]
         if others:
             texts.append(f"{sum(figures[label] for label in others):+.4g} from {len(others)} others")
         return ", ".join(texts)
 
-    def _told(self, parts: dict[Any, Any], prefix: str = "") -> str:
-        """``+812.4 from model.py:31, -811.9 from model.py:44``, what they add up to, and how much cancels."""
+    def _parts_text(self, parts: dict[Any, Any], prefix: str = "") -> str:
+        """Return ``+812.4 from model.py:31, -811.9 from model.py:44`` with the sum, and how much of it cancels."""
         if not self._finite(self.total):
             bad = [f"{prefix if isinstance(x, int) else ''}{x}" for x, g in parts.items() if not self._finite(g)]
             return (
@@ -259,21 +264,21 @@ class Explanation:
             )
         figures = {label: self._figure(g) for label, g in parts.items()}
         off = abs(sum(parts.values()) - self.total).max() if self.total.size else 0
-        # What cancels has its rounding, too, and an example's part is the sum of what its uses give.
+        # Parts that cancel have rounding errors of their own size, and so have the uses that an example's part adds.
         added = [*parts.values(), *self.by("use").values()]
         size = max([float(abs(g).max()) for g in added if g.size], default=0.0)
         rounding = max(precision(self.total.dtype), self._flow.precision if self._flow is not None else 0.0)
         known = size * len(parts) * rounding * 64
-        checked = "the gradient" if off <= known else f"the gradient but for {off:.2g}, which is no rounding"
+        checked = "the gradient" if off <= known else f"differs from the gradient by {off:.2g}"
         cancelled = _cancelled(sum(map(abs, figures.values())), self._figure(self.total))
         return f"{self._listed(figures, prefix)}; sum {self._figure(sum(parts.values())):+.4g}, {checked}{cancelled}"
 
     def _finite(self, g: Any) -> bool:
-        """Whether the element, or all of an array, is finite."""
+        """Return whether the explained element, or every element, is finite."""
         return bool(array_module(g).isfinite(g if self._index is None else g[self._index]).all())
 
     def _figure(self, g: Any) -> float:
-        """One number for an array: the explained element, or its extent along the gradient."""
+        """Return one number for an array: the explained element, or the projection onto the gradient's direction."""
         if self._index is not None or self.total.size == 1:
             return float((g[self._index] if self._index is not None else g.reshape(-1)[0]).real) + 0.0  # no -0
         xp = array_module(self.total)
@@ -285,7 +290,7 @@ class Explanation:
 
 
 def _cancelled(flowing: float, rest: float) -> str:
-    """How much of what flows cancels, where that is more than half."""
+    """Return how much cancels, if more than half does."""
     return f"; {100 * (1 - abs(rest) / flowing):.4g}% of it cancels" if flowing and abs(rest) < 0.5 * flowing else ""
 
 
@@ -299,4 +304,4 @@ def _as_users_see(g: Any) -> Any:
     return g.conj() if g.dtype.kind == "c" else g
 
 
-_as_walks_see = _as_users_see  # the conjugate of the conjugate
+_as_walks_see = _as_users_see  # conjugation is its own inverse

@@ -1,4 +1,4 @@
-"""What flows where: the recorded graph of a loss, kept so that it can be walked again and in part."""
+"""The recorded graph of a loss, and backward passes over all or part of it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ...core.graph.observers import Observer
 from ...core.graph.plan import pull
 from ...core.tensor.tensor import Tensor
 
-# Cotangents by the node or leaf they belong to; of a node with several outputs a list with one per output.
+# Cotangents by node or leaf; for a node with several outputs, a list with one per output.
 Cotangents = dict[Any, Any]
 
 
 class Flow:
     """The graph below some roots, as seen from one of its nodes or leaves.
 
-    It holds what the nodes saved, so that it can be walked after the program has freed the graph. Walks of it fill no
-    ``.grad``; hooks of Tensors run, since they change what flows, but those of ``retain_grad`` do not.
+    ``Flow`` keeps what the nodes saved, so that backward passes work after the program has freed the graph. These
+    passes fill no ``.grad``; hooks of Tensors run, since they change gradients, but ``retain_grad`` has no effect.
 
     Attributes:
         roots: pairs of a node (or leaf) and its cotangent.
         edge: the node or leaf whose gradient is explained, or None.
         order: all nodes, latest first.
-        useful: the nodes that have ``edge`` below them, and ``edge``.
+        useful: ``edge`` and the nodes above it.
     """
 
     def __init__(self, roots: Sequence[tuple[Any, Any]], edge: Any) -> None:
@@ -44,28 +44,28 @@ class Flow:
 
     @property
     def reached(self) -> bool:
-        """Whether the roots depend on what is explained."""
+        """Whether the roots depend on ``edge``."""
         return bool(self.useful)
 
     @property
     def precision(self) -> float:
-        """The coarsest of the precisions in which it is computed."""
+        """The largest machine epsilon among the dtypes of the graph."""
         dtypes: set[Any] = set()
         for node in self.order:
             dtypes.update(node.dtype if isinstance(node.dtype, tuple) else [node.dtype])
         return max((precision(dtype) for dtype in dtypes if dtype.kind in "fcV"), default=0.0)
 
     def walk(self, roots: Sequence[tuple[Any, Any]], *observers: Observer) -> Any:
-        """The gradient of ``edge`` as the engine's walk from these cotangents finds it, None where none arrives."""
+        """Return the gradient of ``edge`` for these cotangents, None if none arrives."""
         with self.unfreed(*observers):
-            return _Quiet({self.edge}, retain_graph=True, create_graph=False).run(roots).get(self.edge)
+            return _WalkWithoutRetainGrad({self.edge}, retain_graph=True, create_graph=False).run(roots).get(self.edge)
 
     def partial(
         self, roots: Iterable[tuple[Any, Any]], stops: Callable[[Any], bool], aside: bool = False
     ) -> Cotangents:
-        """What arrives at the nodes and leaves where ``stops`` is true, none of it by way of another of them.
+        """Return the cotangents that first arrive at nodes and leaves where ``stops`` is true.
 
-        With ``aside`` also at those that do not lead to ``edge``.
+        ``aside`` includes nodes and leaves that do not lead to ``edge``.
         """
         cotangents: Cotangents = {}
         arrived: Cotangents = {}
@@ -92,7 +92,7 @@ class Flow:
 
     @contextmanager
     def unfreed(self, *observers: Observer) -> Iterator[None]:
-        """Give the nodes back what an earlier walk of the program has freed; nobody else watches what is done here."""
+        """Restore what a backward pass of the program has freed, and silence all other observers."""
         freed = [node for node, saved in self._saved.items() if node.saved is None and saved is not None]
         for node in freed:
             node.saved = self._saved[node]
@@ -104,7 +104,7 @@ class Flow:
                 node.saved = None
 
     def saved(self, node: Node) -> tuple[Any, ...]:
-        """What a node saved, freed or not."""
+        """Return what a node saved, freed or not."""
         saved = self._saved[node]
         if saved is None or isinstance(saved, tuple):
             return saved or ()
@@ -113,7 +113,7 @@ class Flow:
 
 
 def sends(node: Node, g: Any) -> Iterator[tuple[int, Any]]:
-    """Pairs of an input's index and the cotangent that the node's rules give it for ``g``, of the input's shape."""
+    """Yield an index and a cotangent, of the input's shape, for each input, as the rules give it for ``g``."""
     plan, saved = node.plan, saved_by(node)
     if plan.several and type(g) is list:
         if plan.primitive.fills:
@@ -122,7 +122,7 @@ def sends(node: Node, g: Any) -> Iterator[tuple[int, Any]]:
             g = [xp.zeros(shape, dtype) if x is None else x for x, shape, dtype in zeros]
         g = tuple(g)
     if node.hooks is not None:
-        g = _QUIET._run_hooks(node.hooks, g, node)
+        g = _WITHOUT_RETAIN_GRAD._run_hooks(node.hooks, g, node)
     together: Any = None
     if plan.joint is not None:
         together = plan.joint(g, saved, tuple([parent is not None for parent in node.parents]))
@@ -137,40 +137,40 @@ def sends(node: Node, g: Any) -> Iterator[tuple[int, Any]]:
 
 
 class _watched_by(Mode):
-    """Let these observers watch this thread, and no others."""
+    """Replace this thread's observers with the given ones."""
 
     def __init__(self, observers: tuple[Observer, ...]) -> None:
         super().__init__()
         self.changes = {"observers": observers}
 
 
-class _Quiet(Walk):
-    """A walk that keeps nothing for ``retain_grad``."""
+class _WalkWithoutRetainGrad(Walk):
+    """A backward pass in which ``retain_grad`` has no effect."""
 
     def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
         return super()._run_hooks({key: hook for key, hook in hooks.items() if key >= 0}, g, place)
 
 
-_QUIET = _Quiet(None, retain_graph=True, create_graph=False)
+_WITHOUT_RETAIN_GRAD = _WalkWithoutRetainGrad(None, retain_graph=True, create_graph=False)
 
 
-class Watched(Observer):
-    """What a walk to a node or leaf does on its way.
+class PathObserver(Observer):
+    """Record how a backward pass reaches a node or leaf.
 
     Attributes:
-        uses: per node that reads it, what that sends to it.
-        deaths: the nodes at which something comes in and nothing but zeros goes out, with what comes in.
-        faint: the nodes at which next to nothing goes out: less than rounding makes of what comes in.
-        cancelled: pairs of a node for whose output gradients add up to zero, and the nodes that send them.
+        uses: by node that reads the node or leaf, the cotangent that the node sends.
+        ends: pairs of a node that receives a cotangent and sends only zeros, and that cotangent.
+        faint: the nodes that send less than the rounding error of what they receive.
+        cancelled: pairs of a node whose incoming cotangents sum to zero, and the nodes that sent them.
     """
 
     def __init__(self, edge: Any) -> None:
         self.edge = edge
         self.uses: dict[Node, Any] = {}
-        self.deaths: list[tuple[Node, Any]] = []
+        self.ends: list[tuple[Node, Any]] = []
         self.faint: list[Node] = []
         self.cancelled: list[tuple[Node, list[Node]]] = []
-        self._senders: dict[Any, list[Node]] = {}  # per node still to come, those that have sent it something
+        self._senders: dict[Any, list[Node]] = {}  # by node not yet visited: the nodes that sent it a cotangent
         self._comes: Any = None
         self._goes = 0.0
 
@@ -195,7 +195,7 @@ class Watched(Observer):
         if g is None:
             return
         if self._goes == 0:
-            self.deaths.append((node, tuple(map(_copy, g)) if isinstance(g, tuple) else _copy(g)))
+            self.ends.append((node, tuple(map(_copy, g)) if isinstance(g, tuple) else _copy(g)))
         elif not isinstance(g, tuple) and self._goes < 32 * precision(g.dtype) * _largest(g):
             self.faint.append(node)
 
@@ -205,7 +205,7 @@ def _copy(g: Any) -> Any:
 
 
 def _largest(g: Any) -> float:
-    """The largest magnitude; not a number counts as one."""
+    """Return the largest magnitude; NaN counts as 1."""
     if isinstance(g, (tuple, list)):
         return max((_largest(x) for x in g if x is not None), default=0.0)
     largest = float(abs(g).max()) if g.size else 0.0

@@ -1,4 +1,4 @@
-"""What nodes and Tensors are called in an explanation."""
+"""Names of nodes and Tensors in an explanation."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ..tracing import site_of
 
 
 def line_of(node: Node) -> str:
-    """``file.py:31``, empty where no line is known."""
+    """Return ``file.py:31``; empty if the line is not known."""
     site = site_of(node)
     return "" if site is None else f"{os.path.basename(site.file)}:{site.line}"
 
 
 def call_of(node: Node) -> str:
-    """``relu at file.py:31``, or ``relu``."""
+    """Return ``relu at file.py:31``, or ``relu``."""
     line = line_of(node)
     return f"{node.operator} at {line}" if line else node.operator
 
 
 def name_of(edge: Any, names: dict[int, str]) -> str:
-    """What is at an end of an edge: a call, a leaf by its name, or by what it is."""
+    """Return the name of an edge's end: an operator call, a leaf's name, or the leaf's dtype and shape."""
     if type(edge) is Node:
         return call_of(edge)
     known = names.get(id(edge))
@@ -32,7 +32,7 @@ def name_of(edge: Any, names: dict[int, str]) -> str:
 
 
 def distinct(labels: Iterable[str]) -> list[str]:
-    """The labels, those that come again with a number: ``mul``, ``mul (2)``."""
+    """Return the labels, with repeated ones numbered: ``mul``, ``mul (2)``."""
     seen: dict[str, int] = {}
     result = []
     for label in labels:
@@ -42,7 +42,7 @@ def distinct(labels: Iterable[str]) -> list[str]:
 
 
 def counted(count: int, what: str) -> str:
-    """``1 input``, ``4,096 inputs``.
+    """Return ``1 input``, ``4,096 inputs``.
 
     >>> counted(4096, "input")
     '4,096 inputs'

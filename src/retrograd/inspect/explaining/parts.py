@@ -1,4 +1,4 @@
-"""What a loss consists of: the terms that it adds up, and the examples of its batch."""
+"""Split a loss into its terms and into the examples of its batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...core.tensor.tensor import Tensor
 from .flow import Flow
 from .labels import distinct, name_of
 
-# Operators that hand on a sum as it is, or as a multiple.
+# Operators that pass a sum on unchanged or scaled.
 _ADDS = {"add", "sub", "stack", "cat"}
 _REDUCES = {"sum", "mean"}
 _RESHAPES = {"reshape", "view", "squeeze", "unsqueeze", "flatten", "unflatten", "contiguous", "clone", "identity"}
@@ -21,9 +21,9 @@ _HANDS_ON = _REDUCES | _RESHAPES | {"neg", "cast", "expand", "transfer"}
 
 
 def terms(flow: Flow, names: dict[int, str]) -> Iterator[tuple[str, list[tuple[Any, Any]]]]:
-    """Per term of the loss a label and where it is, with its cotangent: what is added up through + and -.
+    """Yield each term of the loss, found through + and -, as a label and its edges with their cotangents.
 
-    Sums and means are passed where there is something added below them, as in ``rg.stack(losses).mean()``.
+    Sums and means are passed through if their input is itself a sum of terms, as in ``rg.stack(losses).mean()``.
     """
     adding = _adding(flow)
     found = flow.partial(flow.roots, lambda edge: edge not in adding, aside=True)
@@ -34,7 +34,7 @@ def terms(flow: Flow, names: dict[int, str]) -> Iterator[tuple[str, list[tuple[A
 
 
 def _adding(flow: Flow) -> set[Node]:
-    """The nodes from the roots on that the terms are added up by: reductions only where that is done below them."""
+    """Return the nodes that add the terms; reductions count only if terms are added below them."""
     candidates = _connected(flow, lambda node: node.operator in _ADDS | _HANDS_ON)
     splitting: set[Node] = set()
     for node in sorted(candidates, key=lambda node: node.sequence):
@@ -45,7 +45,7 @@ def _adding(flow: Flow) -> set[Node]:
 
 
 def _connected(flow: Flow, fits: Callable[[Node], bool]) -> set[Node]:
-    """The nodes that fit, and are read by the loss through others that do."""
+    """Return the nodes that satisfy ``fits`` and are connected to the loss through nodes that do."""
     found: set[Node] = set()
     stack = [root for root, _ in flow.roots]
     while stack:
@@ -60,19 +60,19 @@ def _is_negative(g: Any) -> bool:
     return is_array(g) and g.dtype.kind == "f" and g.size > 0 and bool((g <= 0).all()) and bool((g < 0).any())
 
 
-LENGTHS = 16  # of a first axis that are tried as the batch's, those next to the loss
+MAX_LENGTHS = 16  # candidate batch sizes to try, those of the operators closest to the loss first
 
 
 class NoExamples(ValueError):
-    """No axis of examples was found."""
+    """No batch axis was found."""
 
 
 def examples(flow: Flow, batch: Sequence[Any] | None) -> Iterator[tuple[Any, list[tuple[Any, Any]]]]:
-    """Per example its number and its part of the cotangents of the loss's unreduced terms.
+    """Yield each example's number and its part of the cotangents of the loss's unreduced terms.
 
-    From the loss down, the first Tensors with the batch's first axis are the unreduced terms, as far as they depend on
-    data and not on parameters alone. Example ``i`` is what goes through their rows ``i``; what does not go through them
-    (a penalty on weights) is "the rest".
+    The unreduced terms are the first Tensors below the loss whose axis 0 has the batch's length and that depend on
+    data, not only on parameters. The part of example ``i`` flows through rows ``i`` of these Tensors. What flows past
+    them (a penalty on weights) is "the rest".
     """
     count = number_of_examples(flow, batch)
     readers = _readers(flow, count, batch or ())
@@ -81,7 +81,7 @@ def examples(flow: Flow, batch: Sequence[Any] | None) -> Iterator[tuple[Any, lis
     found = flow.partial(flow.roots, lambda edge: edge in stops or edge is flow.edge)
     rows = [(edge, g) for edge, g in found.items() if edge in stops]
     if not rows:
-        raise NoExamples(f"nothing between the loss and the Tensor has a first axis of {count}, the batch's")
+        raise NoExamples(f"no Tensor between the loss and the explained Tensor has {count} rows, the batch size")
     for index in range(count):
         yield index, [(edge, _only(g, index)) for edge, g in rows]
     rest = [(edge, g) for edge, g in found.items() if edge is flow.edge and edge not in stops]
@@ -90,12 +90,12 @@ def examples(flow: Flow, batch: Sequence[Any] | None) -> Iterator[tuple[Any, lis
 
 
 def number_of_examples(flow: Flow, batch: Sequence[Any] | None) -> int:
-    """The length of the batch: of what was marked, or of what the loss's unreduced terms share with an input."""
+    """Return the batch size: of ``batch``, or the first axis that the loss's unreduced terms share with an input."""
     if batch is None:
         return _guessed(flow)
     counts = {x.shape[0] for x in batch if len(x.shape)}
     if len(counts) != 1:
-        raise NoExamples(f"batch must have one first axis, got shapes {[tuple(x.shape) for x in batch]}")
+        raise NoExamples(f"batch: first axes must be equal, got shapes {[tuple(x.shape) for x in batch]}")
     return int(counts.pop())
 
 
@@ -110,9 +110,10 @@ def _only(g: Any, index: int) -> Any:
 
 
 def _guessed(flow: Flow) -> int:
-    """The length of the batch: a first axis that the loss's unreduced terms share with an input.
+    """Return the batch size: the first axis that the loss's unreduced terms share with an input.
 
-    Where they are reshaped from something else with that property (tokens from sentences), that is taken.
+    If the terms are reshaped from a Tensor that also shares its axis (tokens from sentences), that Tensor's axis
+    counts.
     """
     pending = deque((root, root) for root, _ in flow.roots)
     seen = set()
@@ -124,22 +125,22 @@ def _guessed(flow: Flow) -> int:
         seen.add(edge)
         lengths: list[int] = []
         unreduced: Any = edge
-        while type(unreduced) is Node and (length := _first(unreduced)) is not None and len(lengths) < LENGTHS:
+        while type(unreduced) is Node and (length := _first(unreduced)) is not None and len(lengths) < MAX_LENGTHS:
             lengths.append(length)
             unreduced = unreduced.parents[0] if unreduced.operator in _RESHAPES | _PICKS else None
         for length in reversed(lengths):
             if length not in readers:
-                if len(readers) == LENGTHS:
+                if len(readers) == MAX_LENGTHS:
                     break
                 readers[length] = _readers(flow, length, ())
             if reader in readers[length]:
                 return length
         pending += [(edge, parent) for parent in edge.parents]
-    raise NoExamples("no input shares its first axis with the loss's unreduced terms; mark one with batch=")
+    raise NoExamples("no input shares its first axis with the loss's unreduced terms; pass an input as batch=")
 
 
 def _readers(flow: Flow, count: int, batch: Sequence[Any]) -> set[Node]:
-    """The nodes that depend on data: on what needs no gradient and has this first axis, or on what was marked."""
+    """Return the nodes that depend on data: on ``batch``, or on an input of this length that needs no gradient."""
     marked = {edge_of(x) for x in batch if isinstance(x, Tensor)} - {None}
     readers: set[Node] = set()
     for node in reversed(flow.order):
@@ -153,13 +154,13 @@ def _readers(flow: Flow, count: int, batch: Sequence[Any]) -> set[Node]:
 
 
 def constants(node: Node, saved: tuple[Any, ...]) -> list[tuple[int, ...]]:
-    """The shapes of the inputs of a call that need no gradient, as far as the node or a trace knows them."""
+    """Return the shapes of a call's inputs that need no gradient, if the node or a trace knows them."""
     traced = [tuple(x.shape) for x in getattr(node.site, "inputs", ()) if not x.requires_grad]
     primitive = node.plan.primitive
     values: Any = saved[0] if primitive.variadic and saved else saved[: len(primitive.inputs)]
     if not isinstance(values, tuple):
         values = (values,)
     known = [value for value, parent in zip(values, node.parents, strict=False) if parent is None]
-    # Indices and targets are often parameters of a call.
+    # Indices and targets are often parameters of a call, not inputs.
     known += [value for value in saved[len(primitive.inputs) + 1 : len(primitive.layout)] if is_array(value)]
     return traced + [tuple(value.shape) for value in known if is_array(value)]

@@ -1,4 +1,4 @@
-"""The paths along which a gradient flows, those with the largest share first."""
+"""The paths along which a gradient flows, largest share first."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from ...func.forward import jvp_through
 from .flow import Flow, sends
 from .labels import call_of, distinct
 
-FOUND, TRIED = 10, 3000  # so many paths are looked for, in so many steps
-ENDS = 4  # so many operators of a path are told at either end
+MAX_PATHS, MAX_STEPS = 10, 3000  # the most paths to find, and the most steps of the search
+END_CALLS = 4  # operators printed at each end of a long path
 
 
 class Path(NamedTuple):
-    """One way from the loss to a Tensor: one operator after the other, each read by the one before.
+    """One path from the loss to a Tensor: a sequence of operators, each of which reads the result of the next one.
 
     Attributes:
-        nodes: the operators, the loss's first.
-        value: what flows along this path: of the explained element, or of all along the direction of the gradient.
-        share: its part of all that flows, without signs, from 0 to 1.
-        calls: the operators with their lines; where several on the way to the loss have one text, with a number, in the
-            order in which they ran: ``mul at rnn.py:8 (3)``.
+        nodes: the operators, starting at the loss.
+        value: the part of the gradient that flows along this path: of the explained element, or of the whole gradient
+            projected onto its own direction.
+        share: the absolute value's share of the total over all paths, from 0 to 1.
+        calls: the operators with their lines; operators with the same text are numbered in the order in which they ran:
+            ``mul at rnn.py:8 (3)``.
     """
 
     nodes: tuple[Node, ...]
@@ -37,29 +38,29 @@ class Path(NamedTuple):
     calls: tuple[str, ...]
 
     def __str__(self) -> str:
-        return self.told(ENDS)
+        return self.text(END_CALLS)
 
-    def told(self, ends: int) -> str:
-        """The text with so many operators at either end."""
+    def text(self, ends: int) -> str:
+        """Return the path as text, with at most ``ends`` operators printed at each end."""
         calls = list(self.calls)
         if len(calls) > 2 * ends + 1:
             calls[ends:-ends] = [f"{len(calls) - 2 * ends} more"]
         return f"{self.value:+.4g} ({self.share:.1%}) by {' <- '.join(calls) if calls else 'itself'}"
 
 
-def told_apart(paths: Sequence[Path]) -> list[str]:
-    """The texts of paths, each long enough that no two are alike."""
-    ends = ENDS
-    while len({path.told(ends).partition(" by ")[2] for path in paths}) < len(paths) and ends < 1000:
+def distinct_texts(paths: Sequence[Path]) -> list[str]:
+    """Return the paths as texts, each long enough that no two are equal."""
+    ends = END_CALLS
+    while len({path.text(ends).partition(" by ")[2] for path in paths}) < len(paths) and ends < 1000:
         ends *= 2
-    return [path.told(ends) for path in paths]
+    return [path.text(ends) for path in paths]
 
 
 def largest_paths(flow: Flow, total: Any, index: Any) -> list[Path]:
-    """The paths with the largest share in an element of the gradient, or in the gradient along its own direction.
+    """Return the paths with the largest share of a gradient's element, or of the gradient along its own direction.
 
-    A path that is followed from the loss down to some operator is worth what flows through it: its cotangent there
-    times the derivative of that operator's output in the direction of the element. The worthiest is followed first.
+    The search is best first, from the loss down. A partial path has the value that flows through its last operator: the
+    cotangent there times the derivative of that operator's output in the direction of the element.
     """
     direction = _direction(total, index)
     if direction is None:
@@ -71,9 +72,10 @@ def largest_paths(flow: Flow, total: Any, index: Any) -> list[Path]:
 
 
 def flows_along(flow: Flow, total: Any, index: Any, parts: Sequence[Sequence[tuple[Any, Any]]]) -> list[float] | None:
-    """What flows through each part, in the element or along the gradient; a part is pairs of an edge and a cotangent.
+    """Return how much of the element, or of the gradient's own direction, flows through each part.
 
-    One forward walk finds how everything changes along the direction. None where it cannot pass some operator.
+    A part is a list of pairs of an edge and its cotangent. One forward-mode pass gives all values. The result is None
+    if forward mode does not support one of the operators.
     """
     direction = _direction(total, index)
     if direction is None:
@@ -88,7 +90,7 @@ def flows_along(flow: Flow, total: Any, index: Any, parts: Sequence[Sequence[tup
 
 
 def _flowing(edge: Any, g: Any, t: Any) -> float:
-    """The real part of a cotangent times a tangent; of several outputs the sum."""
+    """Return the real part of a cotangent times a tangent, summed over several outputs."""
     if t is None:
         return 0.0
     if isinstance(t, tuple):
@@ -97,7 +99,7 @@ def _flowing(edge: Any, g: Any, t: Any) -> float:
 
 
 def _direction(total: Any, index: Any) -> Any:
-    """What the gradient is looked at along: one element, or the gradient itself."""
+    """Return the unit vector of one element, or the normalized gradient itself; None if the gradient is 0 or NaN."""
     xp = array_module(total)
     if index is not None:
         direction = xp.zeros(total.shape, total.dtype)
@@ -111,7 +113,7 @@ def _direction(total: Any, index: Any) -> Any:
 
 
 def _tangents(flow: Flow, direction: Any) -> dict[Any, Any]:
-    """How each node's output changes along the direction; nothing where forward mode cannot pass some operator."""
+    """Return each node's output tangent along the direction; empty if forward mode does not support an operator."""
     try:
         return jvp_through([root for root, _ in flow.roots], {flow.edge: direction})
     except (RuntimeError, NotImplementedError):
@@ -134,8 +136,8 @@ def _search(flow: Flow, direction: Any, tangents: dict[Any, Any]) -> list[Path]:
         if root in flow.useful:
             push(root, g, None, None)
     found: list[tuple[Any, Any]] = []
-    for _ in range(TRIED):
-        if not heap or len(found) == FOUND:
+    for _ in range(MAX_STEPS):
+        if not heap or len(found) == MAX_PATHS:
             break
         _, _, value, edge, g, output, chain = heappop(heap)
         if edge is flow.edge:
@@ -157,8 +159,8 @@ def _search(flow: Flow, direction: Any, tangents: dict[Any, Any]) -> list[Path]:
     paths = []
     for chain, value in found:
         nodes = _unchained(chain)
-        told = tuple(calls.get(node, call_of(node)) for node in nodes if node.plan.select is None)
-        paths.append(Path(nodes, value, float(abs(value) / everything), told))
+        labels = tuple(calls.get(node, call_of(node)) for node in nodes if node.plan.select is None)
+        paths.append(Path(nodes, value, float(abs(value) / everything), labels))
     return paths
 
 

@@ -1,5 +1,5 @@
-"""``guard``: stop at the first number that is not finite, and tell how it came to be."""
+"""``guard``: stop at the first number that is not finite, and report where it came from."""
 
-from .watched import guard
+from .guard_mode import guard
 
 __all__ = ["guard"]

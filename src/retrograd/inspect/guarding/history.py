@@ -1,4 +1,4 @@
-"""What operators read, kept for as long as a story may have to be told of it, and the way back through it."""
+"""The inputs of recent operator calls, and the way back through them to a cause."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..recorder import Recorder
 _MOST_BYTES = 1 << 28
 _STEPS = 40
 
-# They hand on elements as they are.
+# Operators that move elements without changing their values.
 _MOVING = """
 amax amin as_strided cat clamp clamp_max clamp_min clone contiguous copy_ diag_embed diagonal embed embedding expand
 fill flatten flip fmax fmin gather getitem identity index_copy index_fill index_put index_select keep kthvalue
@@ -37,14 +37,14 @@ MOVING = frozenset(_MOVING.split())
 
 
 class _Lost:
-    """Stands for an array that was written to and of which no copy was made."""
+    """Stands for an array that was overwritten without a copy."""
 
 
 LOST = _Lost()
 
 
 class Past(NamedTuple):
-    """A call: its inputs as arrays and numbers, where each came from, its parameters, and the arrays that it gave."""
+    """A call: its inputs as arrays and numbers, the source of each input, its parameters, and its output arrays."""
 
     primitive: Primitive | None
     inputs: tuple[Any, ...]
@@ -53,18 +53,18 @@ class Past(NamedTuple):
     outputs: tuple[Any, ...]
 
     def arrays(self) -> list[Any]:
-        """The arrays among inputs and outputs."""
+        """Return the arrays among inputs and outputs."""
         return [x for x in (*self.inputs, *self.outputs) if is_array(x)]
 
     def places(self, index: Index, output: int = 0) -> list[Any]:
-        """Per input the places of the elements that an element of the output is made of."""
+        """Return, per input, the places of the elements from which an element of the output is computed."""
         if self.primitive is None:
             return [None] * len(self.inputs)
         tensors = tuple([new_tensor(x) if is_array(x) else x for x in self.inputs])
         return influences(self.primitive, tensors, self.params, index, output)
 
     def passes_nothing(self, number: int, index: Index) -> bool:
-        """Whether the derivative of all that it gives is exactly 0 for one element of an input."""
+        """Return whether the derivative of the outputs with respect to one element of an input is exactly 0."""
         if self.primitive is None or any(isinstance(x, _Lost) for x in self.inputs):
             return False
         tensors = [new_tensor(x) if is_array(x) else x for x in self.inputs]
@@ -74,14 +74,14 @@ class Past(NamedTuple):
                 result = apply(self.primitive, tuple(tensors), self.params)
                 ones = new_tensor(array_module(result.array).ones_like(result.array))
                 found = differentiate("guard", [result], [ones], [tensors[number]], False, False)
-        except Exception:  # no one output, or an operator that cannot be run again
+        except Exception:  # several outputs, or an operator that cannot run again
             return False
         g = found.get(edge_of(tensors[number]))
         return g is not None and not element(getattr(g, "array", g), index)
 
     def is_overwritten(self, index: Index, value: Any, output: int = 0) -> bool:
-        """Whether inputs have been written to since, by no operator: they no longer make that value."""
-        if self.primitive is None or isinstance(self.primitive.forward, MethodType):  # unknown, or a custom Function
+        """Return whether the program has overwritten inputs without an operator: they no longer give this value."""
+        if self.primitive is None or isinstance(self.primitive.forward, MethodType):  # not known, or a custom Function
             return False
         if any(isinstance(x, _Lost) for x in self.inputs):
             return True
@@ -90,17 +90,17 @@ class Past(NamedTuple):
             with unobserved(), no_grad(), silent():
                 result = apply(self.primitive, tensors, self.params)
                 again = element((result[output] if isinstance(result, tuple) else result).array, index)
-        except Exception:  # what it read has changed so much that it fails
+        except Exception:  # changed inputs can make the operator fail
             return True
         return bool(again.dtype.kind in "fc" and not np.isclose(again, value, 1e-3, equal_nan=True))
 
     def values(self, places: list[Any]) -> list[Any]:
-        """Per input the elements at these places, as NumPy arrays; numbers as they are, None for what is not known."""
+        """Return, per input, the elements at these places as NumPy arrays; None for inputs that are not known."""
         return [_elements(x, place) for x, place in zip(self.inputs, places, strict=True)]
 
 
 def as_read(x: Any, written: Any, before: Any) -> Any:
-    """An input of an operator that has written to an array: where it lies in the same memory, as it was before."""
+    """Return an input of an in-place operator; if it shares the written memory, as it was before the write."""
     if not is_array(x) or owner_of(x) is not owner_of(written):
         return x
     if x is written:
@@ -123,19 +123,19 @@ def _elements(x: Any, places: Any) -> Any:
 
 
 class History:
-    """The calls of late, as many as fit in memory that is set aside.
+    """The inputs and outputs of recent calls, within a memory limit.
 
-    It holds the arrays of the calls themselves. Before an operator or an optimizer writes to one of them in place, it
-    is replaced by a copy (``preserve``).
+    The history refers to the calls' own arrays. ``preserve`` replaces an array by a copy before an operator or an
+    optimizer writes to it in place.
     """
 
     def __init__(self) -> None:
         self._calls: OrderedDict[int, tuple[Past, int]] = OrderedDict()
-        self._readers: dict[int, set[int]] = {}  # by the identity of the owner of memory: the calls that hold it
+        self._readers: dict[int, set[int]] = {}  # by the id of the memory's owner: calls that refer to it
         self._bytes = 0
 
     def add(self, record: Record, past: Past, nbytes: int) -> None:
-        """Keep what a record's operator read."""
+        """Store the inputs and outputs of a record's call."""
         self._calls[record.index] = past, nbytes
         for array in past.arrays():
             self._readers.setdefault(id(owner_of(array)), set()).add(record.index)
@@ -144,7 +144,7 @@ class History:
             self.forget(next(iter(self._calls)))
 
     def forget(self, index: int) -> None:
-        """Let a call go."""
+        """Remove a call."""
         past, nbytes = self._calls.pop(index, (None, 0))
         self._bytes -= nbytes
         for array in () if past is None else past.arrays():
@@ -156,13 +156,13 @@ class History:
                     del self._readers[key]
 
     def preserve(self, array: Any, copy: Any = None) -> None:
-        """The memory of the array is about to be written: the calls that hold it get copies.
+        """Give copies to the calls that refer to the array's memory, which is about to be overwritten.
 
-        ``copy`` is one of the array itself, where there is one already. What is larger than the history may be is lost.
+        ``copy`` is an existing copy of the array. Arrays larger than the history's limit are marked as lost.
         """
         owner = owner_of(array)
         copies: dict[int, Any] = {} if copy is None else {id(array): copy}
-        held: list[Any] = []  # until all are replaced, so that no identity is given away again
+        held: list[Any] = []  # keeps replaced objects alive, so that no id is reused
         added = 0
 
         def replaced(x: Any) -> Any:
@@ -184,13 +184,13 @@ class History:
             added = 0
 
     def of(self, record: Record) -> Past | None:
-        """What a record's operator read, where that is still kept."""
+        """Return the inputs and outputs of a record's call, or None if they are no longer stored."""
         found = self._calls.get(record.index)
         return None if found is None else found[0]
 
 
 class Link(NamedTuple):
-    """A step of the way back: the operator, what it computed there, and whether it only handed the element on."""
+    """A step of the way back: the operator, what it computed, and whether it only moved the element."""
 
     record: Record
     text: str
@@ -198,7 +198,7 @@ class Link(NamedTuple):
 
 
 class Way(NamedTuple):
-    """The way back from an element: the operators that it came through, and the leaf at its end, if it ends at one."""
+    """The way back from an element: the operators that computed it, and the leaf where it ends, if it ends at one."""
 
     links: list[Link]
     leaf: Input | None
@@ -207,7 +207,7 @@ class Way(NamedTuple):
 
 
 def way_back(history: History, start: Input, array: Any, place: int, bad: Predicate) -> Way:
-    """From an element of an input to where it stopped, or began, to be as ``bad`` says."""
+    """Follow an element of an input back to the first operator or leaf that was ``bad``."""
     links: list[Link] = []
     x, steps = start, 0
     while True:
@@ -219,7 +219,7 @@ def way_back(history: History, start: Input, array: Any, place: int, bad: Predic
             source = source.source
         if (
             source is None or source.creates or x.requires_grad and not source.requires_grad
-        ):  # made of no Tensor, a leaf
+        ):  # not computed from a Tensor, or a leaf
             return Way(links, x, index, value)
         past = history.of(source)
         steps += 1
@@ -229,13 +229,13 @@ def way_back(history: History, start: Input, array: Any, place: int, bad: Predic
             links.append(Link(source, f"{source.operator} gave {shown(value)}", False))
             return Way(links, None, index, value)
         if past.is_overwritten(index, value, output):
-            links.append(Link(source, f"it gave {shown(value)}; what it read has been written over since", False))
+            links.append(Link(source, f"it gave {shown(value)}; its inputs have been overwritten since", False))
             return Way(links, None, index, value)
         places = past.places(index, output)
         values = past.values(places)
         moved = source.operator in MOVING
         links.append(Link(source, f"{written(source.operator, values, past.params)} = {shown(value)}", moved))
-        number = _to_blame(values, past, bad)
+        number = _culprit(values, past, bad)
         if number is None:
             return Way(links, None, index, value)
         if not moved and not _carries(source.operator, values, number, value, bad):
@@ -249,8 +249,8 @@ def way_back(history: History, start: Input, array: Any, place: int, bad: Predic
         place = int(places[number][at]) if places[number] is not None else 0
 
 
-def _to_blame(values: list[Any], past: Past, bad: Predicate) -> int | None:
-    """The input that is bad already: an array before a number, the larger before the smaller."""
+def _culprit(values: list[Any], past: Past, bad: Predicate) -> int | None:
+    """Return the input that is already bad: arrays before numbers, larger values before smaller ones."""
     found = [
         (is_array(past.inputs[number]), float(np.nanmax(_magnitudes(x[bad(x)]), initial=0.0)), -number)
         for number, x in enumerate(values)
@@ -263,10 +263,10 @@ def _to_blame(values: list[Any], past: Past, bad: Predicate) -> int | None:
 
 
 def _carries(operator: str, values: list[Any], number: int, out: Any, bad: Predicate) -> bool:
-    """Whether an input that is bad made the output so.
+    """Return whether a bad input is the cause of a bad output.
 
-    What is too large makes large what is computed of it. What is outside of a domain, such as a negative number, does
-    so only where it outweighs the rest of a sum, or keeps its sign in a product.
+    A value that is too large makes results too large. A value outside a domain, such as a negative number, is the cause
+    only if it outweighs the other terms of a sum, or decides the sign of a product.
     """
     if not bad(np.array([0.0, -1.0, -2.0, 2.0])).any():
         return True
@@ -285,18 +285,18 @@ def _magnitudes(x: Any) -> Any:
 
 
 def tensor_inputs(inputs: tuple[Any, ...], record: Record) -> tuple[Input | None, ...]:
-    """The record's inputs in the places of the call's arguments."""
-    told = iter(record.inputs)
+    """Return the record's inputs in the order of the call's arguments."""
+    recorded = iter(record.inputs)
     return tuple(
-        [next(told, None) if isinstance(x, (Tensor, int, float, complex)) or is_array(x) else None for x in inputs]
+        [next(recorded, None) if isinstance(x, (Tensor, int, float, complex)) or is_array(x) else None for x in inputs]
     )
 
 
 class Watched(Recorder):
-    """The records of a guard, with what its stories are told from."""
+    """The records of a guard, with the data for its reports."""
 
     def __init__(self) -> None:
         super().__init__()
         self.history = History()
-        self.sizes: dict[int, list[float]] = {}  # of parameters, by number, at each walk: the largest element
-        self.overflows = False  # whether what was told last is an overflow, which smaller numbers would not have had
+        self.sizes: dict[int, list[float]] = {}  # by parameter: the largest element at each backward pass
+        self.overflows = False  # whether the last report is of an overflow

@@ -1,1 +1,1 @@
-"""How Tensors, Parameters and modules look in notebooks: HTML that needs no script and takes the page's own colours."""
+"""HTML of Tensors, Parameters and modules for notebooks, without scripts and in the page's own colours."""

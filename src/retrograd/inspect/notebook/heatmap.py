@@ -1,4 +1,4 @@
-"""Small pictures of an array's values: a heat map and a histogram."""
+"""Small images of an array's values: a heat map and a histogram."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 from ..drawing.figures import number
 
-# From the most negative number to the most positive, through a grey that is seen on white and on black; what is no
-# finite number has a colour of its own. Blue and orange are told apart by colour-blind people.
+# Colours from the most negative to the most positive number, through a grey that is visible on white and black.
+# Values that are not finite have their own colour. Blue and orange are distinct for colour-blind people.
 NEGATIVE, MIDDLE, POSITIVE, MISSING = (0, 114, 178), (208, 212, 218), (213, 94, 0), (204, 0, 153)
 ROWS, COLUMNS = 32, 64  # of a heat map, at most
 BINS = 32
 
 
 def plane(array: np.ndarray) -> tuple[np.ndarray, str]:
-    """Two axes of an array, as real numbers, and which part of it they are: the last two, at 0 of all others."""
+    """Return two axes of an array as real numbers, and their index: the last two axes, at index 0 of all others."""
     if array.dtype.kind == "c":
         array = np.abs(array)
     if array.ndim < 2:
@@ -30,7 +30,7 @@ def plane(array: np.ndarray) -> tuple[np.ndarray, str]:
 
 
 def heat_map(values: np.ndarray) -> str:
-    """The plane as an image, blocks of elements by their mean; lowest and highest colours stand for its extremes."""
+    """Return the plane as an image of block means; the colours range over the extreme values."""
     grid = _blocks(values.astype(np.float64))
     finite = np.isfinite(grid)
     largest = float(np.abs(grid[finite]).max()) if finite.any() else 0.0
@@ -50,7 +50,7 @@ def heat_map(values: np.ndarray) -> str:
 
 
 def histogram(values: np.ndarray) -> str:
-    """How often finite values are where between their extremes, as bars."""
+    """Return a histogram of the finite values between their extremes."""
     finite = values[np.isfinite(values)].astype(np.float64)
     if finite.size < 2 or finite.min() == finite.max():
         return ""
@@ -70,7 +70,7 @@ def histogram(values: np.ndarray) -> str:
 
 
 def _blocks(values: np.ndarray) -> np.ndarray:
-    """The means of blocks, of so many rows and columns at most."""
+    """Return the means of blocks, at most ROWS by COLUMNS."""
     for axis, most in ((0, ROWS), (1, COLUMNS)):
         length = values.shape[axis]
         if length > most:
@@ -82,7 +82,7 @@ def _blocks(values: np.ndarray) -> np.ndarray:
 
 
 def _png(pixels: np.ndarray) -> bytes:
-    """An image of rows, columns and three bytes, in PNG's format (RFC 2083)."""
+    """Encode rows, columns and three bytes as a PNG image (RFC 2083)."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,4 +1,4 @@
-"""A module in a notebook: its tree, to fold and unfold, with shapes, numbers of parameters and memory."""
+"""The HTML of a module in a notebook: a foldable tree with shapes, numbers of parameters and memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ border:1px solid rgba(128,128,128,.4);border-radius:8px;padding:8px 12px;font:13
 
 
 def module_html(module: Module) -> str:
-    """The HTML of a module."""
+    """Return the HTML of a module."""
     head = _row("div", "", "<i>parameters</i>", "<i>memory</i>", "<i>gradient</i>")
     return f'<div class="rg-module"><style>{STYLE}</style>{head}{_tree(module, "", _shared(module), True)}</div>'
 
@@ -78,7 +78,7 @@ def _row(element: str, label: str, count: str, memory: str, gradient: str) -> st
 
 
 def _shared(module: Module) -> set[int]:
-    """The Parameters that stand at several places."""
+    """Return the ids of Parameters that occur more than once."""
     seen: set[int] = set()
     found: set[int] = set()
     places: list[Any] = [x for child in module.modules() for x in child._parameters.values() if x is not None]

@@ -1,4 +1,4 @@
-"""A Tensor in a notebook: what it is, what its values and its gradient look like, and the values themselves."""
+"""The HTML of a Tensor in a notebook: dtype and shape, summary of values and gradient, and the values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ...nn.parameter import Parameter
 from ..drawing.figures import byte_text, figures, number, numbers_of, shape_text
 from .heatmap import heat_map, histogram, plane
 
-SAMPLED = 1 << 20  # a histogram looks at so many elements, evenly spread
-SMALL = 10  # rows and columns of numbers that are shown as they are
+SAMPLED = 1 << 20  # the most elements in a histogram, evenly spaced
+SMALL = 10  # the largest number of rows and columns shown as a table
 
 _BOX = (
     "display:inline-block;border:1px solid rgba(128,128,128,.4);border-radius:8px;padding:8px 12px;max-width:100%;"
@@ -24,20 +24,20 @@ _BOX = (
 
 
 def tensor_html(x: Any) -> str:
-    """The HTML of a Tensor."""
+    """Return the HTML of a Tensor."""
     kind = "Parameter" if isinstance(x, Parameter) else type(x).__name__
     if isinstance(x, Uninitialized):
-        return f'<div style="{_BOX}"><b>{escape(kind)}</b> {x.dtype}, not initialized: no shape is known yet</div>'
+        return f'<div style="{_BOX}"><b>{escape(kind)}</b> {x.dtype}, not initialized: its shape is not known yet</div>'
     facts = [shape_text(x.shape), str(x.dtype), str(x.device), byte_text(x.nbytes)]
     if x.grad_fn is not None:
-        facts.append(f"made by {x.grad_fn.operator}")
+        facts.append(f"result of {x.grad_fn.operator}")
     elif x.requires_grad:
         facts.append("requires grad")
     if isinstance(x.array, Batched):
         return f'<div style="{_BOX}"><pre style="margin:0">{escape(repr(x))}</pre></div>'
     head = f"<b>{escape(kind)}</b> " + " · ".join(map(escape, facts))
     parts = [f"<div>{head}</div>", _values("values", x)]
-    # A result's own gradient is asked for only where it is kept: other Tensors have none.
+    # The .grad of a result that does not retain it would raise a warning.
     if x.is_leaf and x.requires_grad or x._grad is not None:
         none = '<div style="opacity:.75;margin-top:6px">gradient: none yet</div>'
         parts.append(none if x._grad is None else _values("gradient", x._grad))
@@ -72,7 +72,7 @@ def _values(title: str, x: Tensor) -> str:
 
 
 def _table(values: np.ndarray) -> str:
-    """Few numbers as they are, on the colours of the heat map."""
+    """Return a table of a few numbers, on the colours of the heat map."""
     finite = np.isfinite(values)
     largest = float(np.abs(values[finite]).max()) if finite.any() else 0.0
     rows = []

@@ -1,5 +1,5 @@
 """``profile``: time and memory by operator, line and module."""
 
-from .measured import profile
+from .profile_mode import profile
 
 __all__ = ["profile"]

@@ -1,4 +1,4 @@
-"""A profile in the formats of other viewers."""
+"""Export a profile to other viewers' formats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .profiler import Profiled
 
 
 def chrome(p: Profiled) -> str:
-    """The Trace Event Format: complete events in microseconds on one thread, and counters of memory."""
+    """Return the Trace Event Format: complete events in microseconds on one thread, and counters of memory."""
     spans = sorted(p.spans, key=lambda span: (span.began, -span.ended))
     start = spans[0].began if spans else 0.0
     pid = os.getpid()
@@ -50,7 +50,7 @@ def _details(record: Record) -> dict[str, Any]:
 
 
 def speedscope(p: Profiled) -> str:
-    """Speedscope's file format: one profile of seconds, forward and backward apart, and one of bytes kept."""
+    """Return speedscope's file format: one profile of seconds, forward and backward, and one of saved bytes."""
     frames: list[dict[str, Any]] = []
     numbers: dict[Any, int] = {}
 
@@ -76,7 +76,7 @@ def speedscope(p: Profiled) -> str:
         if lines:
             stack = [number(site, _frame(site)) for site in lines]
             seconds.append(([*stack, number("outside", {"name": "outside of operators"})], spent))
-    profiles = [_sampled("time", "seconds", seconds), _sampled("bytes kept for the walk", "bytes", kept)]
+    profiles = [_sampled("time", "seconds", seconds), _sampled("bytes saved for backward", "bytes", kept)]
     return json.dumps(
         {
             "$schema": "https://www.speedscope.app/file-format-schema.json",

@@ -151,7 +151,7 @@ function fill(id, cells) {
 fill("lines", DATA.lines.map(([line, code, f, b, o, k, count]) => [
   [line, "left mono"], [f ? seconds(f) : "", ""], [b ? seconds(b) : "", ""], [o ? seconds(o) : "", ""], [k ? bytes(k) : "", ""], [count || "", ""], [code, "code"],
 ]));
-$("most").textContent = `Arrays at their most, ${bytes(DATA.most)}`;
+$("most").textContent = `Arrays at the peak, ${bytes(DATA.most)}`;
 fill("peak", DATA.peak.map(([operator, line, kind, count, times]) => [
   [bytes(count), ""], [`${((100 * count) / DATA.most).toFixed(1)} %`, ""],
   [times > 1 ? `${operator} x${times}` : operator, "left mono"], [line, "left mono"], [kind, "left"],

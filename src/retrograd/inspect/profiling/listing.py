@@ -1,4 +1,4 @@
-"""The program's files with the time and memory of each line beside it; the shares are of the whole time."""
+"""The program's files with the time and memory of each line; shares are of the whole time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .profiler import Profiled
 
 _AROUND = 2
 _PARTS = 12
-_MARGIN = 60  # columns of the figures beside a line's text
+_MARGIN = 60  # columns of figures next to a line's text
 
 
 def listing(p: Profiled) -> str:
-    """All files, then what the peak of memory was made of."""
+    """Return the listing of all files, and what the peak of memory consisted of."""
     if not p.records and not p.outside:
         return "no operator ran"
     width = columns_of_terminal(_MARGIN + 96)
@@ -63,7 +63,7 @@ def _peak(p: Profiled) -> list[str]:
     parts = p.peak
     if not parts:
         return []
-    lines = [f"at most {size(p.most)} of arrays at once, which were:"]
+    lines = [f"peak memory {size(p.most)}:"]
     for part in parts[:_PARTS]:
         count = f" x{part.pieces}" if part.pieces > 1 else ""
         what = f"{part.operator}{count} at {part.site}, {part.kind}"

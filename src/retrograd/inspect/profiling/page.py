@@ -1,7 +1,7 @@
-"""A profile as one page: a flame graph of the program's calls down to operators, the hottest lines, and the peak.
+"""A profile as one page: a flame graph of calls down to operators, the slowest lines, and the peak of memory.
 
-The page loads nothing, which its security policy holds it to. What comes from the program stands inside JSON, and the
-script puts it there as text, never as HTML.
+The page loads nothing, which its security policy enforces. Text from the program is passed as JSON, and the script
+inserts it as text, never as HTML.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _MOST_LINES = 100
 
 
 def page_of(p: Profiled) -> str:
-    """The whole page."""
+    """Return the page."""
     return filled(_asset("flame.html"), {"data": json_inside(data_of(p)), "script": _asset("flame.js")})
 
 
 def data_of(p: Profiled) -> dict[str, Any]:
-    """The tree of calls with the figures of all that is below each, the lines, and the peak."""
+    """Return the tree of calls with the figures of everything below each call, the lines, and the peak."""
     root = _node("all", "", "frame")
     below: dict[int, dict[Any, Any]] = {id(root): {}}
     for record in p.records:

@@ -1,4 +1,4 @@
-"""The observer behind ``profile``: when operators and their rules ran, called from where, and what lived meanwhile."""
+"""The observer behind ``profile``: when operators and their rules ran, where they were called, and what was alive."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..memory import owner_of
 from ..record import Record
 from ..recorder import Recorder, is_layered, own
 from ..tracing import Records
-from .live import Live, Part
-from .outside import Outside, Stack
+from .live_arrays import LiveArrays, Part
+from .outside_time import OutsideTime, Stack
 
 
 class Span(NamedTuple):
-    """Something that took time, on a clock that stands still while observers work: an operator (``record``), its rules
-    in a walk, or a module (``name``)."""
+    """An interval on a clock that excludes the observers' time: an operator (``record``), its rules in a backward pass,
+    or a module (``name``)."""
 
     name: str
     kind: str
@@ -30,15 +30,15 @@ class Span(NamedTuple):
 
 
 class Profiler(Recorder):
-    """Records times and memory, and no statistics."""
+    """Records times and memory, but no statistics."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.base = 0  # the identity of the frame that entered the profile
+        self.base = 0  # the id of the frame that entered the profile
         self.spans: list[Span] = []
         self.stacks: dict[int, tuple[Site, ...]] = {}
-        self.live = Live()
-        self.outside = Outside()
+        self.live = LiveArrays()
+        self.outside = OutsideTime()
         self._entered: list[tuple[str, float]] = []
         self._leaves: set[int] = set()
 
@@ -57,7 +57,7 @@ class Profiler(Recorder):
     def _idle(self) -> None:
         self.outside.leave(self.now())
 
-    def look(self, record: Record, array: Any, gradient: bool) -> None:
+    def record_statistics(self, record: Record, array: Any, gradient: bool) -> None:
         pass
 
     def _new_record(self, operator: str, inputs: tuple[Any, ...], call: str = "") -> Record:
@@ -132,7 +132,7 @@ class Profiler(Recorder):
         if record.sequence is not None:
             for owner in self.kept.pieces_of(record.sequence):
                 if id(owner) not in self._leaves:
-                    self.live.add(owner, record, "kept for the walk", clock, kept=True)
+                    self.live.add(owner, record, "saved for backward", clock, kept=True)
 
     def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
         start = perf_counter()
@@ -164,7 +164,7 @@ class Profiler(Recorder):
 
 
 class Profiled(Records):
-    """What was measured: the records of operators, the time beside them, and memory."""
+    """The measurements: records of operators, the time outside of operators, and memory."""
 
     def __init__(self, recorder: Profiler) -> None:
         super().__init__(recorder.records, recorder.departures)
@@ -172,7 +172,7 @@ class Profiled(Records):
 
     @property
     def outside(self) -> dict[Stack, float]:
-        """The seconds in which no operator ran, by the stack of lines that took them."""
+        """The seconds in which no operator ran, by the stack of lines."""
         self.recorder.outside.finish()
         return self.recorder.outside.seconds
 
@@ -183,20 +183,20 @@ class Profiled(Records):
 
     @property
     def wall(self) -> float:
-        """All seconds from the beginning to the end, without those that the measuring took."""
+        """All seconds from start to end, without those of the measurement."""
         return self.seconds + self.other
 
     @property
     def spans(self) -> list[Span]:
-        """Operators, their rules and modules with their times, in the order in which they ended."""
+        """Intervals of operators, their rules and modules, in the order in which they ended."""
         return self.recorder.spans
 
     @property
     def most(self) -> int:
-        """The most bytes that arrays made by operators took at once."""
+        """The peak of the bytes in arrays of operators."""
         return self.recorder.live.most
 
     @property
     def peak(self) -> list[Part]:
-        """What those bytes were, per line, operator and kind, the largest part first."""
+        """The arrays at the peak by line, operator and kind, the largest part first."""
         return self.recorder.live.peak()

@@ -1,4 +1,4 @@
-"""Walk backward one operator at a time, forward and back in time."""
+"""Step through a backward pass one operator at a time, forward and back in time."""
 
 from .events import Event as Event
 from .stepper import Stepper as Stepper

@@ -1,4 +1,4 @@
-"""One operator of a backward walk: what came in, what its rule read, and what went out."""
+"""One operator of a backward pass: the upstream gradient, what the rule read, and the gradients of the inputs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .rules import input_names, rule_source, user_function, values_read
 
 
 class Event:
-    """What a backward walk did at one operator.
+    """One operator of a backward pass.
 
     Attributes:
-        index: its place in the walk, from 0.
-        operator: the operator's name, as ``grad_fn`` shows it; ``call`` is that of the public operator, under a trace.
-        file, line, code, module: the user's line that ran it and the module it ran in; None where no trace knows them.
-        incoming: the gradient of its output; of several outputs a tuple, with None where no gradient reached one.
-        outgoing: per input the gradient that its rule gave, in the input's shape and dtype; None where none goes.
-        inputs: what the rule calls the inputs.
-        summed_over: per input the axes over which the gradient was summed, because the input was broadcast along them.
-        added_to: per input whether the gradient was added to one that had come from another operator.
+        index: its position in the backward pass, from 0.
+        operator: the operator's name in ``grad_fn``; ``call`` is the public operator's name, if a trace knows it.
+        file, line, code, module: the user's line that called it and the module it ran in; None if no trace knows them.
+        incoming: the gradient of its output; for several outputs a tuple, with None if no gradient reached an output.
+        outgoing: the gradient of each input, in the input's shape and dtype; None for inputs without one.
+        inputs: the names that the rule uses for the inputs.
+        summed_over: per input, the axes over which the gradient was summed because the input was broadcast.
+        added_to: per input, whether the gradient was added to one from another operator.
     """
 
     def __init__(self, index: int, node: Node, incoming: Any, names: dict[int, str]) -> None:
@@ -56,7 +56,7 @@ class Event:
         return f"<event {self.index}: {self.title}>"
 
     def sent(self, index: int, given: Any, g: Tensor, added: bool) -> None:
-        """Note that the rule gave ``given`` for an input, which became ``g``."""
+        """Note that the rule returned ``given`` for an input, which became ``g``."""
         self.outgoing[index] = g
         self.summed_over[index] = _broadcast_axes(given.shape, g.shape)
         self.added_to[index] = added
@@ -70,13 +70,13 @@ class Event:
 
     @property
     def read(self) -> dict[str, Any]:
-        """What the rule read besides the gradient (inputs, output ``ans``, parameters), by the names it uses."""
+        """The values that the rule read besides the gradient (inputs, output ``ans``, parameters), by name."""
         assert self._saved is not None
         return values_read(self._node, self._saved)
 
     @property
     def place(self) -> str:
-        """``file.py:LINE``, empty where no line is known."""
+        """``file.py:LINE``; empty if the line is not known."""
         return "" if self.file is None else f"{os.path.basename(self.file)}:{self.line}"
 
     @property
@@ -86,17 +86,17 @@ class Event:
 
     @property
     def nans(self) -> int:
-        """How many elements of what went out are NaN."""
+        """The number of NaNs in the gradients of the inputs."""
         return sum(int(array_module(g).isnan(g.array).sum()) for g in self.outgoing if g is not None)
 
     @property
     def norm(self) -> float:
-        """The largest Euclidean norm of what went out to one input."""
+        """The largest Euclidean norm among the gradients of the inputs."""
         norms = [_norm(g.array) for g in self.outgoing if g is not None]
         return max(norms, default=0.0)
 
     def reaches(self, tensor: Tensor) -> bool:
-        """Whether a gradient went out to the tensor, which is an input of the operator.
+        """Return whether the operator sent a gradient to the tensor, which is one of its inputs.
 
         Args:
             tensor: a leaf or an intermediate Tensor.
@@ -111,18 +111,18 @@ class Event:
             lines.append(f"    {self.code}")
         coming = self.incoming if isinstance(self.incoming, tuple) else (self.incoming,)
         for number, g in enumerate(coming):
-            label = "came in" if len(coming) == 1 else f"came in for output {number}"
+            label = "upstream gradient" if len(coming) == 1 else f"upstream gradient of output {number}"
             lines.append(f"  {label}: {'no gradient' if g is None else summary(g)}")
         lines += ["  rule:", textwrap.indent(self.rule, "    ")]
         lines += [f"  read {name} = {summary(value)}" for name, value in self.read.items()]
         for index, name in enumerate(self.inputs):
             g = self.outgoing[index]
             sent = "no gradient" if g is None else f"{summary(g)}{self.fate(index)}"
-            lines.append(f"  went out to {name}{self.target(index)}: {sent}")
+            lines.append(f"  gradient of {name}{self.target(index)}: {sent}")
         return "\n".join(lines)
 
     def target(self, index: int) -> str:
-        """Which Tensor an input is, as far as it can be said."""
+        """Return which Tensor an input is, if known."""
         parent = self._node.parents[index]
         if parent is None:
             return ""
@@ -132,7 +132,7 @@ class Event:
         return f" ({self._names.get(id(parent), 'a leaf')})"
 
     def fate(self, index: int) -> str:
-        """What happened to the gradient of an input: ``, summed over axis 0, added to an earlier gradient``."""
+        """Return what happened to the gradient of an input: ``, summed over axis 0, added to an earlier gradient``."""
         parts = []
         axes = self.summed_over[index]
         if axes:
@@ -145,13 +145,13 @@ class Event:
 
 
 def _of_one(node: Node, incoming: Any) -> Any:
-    """A custom Function with one output gets its gradient alone, as its ``backward`` does."""
+    """Return the single gradient of a custom Function with one output, as its ``backward`` receives it."""
     several = type(incoming) is not tuple or len(incoming) != 1 or user_function(node.plan.primitive) is None
     return incoming if several else incoming[0]
 
 
 def _shown(g: Any) -> Any:
-    """A cotangent as users see gradients: a Tensor of its own."""
+    """Return a cotangent as a Tensor of its own, as users see gradients."""
     if isinstance(g, tuple):
         return tuple([None if x is None else _shown(x) for x in g])
     return conjugate(new_tensor(as_array(g)))
@@ -174,7 +174,7 @@ def _is_of_the_engine(part: object) -> bool:
 
 
 def summary(value: Any) -> str:
-    """A value in one line: all of a few elements, else shape and range.
+    """Return a value as one line: all of a few elements, else shape and range.
 
     >>> summary(np.arange(3.0))
     'float64(3,) [0. 1. 2.]'
@@ -184,7 +184,7 @@ def summary(value: Any) -> str:
     if isinstance(value, Tensor):
         value = value.array
     if not is_array(value):
-        if hasattr(value, "_fields"):  # what an operator keeps together, without what it keeps for the engine's sake
+        if hasattr(value, "_fields"):  # a namedtuple of saved values, without the engine's own fields
             value = tuple([part for part in value if part is not None and not _is_of_the_engine(part)])
         return describe(value)
     array = backend_of(value).to_numpy(value)

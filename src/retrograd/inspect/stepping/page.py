@@ -1,4 +1,4 @@
-"""A walk as one page: the picture of the graph with a slider over it, and at each step the values and the rule."""
+"""A backward pass as one page: a picture of the graph, and a slider that shows values and rule at each step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .events import Event, summary
 
 
 def walk_page(outputs: Sequence[Tensor], order: Sequence[Node], events: Sequence[Event], names: dict[int, str]) -> str:
-    """The whole page of a walk from the outputs over the nodes of ``order``, the latest first."""
+    """Return the page of a backward pass from the outputs through the nodes of ``order``, latest first."""
     labels = ["loss"] if len(outputs) == 1 else [f"output {index}" for index in range(len(outputs))]
     picture = picture_of(dict(zip(labels, outputs, strict=True)), names)
     group(picture, {})
@@ -34,7 +34,8 @@ def walk_page(outputs: Sequence[Tensor], order: Sequence[Node], events: Sequence
 
 def _step(event: Event, vertex: int, rules: dict[str, int]) -> dict[str, Any]:
     coming = event.incoming if isinstance(event.incoming, tuple) else (event.incoming,)
-    outputs = ["came in"] if len(coming) == 1 else [f"came in for output {index}" for index in range(len(coming))]
+    one = "upstream gradient"
+    outputs = [one] if len(coming) == 1 else [f"{one} of output {index}" for index in range(len(coming))]
     pairs = zip(event.inputs, event.outgoing, strict=True)
     return {
         "vertex": vertex,

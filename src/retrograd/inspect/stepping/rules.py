@@ -1,4 +1,4 @@
-"""The source of derivative rules, as it stands in the files that define them, and what a rule read."""
+"""The source code of derivative rules, and the values that a rule read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...core.graph.primitive import Primitive
 
 
 def input_names(node: Node) -> tuple[str, ...]:
-    """What the rules call the inputs of a recorded call, one name per parent."""
+    """Return the names that the rules use for the inputs of a recorded call, one per parent."""
     primitive = node.plan.primitive
     function = user_function(primitive)
     if function is not None:
@@ -34,7 +34,7 @@ def input_names(node: Node) -> tuple[str, ...]:
 
 
 def rule_source(node: Node) -> str:
-    """The rules that a walk calls for this node: their comments, docstrings and code; with several, one per input."""
+    """Return the source of the rules that a backward pass calls for this node, with comments; one rule per input."""
     primitive = node.plan.primitive
     function = user_function(primitive)
     if function is not None:
@@ -53,7 +53,7 @@ def rule_source(node: Node) -> str:
 
 
 def values_read(node: Node, saved: tuple[Any, ...]) -> dict[str, Any]:
-    """What the rules that a walk calls for this node read besides the cotangent, by the names they use."""
+    """Return the values that the node's rules read besides the cotangent, by the names they use."""
     primitive = node.plan.primitive
     if user_function(primitive) is not None:
         return _values_of_context(saved[primitive.position["ctx"]])
@@ -75,7 +75,7 @@ def _values_of_context(context: Any) -> dict[str, Any]:
 
 
 def user_function(primitive: Any) -> Any:
-    """The custom Function that a primitive stands for, or None."""
+    """Return the custom Function of a primitive, or None."""
     if not isinstance(primitive, Primitive) or primitive.fills or primitive.joint is None:
         return None
     return inspect.getclosurevars(primitive.joint).nonlocals.get("cls")
@@ -88,12 +88,12 @@ def _takes_context(function: Any) -> bool:
 
 
 def source_of(rule: Callable[..., Any]) -> str:
-    """The code of a rule with its comment; a lambda is cut out of its line; what it closes over follows.
+    """Return the code of a rule with its comment, followed by the functions in its closure; a lambda without its line.
 
     >>> source_of(eval("lambda g, x: g * x"))
     'no source: <lambda> of <string>'
     """
-    rule = getattr(rule, "reference", rule)  # of a compiled loop
+    rule = getattr(rule, "reference", rule)  # a compiled loop has a NumPy reference
     code = rule.__code__
     text = _lambda_source(code) if rule.__name__ == "<lambda>" else _definition(rule)
     if text is None:
@@ -112,7 +112,7 @@ def _definition(rule: Callable[..., Any]) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _lambda_source(code: CodeType) -> str | None:
-    """The lambda whose body spans what the instructions of ``code`` do: several may stand in a line."""
+    """Return the lambda with the source positions of ``code``: a line may contain several."""
     lines = linecache.getlines(code.co_filename)
     spans = [
         ((first, begin), (last, end))
@@ -145,7 +145,7 @@ def _lambdas(source: str) -> tuple[ast.Lambda, ...]:
 
 
 def _closed_over(rule: Callable[..., Any]) -> Iterator[str]:
-    """The functions and operators that a rule made by another function was made with."""
+    """Yield the source of the functions and the names of the operators in a rule's closure."""
     for name, value in inspect.getclosurevars(rule).nonlocals.items():
         if isinstance(value, Primitive):
             yield f"# {name} is the operator {value.name}"

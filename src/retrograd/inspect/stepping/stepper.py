@@ -1,4 +1,4 @@
-"""The stepper: a backward walk that was recorded, and a place in it."""
+"""The stepper: a recorded backward pass, and a position in it."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def step(
     params: Module | None = None,
     fill: bool = True,
 ) -> Stepper:
-    """Walk backward from ``loss`` one operator at a time, forward and back in time.
+    """Step through the backward pass of ``loss`` one operator at a time, forward and back in time.
 
-    The walk is that of ``loss.backward(gradient)``, and ends as it does: with gradients added to ``.grad``. Hooks and
-    the rules of custom Functions run once, when the walk is made; the graph is kept.
+    The backward pass is that of ``loss.backward(gradient)``, and its end adds gradients to ``.grad`` as well. Hooks and
+    the rules of custom Functions run once, when the pass is recorded. The graph is kept.
 
     Args:
-        loss: what is differentiated; or several Tensors, as for ``autograd.backward``.
-        gradient: the cotangent, of the loss's shape; may be left out for a single element.
+        loss: the Tensor to differentiate, or several, as for ``autograd.backward``.
+        gradient: the upstream gradient, of the loss's shape; optional for a loss with one element.
         inputs: as for ``backward``: only these Tensors get a gradient.
-        params: a module whose parameters are shown by their names.
-        fill: add to ``.grad`` at the end, as ``backward`` does; with False not, as ``autograd.grad``.
+        params: a module whose parameter names are shown.
+        fill: add to ``.grad`` at the end, as ``backward`` does.
 
     Returns:
-        A ``Stepper`` that stands before the first operator.
+        A ``Stepper`` positioned before the first operator.
 
     Raises:
-        TypeError: the loss is no Tensor.
-        RuntimeError: the loss needs no gradient, or its graph was freed by an earlier walk.
+        TypeError: the loss is not a Tensor.
+        RuntimeError: the loss needs no gradient, or an earlier backward pass freed its graph.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> stepper = rg.inspect.step((x * x).sum())
@@ -61,22 +61,20 @@ def step(
             raise TypeError(f"step: loss must be a Tensor, not {type(output).__name__}")
         refuse_batched("step", output)
         if not output._requires:
-            raise RuntimeError(
-                f"step: {describe(output)} has no graph: it does not require grad, and no recorded operator made it"
-            )
+            raise RuntimeError(f"step: {describe(output)} has no graph, since it does not require grad")
     gradients = list(gradient) if isinstance(gradient, (list, tuple)) else [gradient]
     return Stepper(outputs, gradients, inputs, params, fill)  # type: ignore[arg-type]
 
 
 class Stepper:
-    """A backward walk and a place in it; made by ``step``.
+    """A recorded backward pass and a position in it; returned by ``step``.
 
-    Iterating gives the events that remain. ``next``, ``back``, ``to``, ``until`` and ``watch`` go to an event and
-    return it, or go to the end (``back``: to the beginning) and return None. Reaching the end fills ``.grad``, once.
+    Iteration yields the remaining events. ``next``, ``back``, ``to``, ``until`` and ``watch`` move to an event and
+    return it, or move to the end (``back``: to the beginning) and return None. Reaching the end fills ``.grad``, once.
 
     Attributes:
-        events: all events, in the order of the walk.
-        fills: whether its end fills ``.grad``.
+        events: all events, in the order of the backward pass.
+        fills: whether reaching the end fills ``.grad``.
     """
 
     def __init__(
@@ -93,8 +91,8 @@ class Stepper:
         self._outputs = list(outputs)
         self._order = order
         self._inputs = inputs
-        self._walk = _Kept(None if inputs is None else {edge_of(x) for x in inputs})
-        self._record = _Record(names)
+        self._walk = _DeferredWalk(None if inputs is None else {edge_of(x) for x in inputs})
+        self._record = _EventRecorder(names)
         self._record.begin(roots)
         self._error: Exception | None = None
         try:
@@ -120,19 +118,19 @@ class Stepper:
 
     @property
     def event(self) -> Event | None:
-        """Where the stepper stands; None before the first event and at the end."""
+        """The current event; None before the first event and at the end."""
         return self.events[self._place - 1] if 0 < self._place <= len(self.events) else None
 
     @property
     def at_end(self) -> bool:
-        """Whether the walk is over."""
+        """Whether the backward pass has ended."""
         return self._place > len(self.events)
 
     def next(self) -> Event | None:
-        """Go to the next operator of the walk.
+        """Move to the next operator of the backward pass.
 
         Raises:
-            Exception: what stopped the walk: the error of a rule or of a hook.
+            Exception: the error of a rule or a hook that ended the backward pass.
         """
         if self._place >= len(self.events):
             if self._error is not None:
@@ -142,12 +140,12 @@ class Stepper:
         return self.event
 
     def back(self) -> Event | None:
-        """Go to the operator before; what has been added to ``.grad`` at the end stays there."""
+        """Move to the previous operator; gradients already added to ``.grad`` stay there."""
         self._place = max(self._place - 1, 0)
         return self.event
 
     def until(self, predicate: Callable[[Event], Any]) -> Event | None:
-        """Go to the next event of which ``predicate(event)`` is true.
+        """Move to the next event for which ``predicate(event)`` is true.
 
         Args:
             predicate: such as ``lambda event: event.nans``, ``event.norm > 10`` or ``event.reaches(model.weight)``.
@@ -157,7 +155,7 @@ class Stepper:
         sqrt
         """
         if not callable(predicate):
-            raise TypeError(f"until: wanted a function of an event, got {type(predicate).__name__}")
+            raise TypeError(f"until: predicate must be a function of an event, got {type(predicate).__name__}")
         while (event := self.next()) is not None:
             if predicate(event):
                 return event
@@ -166,20 +164,20 @@ class Stepper:
     def to(
         self, *, line: int | str | None = None, module: str | None = None, operator: str | None = None
     ) -> Event | None:
-        """Go to the next event that fits all that is given.
+        """Move to the next event that satisfies all conditions.
 
         Args:
             line: a line's number, or ``"file.py:31"``.
-            module: a module's path; what lies inside of it fits, too.
-            operator: an operator's name, or under a trace that of the public operator (``pow`` for ``x**2``).
+            module: a module's path; submodules match, too.
+            operator: an operator's name, or under a trace the name of the public operator (``pow`` for ``x**2``).
 
         Raises:
-            TypeError: nothing is given.
+            TypeError: no condition is given.
         """
         return self.until(fitting(line=line, module=module, operator=operator))
 
     def watch(self, tensor: Tensor) -> Event | None:
-        """Go to the next event that sends a gradient to the tensor.
+        """Move to the next event that sends a gradient to the tensor.
 
         Args:
             tensor: a leaf or an intermediate Tensor.
@@ -188,7 +186,7 @@ class Stepper:
         return self.until(lambda event: event.reaches(tensor))
 
     def grad(self, tensor: Tensor) -> Tensor | None:
-        """The gradient of a Tensor as far as the walk has come: None while nothing has reached it.
+        """Return the gradient that has reached a Tensor so far, None if there is none yet.
 
         Args:
             tensor: a parameter, another leaf, or an intermediate Tensor.
@@ -203,13 +201,13 @@ class Stepper:
         return None if g is None else conjugate(new_tensor(as_array(g).copy()))
 
     def leaves(self) -> list[tuple[str, Tensor]]:
-        """The leaves that the walk reaches, with their names as far as they are known, in the order of the walk."""
+        """Return the leaves that the backward pass reaches, with their names if known, in the order of the pass."""
         return [(self._record.names.get(id(leaf), describe(leaf)), leaf) for leaf in leaves_below(self._order)]
 
     def to_html(self) -> str:
-        """The walk as one page: a slider over the picture of the graph, with values and rule at each step.
+        """Return the backward pass as one page: a picture of the graph with a slider, and values and rule at each step.
 
-        It loads nothing from anywhere, and is used with a mouse, by touch or by keys.
+        The page loads nothing, and works with mouse, touch and keyboard.
 
         Raises:
             RuntimeError: the loss is a leaf, so there is nothing to draw.
@@ -219,13 +217,13 @@ class Stepper:
         '<!doctype html>'
         """
         if not self._order:
-            raise RuntimeError("step: the loss is a leaf, so there is no graph to draw and no operator to step through")
+            raise RuntimeError("step: the loss is a leaf, so there is no graph to draw")
         from .page import walk_page
 
         return walk_page(self._outputs, self._order, self.events, self._record.names)
 
     def save(self, path: str | Path) -> None:
-        """Write the page of ``to_html`` into a file.
+        """Write the page of ``to_html`` to a file.
 
         Args:
             path: ends in ``.html``.
@@ -235,16 +233,16 @@ class Stepper:
             RuntimeError: the loss is a leaf, so there is nothing to draw.
         """
         if Path(path).suffix.lower() != ".html":
-            raise ValueError(f"save: the name must end in .html, got {str(path)!r}")
+            raise ValueError(f"save: path must end in .html, got {str(path)!r}")
         Path(path).write_text(self.to_html(), encoding="utf-8")
 
     def _repr_html_(self) -> str:
         page = escape(self.to_html(), quote=True)
         style = "width:100%;height:640px;border:0"
-        return f'<iframe title="A walk" style="{style}" sandbox="allow-scripts" srcdoc="{page}"></iframe>'
+        return f'<iframe title="A backward pass" style="{style}" sandbox="allow-scripts" srcdoc="{page}"></iframe>'
 
     def _fill(self) -> None:
-        """Do what a walk does with the gradients that it has found."""
+        """Deliver the gradients as a backward pass does."""
         if self._filled:
             return
         self._filled = True
@@ -263,9 +261,9 @@ class Stepper:
 def fitting(
     *, line: int | str | None = None, module: str | None = None, operator: str | None = None
 ) -> Callable[[Event], bool]:
-    """The predicate of ``Stepper.to``."""
+    """Return the predicate of ``Stepper.to``."""
     if line is None and module is None and operator is None:
-        raise TypeError("to: wanted line=, module= or operator=")
+        raise TypeError("to: pass at least one of line=, module= and operator=")
 
     def fits(event: Event) -> bool:
         if operator is not None and operator not in (event.operator, event.call):
@@ -279,15 +277,15 @@ def fitting(
 
 
 def refuse_batched(caller: str, tensor: Tensor) -> None:
-    """A Tensor inside vmap stands for all examples, and its graph is that of all of them."""
+    """Raise an error for a Tensor inside vmap, whose graph is that of all examples."""
     if isinstance(tensor.array, Batched):
         raise RuntimeError(
-            f"{caller}: inside vmap a Tensor stands for all examples; call {caller} on what vmap returns"
+            f"{caller}: a Tensor inside vmap stands for all examples; call {caller} on the result of vmap"
         )
 
 
 def check_graph(caller: str, edges: Sequence[Any]) -> list[Node]:
-    """See that nothing that a walk from these nodes passes was freed; all of them, latest first."""
+    """Return all nodes below the edges, latest first; raise an error if one was freed."""
     order, _ = reachable(edges)
     freed = next((node for node in order if node.saved is None), None)
     if freed is not None:
@@ -299,12 +297,12 @@ def check_graph(caller: str, edges: Sequence[Any]) -> list[Node]:
 
 
 def leaves_below(order: Sequence[Node]) -> list[Tensor]:
-    """The leaves that the nodes read, in the order of a walk."""
+    """Return the leaves that the nodes read, in the order of a backward pass."""
     return list({parent: None for node in order for parent in node.parents if isinstance(parent, Tensor)})
 
 
-class _Kept(Walk):
-    """A walk that keeps what it finds until it is delivered, and the gradients for ``retain_grad``, too."""
+class _DeferredWalk(Walk):
+    """A backward pass that stores gradients, also those for ``retain_grad``, until they are delivered."""
 
     def __init__(self, wanted: set[Any] | None) -> None:
         super().__init__(wanted, retain_graph=True, create_graph=False)
@@ -324,15 +322,15 @@ class _Kept(Walk):
         return g
 
 
-class _Record(Observer):
-    """What a walk did, event by event, copied."""
+class _EventRecorder(Observer):
+    """Record a backward pass as events with copies of all gradients."""
 
     def __init__(self, names: dict[int, str]) -> None:
         self.names = names
         self.events: list[Event] = []
         self._event: Event | None = None
-        self._copies: dict[Any, tuple[Any, Any]] = {}  # what was sent to a place by one operator alone, and its copy
-        # Per node or leaf what has reached it, and when: (index of an event, cotangent, whether that is all of it).
+        self._copies: dict[Any, tuple[Any, Any]] = {}  # by place reached once so far: the cotangent and its copy
+        # By node or leaf, what reached it and when: (index of the event, cotangent, whether it replaces earlier ones).
         self._arrivals: dict[Any, list[tuple[int, Any, bool]]] = {}
 
     def begin(self, roots: Sequence[tuple[Any, Any]]) -> None:
@@ -371,7 +369,7 @@ class _Record(Observer):
         self._arrivals.setdefault(edge, []).append((when, g, whole))
 
     def gradient(self, edge: Any, now: int) -> Any:
-        """What has reached a node or leaf when the event number ``now`` is over, added as the walk adds."""
+        """Return what has reached a node or leaf after event ``now``, summed in the order of the backward pass."""
         total: Any = None
         for when, g, whole in self._arrivals.get(edge, ()):
             if when > now:
@@ -382,7 +380,7 @@ class _Record(Observer):
 
 def _check_tensor(caller: str, x: Any) -> None:
     if not isinstance(x, Tensor):
-        raise TypeError(f"{caller}: wanted a Tensor, got {type(x).__name__}")
+        raise TypeError(f"{caller}: expected a Tensor, got {type(x).__name__}")
 
 
 def _copied(g: Any) -> Any:

@@ -1,4 +1,4 @@
-// The slider over the picture: which operator the walk is at, what came in, what its rule did, and what went out.
+// The slider over the picture: the current operator, the upstream gradient, its rule, and the gradients of its inputs.
 
 const range = $("at"), told = $("event");
 range.max = WALK.steps.length + 1;
@@ -20,7 +20,7 @@ function list(title, rows) {
   }
 }
 
-// Opens the modules around the operator, and folds those again that it opened before.
+// Opens the modules around the operator, and folds the modules that it opened before.
 const unfolded = new Set();
 function follow(vertex) {
   const around = boxesAround(DATA.vertices[vertex].box);
@@ -35,7 +35,7 @@ function goTo(step) {
   range.value = step;
   const event = WALK.steps[step - 1];
   const count = WALK.steps.length;
-  const where = event ? `step ${step} of ${count}` : step ? "the end of the walk" : "the beginning of the walk";
+  const where = event ? `step ${step} of ${count}` : step ? "the end of the backward pass" : "the start of the backward pass";
   $("where").textContent = where;
   range.setAttribute("aria-valuetext", event ? `${where}: ${event.title}` : where);
   told.replaceChildren();
@@ -44,12 +44,12 @@ function goTo(step) {
     add(told, "h2", event.title);
     if (event.module) add(told, "p", `in ${event.module}`);
     if (event.code) add(told, "pre", event.code);
-    list("Gradient of its output", event.came);
-    add(told, "h3", "Its rule");
+    list("Upstream gradient", event.came);
+    add(told, "h3", "Rule");
     add(told, "pre", WALK.rules[event.rule]);
     list("The rule read", event.read);
-    list("Went out to", event.went);
-  } else add(told, "p", step ? "Every gradient has arrived." : `${count} operators; the next is the last that ran.`);
+    list("Gradient of", event.went);
+  } else add(told, "p", step ? "All gradients are computed." : `${count} operators; the next one is the last that ran forward.`);
   if (event && $("follow").checked) follow(event.vertex);
   colour(step);
   if (event) reveal(seen(event.vertex));
@@ -84,7 +84,7 @@ const key = document.createElement("dt"), meaning = document.createElement("dd")
 add(key, "kbd", "n");
 key.append(" ");
 add(key, "kbd", "b");
-meaning.textContent = "the next step of the walk, and the one before";
+meaning.textContent = "the next and the previous step of the backward pass";
 keys.prepend(key, meaning);
 $("follow").addEventListener("change", () => goTo(Number(range.value)));
 for (const element of document.querySelectorAll(".following")) show(element, DATA.boxes.length > 0);

@@ -1,4 +1,4 @@
-"""A watched run as one picture, drawn by Matplotlib (the extra ``plots``)."""
+"""Draw a watched run with Matplotlib (the extra ``plots``)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .page import Watched
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_NAMED = 12  # so many curves have a place in the legend
+_NAMED = 12  # the most curves in a legend
 
 
 def render(w: Watched) -> bytes:
-    """The picture as PNG."""
+    """Return the figure as PNG."""
     return plots.render(figure_of(w))
 
 
 def figure_of(w: Watched) -> Figure:
-    """Loss and learning rate, norms, update ratios, activations, and distributions over time."""
+    """Draw loss and learning rate, norms, update ratios, activations, and distributions over time."""
     figure = plots.new_figure(15, 11)
     losses, totals, ratios, norms, weights, activations, flat, gradients, values = figure.subplots(3, 3).flat
     records, steps = w.records, [record.step for record in w.records]
@@ -83,7 +83,7 @@ def figure_of(w: Watched) -> Figure:
 
 
 def _across(steps: Sequence[int]) -> np.ndarray:
-    """The ends of the columns: half way between steps."""
+    """Return the column edges, half way between steps."""
     at = np.array(steps, dtype=float)
     middle = (at[1:] + at[:-1]) / 2
     first, last = (2 * at[0] - middle[0], 2 * at[-1] - middle[-1]) if len(steps) > 1 else (at[0] - 0.5, at[0] + 0.5)

@@ -1,8 +1,8 @@
-"""What is measured at a step: distributions of gradients and weights, activations, and the record they make up.
+"""Measurements of one recorded step: distributions of gradients and weights, activations.
 
-A record of every tenth step may cost little more than that step, so during it an array only gives what has to be exact,
-the norm, the mean and the ends, and a sample of its elements (``reading``); the distributions are made later, of many
-arrays in one pass. Callers silence floating-point warnings, once for all that they measure.
+Recording every tenth step must cost little. So during the step, ``reading`` takes only the exact norm, mean, minimum
+and maximum of an array and a sample of its elements; ``distributions`` processes the samples of many arrays in one
+pass later. Callers suppress floating-point warnings once for all measurements.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ..statistics import statistics
 
 Array = np.ndarray
 
-WHOLE = 512  # elements of a sample; smaller arrays are taken whole
+WHOLE = 512  # elements of a sample; smaller arrays are not sampled
 BINS = 30
 _BLOCK = 1 << 16
-_TINY = 1e-15  # norms below it may have lost squares to underflow
-_FLAT = 0.97  # of tanh: its derivative is below 0.06
+_TINY = 1e-15  # below this norm, squares may have underflowed
+_FLAT = 0.97  # |tanh| above this has a derivative below 0.06
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What the elements of one array look like; of complex numbers, their magnitudes.
+    """The distribution of one array's elements; for complex numbers, of their magnitudes.
 
-    ``norm`` (Euclidean), ``mean``, ``std`` (of the population), ``minimum`` and ``maximum`` are those of all elements;
-    ``zeros``, a share, and ``counts``, between ``minimum`` and ``maximum``, are those of up to 512 elements, evenly
-    spread. Where some element is not finite, the norm is not either, and the other figures are those of the rest.
+    ``norm`` (Euclidean), ``mean``, ``std`` (of the population), ``minimum`` and ``maximum`` are computed from all
+    elements; ``zeros``, a share, and ``counts``, between ``minimum`` and ``maximum``, from a sample of up to 512 evenly
+    spaced elements. If an element is not finite, the norm is not finite, and the other figures ignore such elements.
     """
 
     size: int
@@ -48,28 +48,29 @@ class Distribution:
 
     @property
     def rms(self) -> float:
-        """The root of the mean square."""
+        """The root mean square."""
         return self.norm / math.sqrt(self.size) if self.size else 0.0
 
     @property
     def finite(self) -> bool:
-        """Whether every element is."""
+        """Whether all elements are finite."""
         return math.isfinite(self.norm)
 
     @property
     def edges(self) -> Array:
-        """Of the bins that ``counts`` are about."""
+        """The edges of the bins of ``counts``."""
         return np.linspace(self.minimum, self.maximum, len(self.counts) + 1)
 
 
 @dataclass(slots=True)
 class Activation:
-    """What a module or an activation function gave during a step, over all its calls.
+    """The outputs of a module or an activation function during a step, over all its calls.
 
-    ``mean`` and ``std`` are those of a sample, ``finite`` is whether every element is. ``saturated`` is the share of
-    outputs where a tanh or sigmoid is flat (beyond 0.97 of its range), of a softmax the share of rows that are nearly
-    one-hot. ``dead`` is the share of a relu's units (channels of images, else the last axis) that gave zero for every
-    example of the last records. None where it does not apply. ``hidden`` is whether a layer with parameters followed.
+    ``mean`` and ``std`` are computed from a sample; ``finite`` says whether all elements are finite. ``saturated`` is
+    the share of outputs beyond 0.97 of the range of tanh or sigmoid; for softmax, the share of nearly one-hot rows.
+    ``dead`` is the share of a relu's units (channels of images, else the last axis) that were zero for every example of
+    the last records. ``saturated`` and ``dead`` are None if they do not apply. ``hidden`` says whether a layer with
+    parameters followed.
     """
 
     kind: str
@@ -83,21 +84,21 @@ class Activation:
 
 @dataclass(slots=True)
 class Record:
-    """One step: what came before it, and how far it moved the parameters.
+    """One step: its losses and gradients, and the size of its update.
 
     Attributes:
         step: its number, from 0.
-        losses: what the backward walks began at, where that was one element.
-        rates: the learning rates of the parameter groups, of all optimizers.
-        decays: their weight decays, likewise; 0 where an optimizer has none.
-        groups: per parameter, the number of its group in ``rates``.
-        gradients: per parameter, as the optimizer found them; without those that had none.
-        weights: per parameter, before the step.
-        update_ratios: per parameter, the norm of the step divided by that of the weights before.
-        total_norm: of all gradients together, as the optimizer found them.
-        total_norm_before_clipping: the same where the backward walk had ended.
-        activations: per module without children, and per call of an activation function elsewhere.
-        carried: whether the walk added to gradients that the step before had already used.
+        losses: the Tensors with one element on which ``backward()`` was called.
+        rates: the learning rates of the parameter groups of all optimizers.
+        decays: the weight decays of the parameter groups; 0 if an optimizer has none.
+        groups: by parameter, the index of its group in ``rates``.
+        gradients: by parameter, the gradient that the optimizer read; without parameters that had none.
+        weights: by parameter, the values before the step.
+        update_ratios: by parameter, the norm of the update divided by the norm of the weights before the step.
+        total_norm: the norm of all gradients together that the optimizer read.
+        total_norm_before_clipping: the norm of all gradients together at the end of the backward pass.
+        activations: by module without children, and by call of an activation function in other modules.
+        carried: whether the backward pass added to gradients that the previous step had already used.
     """
 
     step: int
@@ -115,12 +116,12 @@ class Record:
 
     @property
     def loss(self) -> float | None:
-        """The mean of the losses, None where none was found."""
+        """The mean of the losses, None if there are none."""
         return sum(self.losses) / len(self.losses) if self.losses else None
 
 
 def norm_of(array: Any) -> float:
-    """The Euclidean norm of all elements, in the digits of the dtype and the range of float64."""
+    """Return the Euclidean norm of all elements, in the precision of the dtype and the range of float64."""
     flat = _real(array.reshape(-1))
     total = math.fsum([float(block.dot(block)) for block in _blocks(flat)])
     return math.sqrt(total) if _TINY**2 < total < math.inf else _scaled_norm(flat)
@@ -136,7 +137,7 @@ def _scaled_norm(flat: Any) -> float:
 
 
 def _blocks(flat: Any) -> list[Any]:
-    """Stretches that stay in a processor's cache while they are read again."""
+    """Split an array into blocks that stay in the processor's cache while they are read repeatedly."""
     return [flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK)] if flat.size > _BLOCK else [flat]
 
 
@@ -148,8 +149,8 @@ def _real(array: Any) -> Any:
 
 
 class Reading(NamedTuple):
-    """What is read of an array while it holds what it holds: of a large one ``exact`` has mean, standard deviation,
-    minimum and maximum; of others the sample is the whole."""
+    """What is measured of an array before it changes. ``exact`` has mean, standard deviation, minimum and maximum of a
+    large array; for smaller arrays the sample is the whole array."""
 
     size: int
     norm: float
@@ -158,19 +159,19 @@ class Reading(NamedTuple):
 
 
 def reading(array: Any) -> Reading:
-    """Read an array of NumPy or CuPy."""
+    """Measure a NumPy or CuPy array."""
     sample = sample_of(array)
     if array.size <= WHOLE:
         return Reading(array.size, norm_of(sample), None, sample)
     x = _real(array.reshape(-1))
-    ones = _ones(array_module(x), x.dtype)  # a product with them takes half the time of a sum in float32
+    ones = _ones(array_module(x), x.dtype)  # in float32, a dot product with ones takes half the time of a sum
     figures = [(b.dot(b), b.dot(ones[: b.size]), b.min(), b.max()) for b in _blocks(x)]
     squares, sums, lows, highs = [list(map(float, column)) for column in zip(*figures, strict=True)]
     total = math.fsum(squares)
     if _TINY**2 < total < math.inf:
         mean = math.fsum(sums) / x.size
         spread = total / x.size - mean * mean
-        if spread > 0.1 * mean * mean:  # else the difference has lost its digits
+        if spread > 0.1 * mean * mean:  # otherwise cancellation leaves no digits
             return Reading(x.size, math.sqrt(total), (mean, math.sqrt(spread), min(lows), max(highs)), sample)
     return Reading(x.size, norm_of(x), _of_finite(x), sample)
 
@@ -181,7 +182,7 @@ def _ones(xp: Any, dtype: Any) -> Any:
 
 
 def _of_finite(x: Any) -> tuple[float, float, float, float]:
-    """Mean, standard deviation, minimum and maximum of what is finite."""
+    """Return mean, standard deviation, minimum and maximum of the finite elements."""
     found = statistics(x)
     low, high = found.minimum, found.maximum
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -191,7 +192,7 @@ def _of_finite(x: Any) -> tuple[float, float, float, float]:
 
 
 def distributions(readings: Sequence[Reading], bins: int = BINS) -> list[Distribution]:
-    """The distributions of the arrays that were read.
+    """Return the distributions of the measured arrays.
 
     >>> from retrograd.inspect.watching.measures import distributions, reading
     >>> found, = distributions([reading(np.array([1.0, 2.0, 3.0, 4.0]))], bins=2)
@@ -232,7 +233,7 @@ def distributions(readings: Sequence[Reading], bins: int = BINS) -> list[Distrib
 
 
 def _histograms(pooled: Array, lengths: Array, lows: Array, highs: Array, bins: int) -> Array:
-    """The histogram of each stretch of the pooled samples on even bins between its ends."""
+    """Return the histogram of each segment of the pooled samples, on evenly spaced bins between its ends."""
     width = highs - lows
     scale = np.where(width > 0, bins / np.where(width > 0, width, 1), 0.0)
     scale[~np.isfinite(scale)] = 0.0
@@ -247,8 +248,10 @@ def _empty(x: Reading, bins: int) -> Distribution:
 
 
 def sample_of(array: Any) -> Array:
-    """A copy of up to 512 elements, evenly spread, as a NumPy array; the step shares no factor with the length of rows,
-    so that all columns are met."""
+    """Return a copy of up to 512 evenly spaced elements as a NumPy array.
+
+    The stride is coprime to the row length, so that the sample covers all columns.
+    """
     flat = array.reshape(-1)
     if flat.size > WHOLE:
         step = -(-flat.size // WHOLE)
@@ -261,18 +264,18 @@ def sample_of(array: Any) -> Array:
 class Calls:
     """The calls of one module or activation function during a step."""
 
-    MOST = 8  # of whose outputs are sampled
+    MOST = 8  # calls whose outputs are sampled
 
     def __init__(self, kind: str = "") -> None:
         self.kind = kind
-        self.order = 0  # among the calls of the step, of the last one
+        self.order = 0  # of the last call, among all calls of the step
         self.alive: Array | None = None
         self._finite = True
         self._samples: list[Array] = []
         self._rows: list[Array] = []
 
     def add(self, array: Any) -> None:
-        """Another output; the arrays of the program are only read."""
+        """Add an output; the array is only read."""
         if not array.size:
             return
         self._finite = self._finite and _finite(array)
@@ -288,7 +291,7 @@ class Calls:
             self.alive = alive if known is None or known.shape != alive.shape else known | alive
 
     def measured(self) -> Activation:
-        """What they gave."""
+        """Return the measurements of the outputs."""
         x = np.concatenate(self._samples) if self._samples else np.zeros(0)
         if not self._finite:
             x = x[np.isfinite(x)]
@@ -312,17 +315,17 @@ def _finite(array: Any) -> bool:
 
 
 def _peaks(array: Any) -> Array:
-    """The largest of some rows."""
+    """Return the maximum of each of some rows."""
     rows = array.reshape(-1, array.shape[-1])
     return backend_of(array).to_numpy(_real(rows[:: max(1, len(rows) // 256)]).max(axis=1))
 
 
 def densities_over_time(records: Sequence[Sequence[Distribution]], bins: int = 60) -> tuple[Array, Array]:
-    """All histograms of each record as one density, on bins that the records share.
+    """Combine the histograms of each record into one density, on bins that all records share.
 
     Returns:
         The edges of the bins, ``(bins + 1,)``, and the densities, ``(records, bins)``, each with the integral 1, or all
-        zero where a record has no finite value.
+        zero if a record has no finite value.
 
     >>> from retrograd.inspect.watching.measures import densities_over_time, distributions, reading
     >>> arrays = np.array([0.0, 1.0]), np.array([1.0, 1.0, 3.0])
@@ -340,7 +343,7 @@ def densities_over_time(records: Sequence[Sequence[Distribution]], bins: int = 6
     densities = np.zeros((len(records), bins))
     for density, record in zip(densities, known):
         for found in record:
-            # Inside a bin the values are taken to be even, so that the sum up to a place is piecewise linear.
+            # Values are assumed to be uniform within a bin, so that the cumulative sum is piecewise linear.
             if found.minimum < found.maximum:
                 share = found.size / found.counts.sum()
                 cumulative = np.concatenate([[0], np.cumsum(found.counts)]) * share

@@ -1,7 +1,7 @@
-"""A watched run as one page: alarms, curves over the steps, distributions over time, and a table of the parameters.
+"""The report of a watched run as one page: alarms, curves, distributions over time, and a table of the parameters.
 
-The page loads nothing, which its security policy holds it to. What comes from the program stands inside JSON, and the
-script puts it there as text, never as HTML.
+The page loads nothing, which its security policy enforces. Text from the program is passed as JSON, and the script
+inserts it as text, never as HTML.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .measures import Activation, Distribution, Record
 from .rules import Alarm
 
 _MOST = 400  # records on the page
-_COLUMNS = 60  # of them with histograms
+_COLUMNS = 60  # records with histograms
 
 
 class Watched(Protocol):
-    """A watched run, as pages and pictures read it."""
+    """The figures of a watched run that pages and pictures show."""
 
     model: Module
     optimizers: list[Optimizer]
@@ -34,21 +34,20 @@ class Watched(Protocol):
 
     @property
     def records(self) -> list[Record]:
-        """One for each recorded step."""
+        """A record for each recorded step."""
 
     @property
     def alarms(self) -> list[Alarm]:
-        """What went wrong."""
+        """The problems found so far."""
 
 
 def page_of(w: Watched) -> str:
-    """The whole page."""
+    """Return the page."""
     return filled(_asset("watch.html"), {"data": json_inside(data_of(w)), "script": _asset("watch.js")})
 
 
 def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
-    """All figures, of so many records at most; what is not finite is a string, ``"nan"`` or ``"inf"``, as in JSON no
-    number is."""
+    """Return the figures of at most ``most`` records, with NaN and infinities as strings, which JSON requires."""
     records = w.records[:: -(-len(w.records) // most)]
     if records[-1] is not w.records[-1]:
         records = [*records, w.records[-1]]
@@ -114,7 +113,7 @@ def _histogram(found: Distribution | None) -> list[Any] | None:
 
 
 def _plain(values: Iterable[float | None]) -> list[Any]:
-    """Numbers with the digits that a picture needs."""
+    """Round numbers to the digits that a plot needs."""
     return [
         None if value is None else float(f"{value:.5g}") if math.isfinite(value) else str(value) for value in values
     ]

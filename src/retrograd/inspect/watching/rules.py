@@ -1,8 +1,7 @@
-"""The rules behind alarms: what in the records so far means that something goes wrong, and what helps.
+"""The rules that raise alarms: what in the records is a sign of a problem, and what helps.
 
-Each rule looks at all records, of which the last is new, and yields what it finds. Their thresholds leave room for
-what healthy runs do: first steps are large, weights grow from zero, single batches are odd, a good classifier's last
-sigmoid is flat.
+Each rule reads all records, of which the last is new, and yields its findings. The thresholds allow for what happens
+in healthy runs: large first steps, weights that grow from zero, unusual batches, a saturated last sigmoid.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from typing import NamedTuple
 
 from .measures import Record
 
-_TOGETHER = 3  # parameters that the same happens to are told one by one, more of them together
-_FIRST = 10  # steps, which adaptive optimizers make large
-_CALM = 20  # so many records after it was last so, a thing that happens again is told again
+_TOGETHER = 3  # up to this number of parameters, each gets its own alarm
+_FIRST = 10  # steps, which are large in adaptive optimizers
+_CALM = 20  # records without the condition after which its alarm can be raised again
 
 
 class Alarm(str):
-    """The text of an alarm, and what it is made of."""
+    """The text of an alarm, with the finding's step, reason, name and figure."""
 
     step: int
     reason: str
@@ -35,7 +34,7 @@ class Alarm(str):
 
 
 class Found(NamedTuple):
-    """What a rule has found: about which parameter or activation (``""`` for the run), how much, and what helps."""
+    """A rule's finding: the parameter or activation (``""`` for the run), the figure, the text and the advice."""
 
     name: str
     figure: float
@@ -44,24 +43,24 @@ class Found(NamedTuple):
 
 
 class History:
-    """The records so far, and what rules keep of them, so that a new record is all that they have to look at."""
+    """All records, and running statistics, so that a rule reads only the new record."""
 
     def __init__(self) -> None:
         self.records: Sequence[Record] = []
         self.now = Record(0)
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self.matrices: list[str] = []  # the parameters with two axes or more: those whose size a rule may judge
-        self.updates: dict[str, deque[float]] = {}  # per matrix, the last 20, as `scale` says
-        self.largest: deque[float] = deque(maxlen=20)  # the largest of each of the last 20 records
-        self.highest = 0.0  # learning rate
+        self.matrices: list[str] = []  # parameters with two or more axes, whose sizes are comparable
+        self.updates: dict[str, deque[float]] = {}  # by matrix: the last 20 update ratios, relative to `scale`
+        self.largest: deque[float] = deque(maxlen=20)  # the largest update ratio of each of the last 20 records
+        self.highest = 0.0  # the highest learning rate
         self.falls: deque[tuple[str, float] | None] = deque(maxlen=3)
-        self.best = math.inf  # median of five losses
-        self.graded: set[str] = set()  # parameters that have had a gradient other than 0
-        self.zero_since: dict[str, int] = {}  # and of those that have none now, the step since which that is so
+        self.best = math.inf  # the lowest median of five losses
+        self.graded: set[str] = set()  # parameters that had a nonzero gradient
+        self.zero_since: dict[str, int] = {}  # by parameter without one: the first step of that
         self._scales: dict[str, float] = {}
 
     def add(self, records: Sequence[Record], shapes: dict[str, tuple[int, ...]]) -> None:
-        """The last of the records is new."""
+        """Update the statistics with the last record."""
         self.records, self.now = records, records[-1]
         if shapes != self.shapes:
             self.shapes = shapes
@@ -88,15 +87,15 @@ class History:
             self.best = min(self.best, median(last))
 
     def last(self, count: int) -> Sequence[Record]:
-        """The last records, or none where there are fewer."""
+        """Return the last records, or none if there are fewer."""
         return self.records[-count:] if len(self.records) >= count else []
 
     def scale(self, name: str) -> float:
-        """The rms below which weights count as growing from zero: a part of ``1 / sqrt(fan in)``."""
+        """Return the rms below which weights count as growing from zero: a fraction of ``1 / sqrt(fan in)``."""
         return self._scales[name]
 
     def collapsed(self) -> list[str]:
-        """The matrices that weight decay has made small, and makes smaller, while the loss does not fall."""
+        """Return the matrices that weight decay has made small and keeps shrinking while the loss does not fall."""
         if len(self.records) < 10:
             return []
         start, losses = self.start, self.losses(5)
@@ -113,18 +112,18 @@ class History:
         return found
 
     def fastest(self) -> str:
-        """The matrix that the last records have moved furthest for its size."""
+        """Return the matrix with the largest recent update ratio."""
         moved = {name: median(updates) for name, updates in self.updates.items() if updates}
         return max(moved, key=lambda name: moved[name], default="")
 
     @property
     def start(self) -> float | None:
-        """The loss of the first records, where each has one."""
+        """The loss of the first records, None unless each has one."""
         losses = [record.losses[0] for record in self.records[:5] if len(record.losses) == 1]
         return median(losses) if len(losses) == 5 else None
 
     def losses(self, count: int) -> list[float]:
-        """The losses of the last records, [] where there are fewer or some record has not exactly one."""
+        """Return the losses of the last records; empty if there are fewer or one does not have exactly one loss."""
         losses = [record.losses[0] for record in self.last(count) if len(record.losses) == 1]
         return losses if len(losses) == count and all(map(math.isfinite, losses)) else []
 
@@ -133,13 +132,13 @@ Rule = Callable[[History], Iterator[Found]]
 
 
 def not_finite(h: History) -> Iterator[Found]:
-    """Loss, gradients and weights are numbers."""
-    advice = "run the step under inspect.guard(), which tells where it was born"
+    """Find losses, gradients and weights that are not finite."""
+    advice = "run the step under inspect.guard(), which reports its origin"
     first = next((f" (first in the output of {name})" for name, x in h.now.activations.items() if not x.finite), "")
     for loss in h.now.losses:
         if not math.isfinite(loss):
             yield Found("", loss, f"loss is {loss}{first}", advice)
-            return  # and so is all that comes of it
+            return  # everything computed from the loss is not finite either
     for what, table in (("weights", h.now.weights), ("gradient", h.now.gradients)):
         for name, found in table.items():
             if not found.finite:
@@ -148,8 +147,8 @@ def not_finite(h: History) -> Iterator[Found]:
 
 
 def update_too_large(h: History) -> Iterator[Found]:
-    """A step moves weights by a small share of what they are, about 1e-3; by more while that makes the loss fall."""
-    told = len(h.now.losses) == 1  # then what a step has done to the loss shows in the next record
+    """Find update ratios far above the usual 1e-3, except while large steps make the loss fall."""
+    one_loss = len(h.now.losses) == 1  # then the next record shows the step's effect on the loss
     losses = h.losses(3) or h.losses(2)
     fell = bool(losses) and losses[-1] < 0.9 * losses[0]
     rose = len(losses) > 1 and losses[-1] > 2 * abs(losses[-2])
@@ -159,14 +158,14 @@ def update_too_large(h: History) -> Iterator[Found]:
     for name in h.matrices:
         last = list(h.updates[name])[-8:]
         now, two = last[-1], last[-2:]
-        if told and len(two) == 2 and two[0] > 3 and rose:
+        if one_loss and len(two) == 2 and two[0] > 3 and rose:
             ratio = h.records[-2].update_ratios[name]
             advice = f"lower the learning rate ({_rate_of(h.now, name)})"
             yield Found(name, ratio, f"update ratio of {name} {short(ratio)}", advice)
             continue
         if not 0.1 < now < math.inf:
             continue
-        huge = now > 3 if not told else len(two) == 2 and max(two) > 3 and not fell
+        huge = now > 3 if not one_loss else len(two) == 2 and max(two) > 3 and not fell
         twice = len(last) > 2 and min(two) > 0.3 and not fell
         if huge or twice or not calm and not falling and len(last) == 8 and min(last) > 0.1:
             ratio = h.now.update_ratios[name]
@@ -175,7 +174,7 @@ def update_too_large(h: History) -> Iterator[Found]:
 
 
 def update_too_small(h: History) -> Iterator[Found]:
-    """Where the loss does not fall, the weights at least move."""
+    """Find updates that are too small to change the weights while the loss does not fall."""
     move = median(h.largest)
     if len(h.records) < 20 or not 0 < move < 3e-5 or h.collapsed():
         return
@@ -187,7 +186,7 @@ def update_too_small(h: History) -> Iterator[Found]:
     known = start is not None and bool(losses)
     if (
         start is not None and losses and median(losses) < start - 0.1 * abs(start)
-    ):  # it has fallen, and may be at its end
+    ):  # the loss has fallen and may have converged
         return
     if (known or move < 1e-7) and all(record.total_norm > 0 for record in records):
         text = f"the largest update ratio is {short(move)} over {len(records)} records"
@@ -195,25 +194,25 @@ def update_too_small(h: History) -> Iterator[Found]:
 
 
 def vanishing(h: History) -> Iterator[Found]:
-    """Gradients reach the first layers at about the size that they have in the last."""
+    """Find gradients that are much smaller in the first layers than in the last."""
     if len(h.falls) == 3 and all(fall is not None and fall[1] < 1e-4 for fall in h.falls) and not h.collapsed():
         name, fall = h.falls[-1] or ("", 0.0)
-        text = f"vanishing gradients: that of {name} is {short(fall)} of those in the last layers"
+        text = f"vanishing gradients: the norm for {name} is {short(fall)} times that of the last layers"
         advice = "normalise between layers, add residual connections, or use fewer layers; relu or gelu with "
         advice += "kaiming_normal_ weights where sigmoid or tanh saturate"
         yield Found(name, fall, text, advice)
 
 
 def exploding_through_layers(h: History) -> Iterator[Found]:
-    """And not at thousands of times that size, either."""
+    """Find gradients that are much larger in the first layers than in the last."""
     if len(h.falls) == 3 and all(fall is not None and fall[1] > 1e4 for fall in h.falls):
         name, fall = h.falls[-1] or ("", 0.0)
-        text = f"exploding gradients: that of {name} is {short(fall)} times those in the last layers"
+        text = f"exploding gradients: the norm for {name} is {short(fall)} times that of the last layers"
         yield Found(name, fall, text, "scale the initial weights down, or normalise between layers")
 
 
 def _fall(matrices: Sequence[str], record: Record) -> tuple[str, float] | None:
-    """The norms of the first third of the matrices' gradients relative to those of the last third, by their medians."""
+    """Return the median gradient norm of the first third of the matrices, relative to that of the last third."""
     norms = [(record.gradients[name].norm, name) for name in matrices if name in record.gradients]
     norms = [(norm, name) for norm, name in norms if norm and math.isfinite(norm)]
     third = len(norms) // 3
@@ -224,7 +223,7 @@ def _fall(matrices: Sequence[str], record: Record) -> tuple[str, float] | None:
 
 
 def exploding(h: History) -> Iterator[Found]:
-    """The total norm stays where it was, if nothing clips it."""
+    """Find total norms far above the usual."""
     norm, before = h.now.total_norm, [record.total_norm for record in h.records[-51:-1]]
     if not before or not 10 * max(record.total_norm for record in h.records[:5][: len(before)]) < norm < math.inf:
         return
@@ -235,7 +234,7 @@ def exploding(h: History) -> Iterator[Found]:
 
 
 def huge_activations(h: History) -> Iterator[Found]:
-    """What layers hand on is about 1 in size."""
+    """Find hidden activations with a huge standard deviation."""
     for name in h.now.activations:
         seen = [record.activations[name] for record in h.last(3) if name in record.activations]
         if len(seen) == 3 and all(x.hidden and not x.kind and x.std > 1e3 for x in seen):
@@ -244,43 +243,43 @@ def huge_activations(h: History) -> Iterator[Found]:
 
 
 def dead_units(h: History) -> Iterator[Found]:
-    """Units of a relu are silent for some examples, not for all."""
+    """Find relus with many units that are zero for every example."""
     for name in h.now.activations:
         seen = [x.dead for record in h.last(5) if (x := record.activations.get(name)) is not None]
         dead = [share for share in seen if share is not None]
         if len(dead) == 5 and min(dead) > 0.5:
-            text = f"dead units: {dead[-1]:.0%} of the units of {name} gave zero for every example"
+            text = f"dead units: {dead[-1]:.0%} of the units of {name} are zero for every example"
             advice = "lower the learning rate, check the biases before it, or use leaky_relu or gelu"
             yield Found(name, dead[-1], text, advice)
 
 
 def saturated(h: History) -> Iterator[Found]:
-    """Between layers, tanh and sigmoid are where they have a slope."""
+    """Find hidden tanh and sigmoid layers with mostly saturated outputs."""
     for name in h.now.activations:
         seen = [x for record in h.last(3) if (x := record.activations.get(name)) is not None]
         flat = [x.saturated for x in seen if x.hidden and x.kind in ("tanh", "sigmoid") and x.saturated is not None]
         if len(flat) == 3 and min(flat) > 0.75:
-            text = f"saturated: {flat[-1]:.0%} of the outputs of {name} are where {seen[-1].kind} is flat"
+            text = f"saturated: {flat[-1]:.0%} of the outputs of {name} lie where {seen[-1].kind} is flat"
             yield Found(name, flat[-1], text, "scale the initial weights down, or normalise before it")
 
 
 def no_gradient(h: History) -> Iterator[Found]:
-    """Every parameter that requires a gradient gets one."""
+    """Find parameters that require a gradient and receive none, or only zeros."""
     records = h.last(5)
     if not h.zero_since or not records:
         return
     usual = median(record.total_norm for record in h.records[:5])
-    if min(record.total_norm for record in records) < 1e-3 * usual or h.collapsed():  # a run at its end
+    if min(record.total_norm for record in records) < 1e-3 * usual or h.collapsed():  # the run has converged
         return
     start, losses = h.start, h.losses(5)
     fails = start is not None and bool(losses) and median(losses) > start - 0.1 * abs(start)
-    advice = "inspect.explain(loss, parameter) tells why; if that is meant, set requires_grad=False"
+    advice = "inspect.explain(loss, parameter) says why; if this is intended, set requires_grad=False"
     for name, since in h.zero_since.items():
         if not all(h.shapes.get(name, (0,))):
             continue
         found = [record.gradients.get(name) for record in records]
         missing, zero = all(x is None for x in found), all(x is not None and x.norm == 0 for x in found)
-        if name in h.graded:  # of a run that has converged, some gradient may be exactly 0
+        if name in h.graded:  # after convergence a gradient may be exactly 0
             if fails and zero and h.now.step - since >= _CALM:
                 yield Found(name, 0.0, f"the gradient of {name} is zero since step {since}", advice)
         elif missing:
@@ -290,42 +289,42 @@ def no_gradient(h: History) -> Iterator[Found]:
 
 
 def not_zeroed(h: History) -> Iterator[Found]:
-    """A step's gradients are its own."""
+    """Find gradients that include those of earlier steps."""
     records = h.last(2)
     if records and all(record.carried for record in records):
-        text = "gradients of earlier steps were not zeroed: the walk adds to them"
+        text = "gradients of earlier steps were not zeroed: backward() adds to them"
         yield Found("", h.now.total_norm, text, "call optimizer.zero_grad() before backward()")
 
 
 def clipping(h: History) -> Iterator[Found]:
-    """Clipping is for exceptions."""
+    """Find clipping that is active in every step."""
     records = h.last(20)
     left = [r.total_norm / r.total_norm_before_clipping for r in records if r.total_norm_before_clipping > 0]
     if len(left) == 20 and max(left) < 0.1:
-        text = f"clipping is always active and leaves {short(median(left))} of the gradients"
+        text = f"clipping is always active and scales the gradients by {short(median(left))}"
         yield Found("", median(left), text, "clip at a larger norm, or find what makes the gradients large")
 
 
 def diverging(h: History) -> Iterator[Found]:
-    """The loss falls, or stays low."""
+    """Find a loss that rises far above its first or its best value."""
     advice = f"lower the learning rate ({_rates(h.now, h.fastest())}), warm it up, or clip"
     latest, first = h.now.losses, h.records[0].losses
     if len(latest) == len(first) == 1 and 1000 * abs(first[0]) < latest[0] < math.inf:
-        yield Found("", latest[0], f"the loss diverges: from {first[0]:.3g} at first to {latest[0]:.3g}", advice)
+        yield Found("", latest[0], f"the loss diverges: from {first[0]:.3g} to {latest[0]:.3g}", advice)
         return
     last, before, then = h.losses(5), h.losses(10)[:5], h.start
     if not last or not before or then is None or not math.isfinite(then):
         return
     now, start = median(last), [record.losses[0] for record in h.records[:5]]
     if now > then + 2 * max(abs(then), max(start) - min(start)) and now > median(before):
-        yield Found("", now, f"the loss diverges: from {then:.3g} at first to {now:.3g}", advice)
+        yield Found("", now, f"the loss diverges: from {then:.3g} to {now:.3g}", advice)
         return
     if then > 0 and h.best > 0 and now > max(10 * h.best, 0.5 * then):
         yield Found("", now, f"the loss has risen again, from {h.best:.3g} to {now:.3g}", advice)
 
 
 def growing(h: History) -> Iterator[Found]:
-    """Weights find their size."""
+    """Find weights that keep growing."""
     if len(h.records) < 10:
         return
     first, before = h.records[0].weights, h.records[-10].weights
@@ -334,16 +333,16 @@ def growing(h: History) -> Iterator[Found]:
             size = h.now.weights[name].rms
             times = size / max(first[name].rms, h.scale(name))
             if 20 < times < math.inf and size > 1.02 * before[name].rms:
-                text = f"weights of {name} have grown to {times:.3g} times what they began with, and go on growing"
+                text = f"weights of {name} have grown to {times:.3g} times their initial size and keep growing"
                 advice = f"lower the learning rate ({_rate_of(h.now, name)}), or use weight decay"
                 yield Found(name, times, text, advice)
 
 
 def shrinking(h: History) -> Iterator[Found]:
-    """Weight decay leaves what the loss needs."""
+    """Find weights that weight decay makes too small."""
     for name in h.collapsed():
         times = h.now.weights[name].rms / h.records[0].weights[name].rms
-        text = f"weights of {name} have shrunk to {short(times)} of what they began with, and the loss does not fall"
+        text = f"weights of {name} have shrunk to {short(times)} of their initial size, and the loss does not fall"
         decay = h.now.decays[h.now.groups[name]]
         yield Found(name, 1 / times if times else math.inf, text, f"lower the weight decay ({decay:.3g})")
 
@@ -367,20 +366,20 @@ RULES: dict[str, Rule] = {
 }
 
 
-# Of parameters that the same happens to, the one with the largest figure is named; of others the first in the model.
+# If a rule finds several parameters, name the one with the largest figure, or the first one in the model.
 _BY_FIGURE = {"update ratio", "growing weights", "shrinking weights"}
 
 
 class Rules:
-    """Raises each alarm once, and again after the records had been without it for a while."""
+    """Raise each alarm once, and again after a number of records without its condition."""
 
     def __init__(self) -> None:
         self._history = History()
         self._judged = 0
-        self._active: dict[tuple[str, str], int] = {}  # when it was so last
+        self._active: dict[tuple[str, str], int] = {}  # the last record with the condition
 
     def judge(self, records: Sequence[Record], shapes: dict[str, tuple[int, ...]]) -> list[Alarm]:
-        """The alarms that the last record raises."""
+        """Return the alarms that the last record raises."""
         history = self._history
         history.add(records, shapes)
         self._judged += 1
@@ -390,7 +389,7 @@ class Rules:
             if len(found) > _TOGETHER:
                 ranked = sorted(found, key=lambda x: -x.figure) if reason in _BY_FIGURE else found
                 worst, others = ranked[0], len(ranked) - 1
-                found = [worst._replace(text=f"{worst.text}, and likewise {others} more, {ranked[1].name} among them")]
+                found = [worst._replace(text=f"{worst.text}; also {others} more, such as {ranked[1].name}")]
             raised += [Alarm(f"{x.text}: {x.advice}", history.now.step, reason, x.name, x.figure) for x in found]
         return raised
 
@@ -401,7 +400,7 @@ class Rules:
 
 
 def short(value: float) -> str:
-    """A figure as ``0.31`` or ``3e-5``."""
+    """Format a figure as ``0.31`` or ``3e-5``."""
     if not math.isfinite(value) or value == 0 or 0.01 <= abs(value) < 1000:
         return f"{value:.2g}" if abs(value) < 100 else f"{value:.0f}"
     mantissa, _, exponent = f"{value:.1e}".partition("e")
@@ -409,7 +408,7 @@ def short(value: float) -> str:
 
 
 def _rates(record: Record, name: str = "") -> str:
-    """The learning rates; where they differ and a parameter is named, that of its group, with the name."""
+    """Return the learning rates; if they differ and a parameter is named, only that of its group, with the name."""
     rates = list(dict.fromkeys(f"{rate:.3g}" for rate in record.rates))
     if len(rates) > 1 and name in record.groups:
         return f"{_rate_of(record, name)}, that of {name}"
@@ -417,6 +416,6 @@ def _rates(record: Record, name: str = "") -> str:
 
 
 def _rate_of(record: Record, name: str) -> str:
-    """The learning rate of a parameter's group."""
+    """Return the learning rate of a parameter's group."""
     group = record.groups.get(name)
     return "unknown" if group is None else f"{record.rates[group]:.3g}"

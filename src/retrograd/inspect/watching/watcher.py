@@ -1,4 +1,4 @@
-"""The observer behind ``watch``: during one step, it sees activations, losses, and where gradients are complete."""
+"""The observer behind ``watch``: records activations, losses, and gradient norms during one step."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ from ...nn.base.module import Module
 from .measures import Activation, Calls, norm_of
 
 _ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "softmax": "softmax", "hardtanh": "relu"}
-_PRODUCTS = ("linear", "matmul", "conv", "einsum", "bilinear", "lstm", "gru", "rnn")  # so their names begin
+_PRODUCTS = ("linear", "matmul", "conv", "einsum", "bilinear", "lstm", "gru", "rnn")  # prefixes of operator names
 _LEAST_SCALE = 1024.0
 
 
 class Watcher(Observer):
-    """Watches a model from the end of one step to the end of the next."""
+    """Observes a model from the end of one step to the end of the next."""
 
     def __init__(self, model: Module, probes: Iterable[Tensor]) -> None:
         self.losses: list[float] = []
-        self.norms: dict[int, float] = {}  # of gradients, by their parameters' identity, where the last walk had ended
+        self.norms: dict[int, float] = {}  # by id of the parameter: gradient norm after the last backward pass
         self.carried = False
         self._model = model
         self._paths: dict[int, str] = {}
-        self._layers: dict[str, bool] = {}  # of modules without children: whether they have parameters
+        self._layers: dict[str, bool] = {}  # by module without children: whether it has parameters
         for path, module in model.named_modules():
             self._paths[id(module)] = path
             if not module._modules:
                 self._layers[path] = bool(module._parameters)
-        self._running: list[tuple[str, dict[str, int]]] = []  # modules of the model, with calls of functions in them
+        self._running: list[tuple[str, dict[str, int]]] = []  # active modules, with the calls of functions in them
         self._calls: dict[str, Calls] = {}
-        self._order = 0  # number of the last operator
-        self._last_product = 0  # and of the last one that multiplies by weights
+        self._order = 0  # the number of the last operator
+        self._last_product = 0  # the number of the last operator that multiplies by weights
         self._scalars: WeakKeyDictionary[Node, tuple[Any, float]] = WeakKeyDictionary()
         self._began = False
         self._scale = 1.0
         self._finished: dict[int, Tensor] = {}
-        # A gradient that is bit for bit what the last step left when the next walk comes was not zeroed.
+        # If the gradient is bitwise unchanged when the next backward pass starts, it was not zeroed.
         self._left = {id(x): x.grad.array.copy() for x in probes if x.grad is not None}
         self.on = True
         self.attach()
 
     def attach(self, *anything: object) -> None:
-        """Watch this thread; again where a block of the program has put back the observers that it had found."""
+        """Add the observer to this thread, again if leaving a block has removed it."""
         if self.on:
             attach(self)
 
     def detach(self) -> None:
-        """Watch no longer; where a block of the program brings it back, that is undone at the next call."""
+        """Remove the observer; if leaving a block restores it, the next call removes it again."""
         self.on = False
         detach(self)
 
@@ -103,7 +103,7 @@ class Watcher(Observer):
             self._scalars[node] = outputs[0].array, _loss_scale(name, inputs)
 
     def _place(self, name: str) -> str:
-        """The module that is an activation function, else the module and which call within it."""
+        """Return the path of the activation module, or the enclosing module and the number of the call in it."""
         path, counts = self._running[-1]
         module = self._model.get_submodule(path) if path in self._layers and not self._layers[path] else None
         if module is not None and type(module).__module__.startswith("retrograd.nn."):
@@ -122,7 +122,7 @@ class Watcher(Observer):
             calls.add(x.array)
 
     def activations(self) -> dict[str, tuple[Activation, Any]]:
-        """What was seen, with the units of relus that were alive."""
+        """Return the activations, with the live units of relus."""
         found = {}
         for place, calls in self._calls.items():
             activation = calls.measured()
@@ -130,7 +130,7 @@ class Watcher(Observer):
             found[place] = activation, calls.alive
         return found
 
-    # The walk
+    # The backward pass
 
     def began(self) -> None:
         self._began = self.on
@@ -168,7 +168,7 @@ def _number(array: Any) -> Any:
 
 
 def _loss_scale(name: str, inputs: tuple[Any, ...]) -> float:
-    """The power of two by which a loss is multiplied for the sake of half precision, else 1."""
+    """Return the power of two by which a loss is multiplied for half precision, else 1."""
     if name != "mul":
         return 1.0
     for x in inputs:

@@ -174,4 +174,4 @@ class MultiheadAttention(Module):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = legacy_names(__name__)
+    __getattr__ = legacy_names("retrograd.nn.attention")  # the module that users import

@@ -1,1 +1,1 @@
-"""A laid out picture as SVG, as a page, and as text for other programs."""
+"""A scene as SVG, as a page, and as DOT and Mermaid."""

@@ -1,4 +1,4 @@
-// The page's hands and eyes: drawing what is arranged, pointing, moving, keys, search.
+// Drawing, pointing, moving, keys and search.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -15,7 +15,7 @@ DATA.levels.forEach((level) => {
 const nameOf = (item) => (item >= 0 ? `v${item}` : `b${~item}`);
 const boxesAround = (box) => { const all = []; for (; box >= 0; box = DATA.boxes[box].parent) all.push(box); return all; };
 const boxOf = (item) => (item >= 0 ? DATA.vertices[item].box : DATA.boxes[~item].parent);
-// What is seen in a vertex's place: itself, or the outermost folded box around it.
+// The visible item of a vertex: itself, or the outermost folded box around it.
 function seen(key) {
   const folded = boxesAround(DATA.vertices[key].box).filter((box) => !opened.has(box));
   return folded.length ? ~folded[folded.length - 1] : key;
@@ -80,7 +80,7 @@ function zoom(factor, x, y) {
   apply();
 }
 
-let fitted = {};  // what fit() chose, and for which argument: a window of another size has it again, unless it was moved
+let fitted = {};  // the choice of fit() and its argument: resizing the window fits again, unless the user has moved the picture
 
 function fit(least) {
   const area = stage.getBoundingClientRect(), root = scene.placed.get(-1), margin = 28;
@@ -92,13 +92,13 @@ function fit(least) {
   apply();
 }
 
-// Notebooks size their frames after the page is there.
+// Notebooks set the size of a frame after the page has loaded.
 function refit() {
   const moved = view.k !== fitted.k || view.x !== fitted.x || view.y !== fitted.y;
   moved ? apply() : fit(fitted.least);
 }
 
-// Move so that a thing is seen, and not behind the panel.
+// Move so that an item is visible, and not behind the panel.
 function reveal(item) {
   const spot = scene.corner.get(item), area = stage.getBoundingClientRect();
   if (!spot) return;
@@ -186,7 +186,7 @@ function hover(event) {
   tip.style.top = `${below + size.height > area.bottom ? event.clientY - size.height - 12 : below}px`;
 }
 
-// Both ends of the edges of a thing, as they are seen now.
+// Both ends of an item's edges, as currently visible.
 function neighbours(item, forward) {
   const inside = (key) => (item >= 0 ? key === item : boxesAround(DATA.vertices[key].box).includes(~item));
   const ends = new Set();
@@ -291,7 +291,7 @@ function next(step) {
 
 // ---- Keys ------------------------------------------------------------------------------------------------------
 
-// The next thing of the same row, and past its end the nearest on that side.
+// The next item of the same row, and past its end the nearest on that side.
 function beside(item, step) {
   const here = scene.corner.get(item), x = here.x + here.width / 2, y = here.y + here.height / 2;
   const distance = (other) => {

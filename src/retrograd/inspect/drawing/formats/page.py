@@ -1,7 +1,7 @@
-"""A scene as a page: the SVG, what is known of everything in it, and a script that moves, folds and searches.
+"""A scene as a page: the SVG, the data of all its items, and a script to pan, fold and search.
 
-One file that loads nothing: its security policy refuses every address. What comes from the user's program stands in the
-page as escaped text or inside JSON, and the script puts it there as text, never as HTML.
+The page is one file that loads nothing: its security policy refuses every address. Text from the user's program is
+escaped or passed as JSON, and the script inserts it as text, never as HTML.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ KINDS = {
     "input": "leaf",
     "parameter": "parameter",
     "operator": "operator",
-    "view": "operator that gives a view",
-    "write": "write in place",
+    "view": "operator that returns a view",
+    "write": "in-place write",
     "function": "custom Function",
     "output": "output",
 }
@@ -32,7 +32,7 @@ _CONSTANTS = (
 
 
 def page_of(scene: Scene, below: str = "", more: str = "") -> str:
-    """The whole page, with what is to stand below (or beside) the picture, and the script of that."""
+    """Return the page, with content ``below`` the picture and its script ``more``."""
     title = summary(scene.picture)
     present = {vertex.kind for vertex in scene.picture.vertices}
     legend = "".join(_sample(kind, name) for kind, name in KINDS.items() if kind in present)
@@ -50,7 +50,7 @@ def page_of(scene: Scene, below: str = "", more: str = "") -> str:
 
 
 def filled(template: str, parts: Mapping[str, str]) -> str:
-    """The template with ``{{name}}`` replaced by each part, in one pass: a part may hold such marks itself."""
+    """Return the template with each ``{{name}}`` replaced, in one pass: parts may contain such marks themselves."""
     head, *pieces = template.split("{{")
     page = [head]
     for piece in pieces:
@@ -60,7 +60,7 @@ def filled(template: str, parts: Mapping[str, str]) -> str:
 
 
 def data_of(scene: Scene) -> dict[str, Any]:
-    """What the script knows: sizes, levels with their rows, edges, and texts."""
+    """Return the script's data: sizes, levels with their rows, edges, and texts."""
     picture = scene.picture
     return {
         "constants": {name: getattr(placing, name) for name in _CONSTANTS},
@@ -109,7 +109,7 @@ def data_of(scene: Scene) -> dict[str, Any]:
 
 
 def json_inside(data: Any) -> str:
-    """JSON that may stand inside a script element."""
+    """Return JSON that is safe inside a script element."""
     text = allowed(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")

@@ -1,7 +1,7 @@
-// The page of a drawing: pan, zoom, fold, search, and what is known of each thing. `DATA` is written by page.py.
+// The page of a drawing: pan, zoom, fold, search, and details of each item. `DATA` is written by page.py.
 "use strict";
 
-// ---- Where everything stands: as placing.py, line for line -------------------------------------------------------
+// ---- Positions: the same as placing.py, line for line -------------------------------------------------------------
 
 function segments(level) {
   const row = new Map(), found = [], last = level.rows.length - 1;

@@ -1,4 +1,4 @@
-"""A scene as SVG, which needs nothing but itself: no script, no font, no reference."""
+"""A scene as a self-contained SVG: no script, no font, no reference."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def allowed(text: str) -> str:
-    """A text without the letters that XML and UTF-8 have no place for."""
+    """Return a text without the characters that XML or UTF-8 cannot represent."""
     return _NOT_XML.sub("\ufffd", text)
 
 
 def clean(text: str) -> str:
-    """A text as it stands inside elements and attributes."""
+    """Return a text escaped for elements and attributes."""
     return escape(allowed(text))
 
 
 def svg_of(scene: Scene) -> str:
-    """The picture as it is folded now."""
+    """Return the picture as it is folded now."""
     root = scene.placed[-1]
     width, height = root.width + 2 * MARGIN, root.height + 2 * MARGIN
     area = f"{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}"
@@ -41,7 +41,7 @@ def svg_of(scene: Scene) -> str:
 
 
 def summary(picture: Picture) -> str:
-    """The picture in a line."""
+    """Return a one-line summary of the picture."""
     leaves = sum(vertex.kind in LEAVES for vertex in picture.vertices)
     outputs = sum(vertex.kind == "output" for vertex in picture.vertices)
     counts = [(len(picture.vertices) - leaves - outputs, "operator"), (leaves, "leaf"), (len(picture.boxes), "box")]
@@ -50,10 +50,10 @@ def summary(picture: Picture) -> str:
 
 
 def drawn(scene: Scene, movable: bool = False) -> str:
-    """All elements of the picture: boxes below edges below titles and vertices.
+    """Return all elements of the picture: boxes below edges below titles and vertices.
 
-    ``movable`` are those of the page, of everything whether folded or not; its script finds them by their ids and puts
-    them in their places. Without, they stand in their places and have no ids.
+    ``movable`` elements are for the page: all of them, folded or not, with ids by which the script finds and moves
+    them. Otherwise, elements are in their positions and have no ids.
     """
     boxes, edges, vertices, titles = [], [], [], []
     for level in [scene.levels[-1], *scene.levels[:-1]]:
@@ -91,7 +91,7 @@ def _edge_class(scene: Scene, value: Value) -> str:
 
 
 def _shape(scene: Scene, value: Value, at: tuple[float, float]) -> str:
-    """The text on the edges of a value, below what gives it."""
+    """Return the shape on the edges of a value, below its vertex."""
     vertex = scene.picture.vertices[value[0]]
     if vertex.kind in LEAVES or not value[1] < len(vertex.shapes) <= MANY:
         return ""
@@ -110,14 +110,14 @@ def _vertex(scene: Scene, key: int, at: str, titled: bool) -> str:
         f'<text{css} x="{width / 2:.1f}" y="{17 + 14 * i}">{clean(line)}</text>'
         for i, (line, css) in enumerate(zip(lines, classes, strict=True))
     )
-    told = [vertex.label, *(f"{name}: {text}" for name, text in vertex.details)]
-    title = f"<title>{clean(chr(10).join(told))}</title>" if titled else ""
+    tooltip = [vertex.label, *(f"{name}: {text}" for name, text in vertex.details)]
+    title = f"<title>{clean(chr(10).join(tooltip))}</title>" if titled else ""
     rectangle = f'<rect width="{width:.1f}" height="{height:.0f}" rx="{corner}"/>'
     return f'<g class="v {vertex.kind}"{at}>{title}{rectangle}{text}</g>'
 
 
 def _frame(scene: Scene, key: int, at: str) -> str:
-    """A box's rectangle, which stands below the edges; of a repetition there are several, one behind the other."""
+    """Return a box's rectangle, which is below the edges; a repetition has several, one behind the other."""
     width, height = scene.size_of(~key)
     size = f'width="{width:.1f}" height="{height:.1f}" rx="6"'
     copies = (2, 1, 0) if scene.picture.boxes[key].times > 1 else ()
@@ -126,7 +126,7 @@ def _frame(scene: Scene, key: int, at: str) -> str:
 
 
 def _title(scene: Scene, key: int, at: str) -> str:
-    """A box's title, which stands above the edges."""
+    """Return a box's title, which is above the edges."""
     title, note = box_title(scene, key)
     start = 24 + LETTER * columns(title) + 8 * bool(title)
     sign = "−" if key in scene.placed else "+"

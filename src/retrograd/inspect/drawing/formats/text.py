@@ -8,7 +8,7 @@ from ..figures import short_shape
 from ..layout.scene import Scene, vertex_lines
 from ..picture import LEAVES
 
-# The fill and the line of a vertex by its kind, those of the light SVG.
+# Fill and line colours of a vertex by kind, as in the light SVG.
 COLORS = {
     "operator": ("#f3f4f6", "#8b949e"),
     "view": ("#ffffff", "#8b949e"),
@@ -22,7 +22,7 @@ FOLDED = ("#eef2f7", "#7d8b99")
 
 
 def dot_of(scene: Scene) -> str:
-    """The graph in Graphviz's language: boxes are clusters, folded ones nodes.
+    """Return the graph in Graphviz's language: boxes are clusters, folded boxes are nodes.
 
     >>> x = rg.ones(2, requires_grad=True)
     >>> print(rg.inspect.draw(x.exp().sum()).to_dot().splitlines()[0])
@@ -55,7 +55,7 @@ def dot_of(scene: Scene) -> str:
 
 
 def mermaid_of(scene: Scene) -> str:
-    """The graph as a Mermaid flowchart, which many wikis and README files show.
+    """Return the graph as a Mermaid flowchart, which many wikis and README files render.
 
     >>> x = rg.ones(2, requires_grad=True)
     >>> print(rg.inspect.draw(x.exp().sum()).to_mermaid().splitlines()[0])
@@ -92,7 +92,7 @@ def _title(scene: Scene, key: int) -> str:
 
 
 def _edges(scene: Scene) -> Iterator[tuple[str, str, str]]:
-    """What is joined as it is folded now, with the shape of what passes; nothing twice."""
+    """Yield the edges as folded now, each once, with the shape of the value."""
     seen = set()
     for edge in scene.picture.edges:
         vertex = scene.picture.vertices[edge.source]
@@ -115,5 +115,5 @@ def _quoted(text: str) -> str:
 
 
 def _entities(text: str) -> str:
-    """Letters that mean something in Mermaid or HTML as its numbered entities."""
+    """Return the characters that Mermaid or HTML interpret as numeric entities."""
     return "".join(c if c.isalnum() or c in " ._,×…-+=()" else f"#{ord(c)};" for c in " ".join(text.split()))

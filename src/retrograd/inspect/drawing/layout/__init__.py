@@ -1,1 +1,1 @@
-"""Where everything in a picture stands: layered drawings inside each other."""
+"""Layout of pictures as nested layered drawings."""

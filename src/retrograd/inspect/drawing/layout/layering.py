@@ -1,9 +1,9 @@
-"""Layered drawing, first half: in which row each item stands, and in which order the items of a row.
+"""Layered drawing, first half: assign items to rows, and order the items of each row.
 
-Sugiyama, Tagawa and Toda, Methods for visual understanding of hierarchical system structures, 1981: items are put into
-rows so that all edges go down; an edge over several rows gets a place in each; and the rows are put in order by
-sweeps, each item going to the mean place of its neighbours in the row before, as long as fewer edges cross. Edges of
-one value share their way, so a weight that a thousand operators read is one line with a thousand ends.
+Sugiyama, Tagawa and Toda, Methods for visual understanding of hierarchical system structures, 1981: items are assigned
+to rows so that all edges point down; an edge over several rows occupies a slot in each; and sweeps reorder the rows,
+moving each item to the mean position of its neighbours in the previous row, as long as the number of crossings falls.
+Edges of one value share a path, so a weight with a thousand readers is one line with a thousand ends.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Iterator
 
 from .nesting import Level
 
-# Sweeps over the rows: so many, and fewer for drawings of more places than anybody can read.
+# The number of sweeps, which is lower for drawings too large to read.
 SWEEPS, PLACES = 12, 200_000
 
 
 class CircleError(RuntimeError):
-    """Folded items read each other, so there is no order of rows."""
+    """Folded items read each other, so no order of rows exists."""
 
 
 def arrange(level: Level, leaves: set[int]) -> None:
-    """Fill ``level.rows``; ``leaves`` are the places of items that stand as far down as they can."""
+    """Fill ``level.rows``; ``leaves`` are the indices of items to place as low as possible."""
     row = _rows_of(level, leaves)
     last = max(row, default=0) + level.leaves
     rows: list[list[int]] = [[] for _ in range(last + 1)]
@@ -45,7 +45,7 @@ def arrange(level: Level, leaves: set[int]) -> None:
 
 
 def segments(level: Level, rows: list[list[int]]) -> Iterator[tuple[int, int, int, int]]:
-    """Every piece of an edge between two rows: the upper row, what stands there, what stands below, and the net."""
+    """Yield the part of each edge between two rows: the upper row, the upper slot, the lower slot, and the net."""
     row = {item: r for r, slots in enumerate(rows) for item in slots if item >= 0}
     last = len(rows) - 1
     for number, net in enumerate(level.nets):
@@ -59,7 +59,7 @@ def segments(level: Level, rows: list[list[int]]) -> Iterator[tuple[int, int, in
 
 
 def _rows_of(level: Level, leaves: set[int]) -> list[int]:
-    """The row of each item: below all it reads, and leaves right above what reads them."""
+    """Return the row of each item: below everything it reads; leaves directly above their first reader."""
     count = len(level.items)
     reads: list[list[int]] = [[] for _ in range(count)]
     gives: list[list[int]] = [[] for _ in range(count)]
@@ -78,7 +78,7 @@ def _rows_of(level: Level, leaves: set[int]) -> list[int]:
             if not waiting[target]:
                 order.append(target)
     if len(order) != count:
-        raise CircleError("the items of a level close a circle")
+        raise CircleError("the items of a level form a cycle")
     for item in reversed(order):
         if gives[item] and (item in leaves or len(reads[item]) <= len(gives[item])):
             row[item] = min(row[target] for target in gives[item]) - 1
@@ -86,7 +86,7 @@ def _rows_of(level: Level, leaves: set[int]) -> list[int]:
 
 
 def _in_order(rows: list[list[int]], level: Level) -> list[list[int]]:
-    """The rows with their slots in an order of few crossings."""
+    """Return the rows with their slots reordered for few crossings."""
     numbers: dict[tuple[int, int], int] = {}
     slots: list[int] = []
     numbered = []
@@ -122,13 +122,13 @@ def _in_order(rows: list[list[int]], level: Level) -> list[list[int]]:
 
 
 def _sorted_around(row: list[int], key: dict[int, float]) -> list[int]:
-    """The row sorted by key; what has none (below 0) keeps its place."""
+    """Sort the row by key; slots with a negative key keep their position."""
     moving = iter(sorted((slot for slot in row if key[slot] >= 0), key=key.__getitem__))
     return [slot if key[slot] < 0 else next(moving) for slot in row]
 
 
 def _crossings(rows: list[list[int]], down: list[list[int]]) -> int:
-    """How many pairs of segments cross."""
+    """Return the number of pairs of segments that cross."""
     total = 0
     for upper, lower in zip(rows, rows[1:], strict=False):
         place = {slot: i for i, slot in enumerate(lower)}

@@ -1,7 +1,7 @@
-"""A picture as drawings in drawings: per box the items that stand in it, and the values that join them.
+"""A picture as nested drawings: for each box, its items and the values that connect them.
 
-A value that is read outside its box leaves that at its bottom and enters others at their top. So every box is drawn by
-itself, from what is in it, and then stands in the box around it as one item of that one's size.
+A value that is read outside its box leaves the box at the bottom and enters other boxes at the top. So each box is laid
+out separately, and is then one item of the box around it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from ..picture import Picture
 
-Value = tuple[int, int]  # a vertex and the number of its output
+Value = tuple[int, int]  # a vertex and the index of its output
 
 
 @dataclass(slots=True)
 class Net:
-    """One value inside one box: from the item that gives it, or from above (-1), to items, or out at the bottom."""
+    """A value inside a box: from an item or from above (-1), to items or out at the bottom."""
 
     value: Value
     source: int = -1
@@ -27,8 +27,8 @@ class Net:
 class Level:
     """The inside of a box, or the whole picture (``box`` is -1).
 
-    ``items`` are vertices by their key, and boxes by ``~key``; nets name them by their places in that list. ``rows``
-    are the layers of the drawing, from the top: places of items, and ``~net`` where a net passes.
+    ``items`` are vertices by key and boxes by ``~key``; nets refer to them by index. ``rows`` are the layers of the
+    drawing, from the top: indices of items, and ``~net`` where a net passes through.
     """
 
     box: int
@@ -38,17 +38,17 @@ class Level:
 
     @property
     def enters(self) -> bool:
-        """Whether the first row is of values that come in."""
+        """Whether the first row consists of values that enter the box."""
         return any(net.source < 0 for net in self.nets)
 
     @property
     def leaves(self) -> bool:
-        """Whether the last row is of values that go out."""
+        """Whether the last row consists of values that leave the box."""
         return any(net.leaves for net in self.nets)
 
 
 def levels_of(picture: Picture) -> list[Level]:
-    """The levels of a picture, by the key of their box, the whole one last (at -1)."""
+    """Return the levels of a picture by the key of their box; the whole picture is last (at -1)."""
     levels = [Level(box.key) for box in picture.boxes] + [Level(-1)]
     place: dict[tuple[int, int], int] = {}
 

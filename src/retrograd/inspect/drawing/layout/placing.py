@@ -1,6 +1,6 @@
-"""Layered drawing, second half: where everything stands, in pixels, and the ways of the edges.
+"""Layered drawing, second half: positions in pixels, and the paths of edges.
 
-The page folds and unfolds boxes, so ``formats/place.js`` computes the same with the same numbers; a test compares them.
+The page folds and unfolds boxes, so ``formats/place.js`` implements the same; a test compares their results.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import NamedTuple
 from .layering import segments
 from .nesting import Level, Value
 
-GAP = 40.0  # between two rows, where shapes and curves are
-PORT_GAP = 18.0  # below the values that come into a box, above those that go out
-TRUNK = 14.0  # below a vertex, where the shape of its value stands
+GAP = 40.0  # between two rows; contains shapes and curves
+PORT_GAP = 18.0  # below the values that enter a box, and above those that leave it
+TRUNK = 14.0  # below a vertex, for the shape of its value
 APART = 22.0  # between two items of a row
-LINE = 14.0  # what a passing line takes
-SIDE = 16.0  # inside a box, left and right
-HEADER = 28.0  # of a box: its title
+LINE = 14.0  # the width of a passing line
+SIDE = 16.0  # the left and right margin inside a box
+HEADER = 28.0  # the height of a box's title
 FOOTER = 8.0
 STEP = 18.0  # between two edges that enter one vertex
 SWEEPS = 10
-STRAIGHT, LIGHT = 8.0, 0.0005  # how hard passing lines and leaves pull at their neighbours, beside operators' 1
+STRAIGHT, LIGHT = 8.0, 0.0005  # weights of passing lines and leaves; operators have weight 1
 
 Size = tuple[float, float]
 
 
 @dataclass(slots=True)
 class Placed:
-    """A level in place: its size; per item the centre and the top; per net its way, arrow heads and label's place.
+    """A level with positions: its size; per item the centre and top; per net its path, arrow heads and label.
 
-    ``inward`` and ``outward`` say where a value crosses the top and the bottom, counted from the middle.
+    ``inward`` and ``outward`` are the positions where a value crosses the top and the bottom, relative to the middle.
     """
 
     width: float
@@ -46,7 +46,7 @@ class Placed:
 
 
 class Item(NamedTuple):
-    """What stands at a place of a level: its size, its inside where it is an open box, and whether it is a leaf."""
+    """An item of a level: its size, its inside if it is an open box, and whether it is a leaf."""
 
     size: Size
     inside: Placed | None = None
@@ -54,9 +54,9 @@ class Item(NamedTuple):
 
 
 class Tie(NamedTuple):
-    """A piece of an edge: the row it starts in, what stands there and below (see ``Level.rows``), and its net.
+    """A part of an edge: the row where it starts, the upper and the lower slot (see ``Level.rows``), and its net.
 
-    ``start`` and ``end`` are the numbers of the two slots; ``out`` and ``into`` count from their centres.
+    ``start`` and ``end`` are the numbers of the two slots; ``out`` and ``into`` are offsets from their centres.
     """
 
     row: int
@@ -70,7 +70,7 @@ class Tie(NamedTuple):
 
 
 def place(level: Level, items: Sequence[Item], least: float) -> Placed:
-    """Give everything in a level its place; ``least`` is the least width, that of the box's title."""
+    """Compute the positions in a level; ``least`` is the minimum width, that of the box's title."""
     rows = level.rows
     first = [0]  # the number of each row's first slot
     for row in rows:
@@ -106,7 +106,7 @@ def _ties(level: Level, items: Sequence[Item], number: dict[tuple[int, int], int
     return ties
 
 
-Links = list[list[tuple[int, float, float]]]  # per slot, for each neighbour: its number, the shift to it, the pull
+Links = list[list[tuple[int, float, float]]]  # per slot, for each neighbour: its number, offset and weight
 
 
 def _links(level: Level, items: Sequence[Item], ties: list[Tie], slots: int) -> Links:
@@ -120,11 +120,11 @@ def _links(level: Level, items: Sequence[Item], ties: list[Tie], slots: int) -> 
 
 
 def _settled(first: list[int], half: list[float], links: Links) -> list[float]:
-    """The centres: row by row the least squares of the distances to neighbours, in the row's order and nothing meeting.
+    """Return the centres: the least-squares distances to neighbours per row, in the row's order and without overlap.
 
-    With the widths before it taken off each centre, a row is in order when its numbers do not fall: the problem is
-    isotonic regression, which pooling adjacent violators solves. First down and up with the row before alone, then
-    with both rows.
+    After subtracting the widths of the items before it from each centre, the constraint is that the numbers do not
+    decrease. This is isotonic regression, solved by pooling adjacent violators: first down and up with only the
+    previous row, then with both neighbouring rows.
     """
     x = [0.0] * len(half)
     count = len(first) - 1
@@ -137,7 +137,7 @@ def _settled(first: list[int], half: list[float], links: Links) -> list[float]:
         downward = sweep % 2 == 0
         for r in range(count) if downward else range(count - 1, -1, -1):
             low, high = first[r], first[r + 1]
-            pools: list[tuple[float, float, int]] = []  # weighted sum, weight, and how many slots
+            pools: list[tuple[float, float, int]] = []  # weighted sum, weight, and number of slots
             offset = 0.0
             for i in range(low, high):
                 if i > low:
@@ -167,7 +167,7 @@ def _settled(first: list[int], half: list[float], links: Links) -> list[float]:
 def _straighten(
     level: Level, first: list[int], number: dict[tuple[int, int], int], half: list[float], x: list[float]
 ) -> None:
-    """Make the passing part of each net one vertical line, where its neighbours leave it room."""
+    """Make the passing part of each net one vertical line if its neighbours leave room for it."""
     passing: list[list[int]] = [[] for _ in level.nets]
     for r, row in enumerate(level.rows):
         for slot in row:
@@ -196,7 +196,7 @@ def _route(
     number: dict[tuple[int, int], int],
     placed: Placed,
 ) -> None:
-    """Fill in heights, and draw every tie as a curve in the gap between its rows, upright elsewhere."""
+    """Fill in heights, and draw each edge as a curve in the gap between its rows and vertical elsewhere."""
     enter, leave = _entries(level, items, ties, x), _exits(level, items)
     ends = []
     swing = [0.0] * len(level.rows)
@@ -231,7 +231,7 @@ def _route(
 
 
 def _entries(level: Level, items: Sequence[Item], ties: list[Tie], x: list[float]) -> list[float]:
-    """Per tie where it enters the vertex below: in the order they come in, what operators give in the middle."""
+    """Return where each edge enters the vertex below: in order of arrival, with operators' results in the middle."""
     arriving: dict[int, list[tuple[float, int]]] = {}
     for i, tie in enumerate(ties):
         if tie.lower >= 0:
@@ -253,7 +253,7 @@ def _entries(level: Level, items: Sequence[Item], ties: list[Tie], x: list[float
 
 
 def _exits(level: Level, items: Sequence[Item]) -> list[float]:
-    """Per net where it leaves the vertex above: all values of one side by side."""
+    """Return where each net leaves the vertex above: the values of a vertex side by side."""
     given: dict[int, list[int]] = {}
     for net in sorted(range(len(level.nets)), key=lambda net: level.nets[net].value):
         given.setdefault(level.nets[net].source, []).append(net)
@@ -273,7 +273,7 @@ def _stacked(
     swing: list[float],
     placed: Placed,
 ) -> tuple[list[float], list[float]]:
-    """The rows' tops and bottoms, one below the other; gaps are higher where lines go far sideways."""
+    """Return the rows' tops and bottoms, stacked; gaps are higher if lines in them go far sideways."""
     placed.centres, placed.tops = [0.0] * len(items), [0.0] * len(items)
     tops, bottoms = [], []
     enters, leaves, last = level.enters, level.leaves, len(level.rows) - 1

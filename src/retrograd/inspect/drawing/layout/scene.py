@@ -1,4 +1,4 @@
-"""A picture laid out: which boxes are open, how large everything is, and where it stands."""
+"""A picture with layout: which boxes are open, and the sizes and positions of everything."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .layering import arrange
 from .nesting import Level, levels_of
 from .placing import HEADER, Item, Placed, Size, place
 
-LETTER, SMALL = 7.3, 6.4  # the widths of a letter of the first line in a box, and of all others
-LONGEST = 34  # letters of a label that are shown
-MANY = 4  # a vertex of more values shows no shapes on its edges
+LETTER, SMALL = 7.3, 6.4  # widths of a letter in the first line and in other lines
+LONGEST = 34  # the most letters of a label
+MANY = 4  # a vertex with more outputs shows no shapes on its edges
 
 
 class Scene:
-    """A picture with its levels, the open boxes, and their places.
+    """A picture with its levels, open boxes, and positions.
 
     Args:
-        picture: what is laid out.
-        depth: boxes within so many others are open: 0 folds all modules, None opens as many as are readable.
+        picture: the picture to lay out.
+        depth: the nesting depth of open boxes: 0 folds all modules, None opens as many as are readable.
     """
 
     def __init__(self, picture: Picture, depth: int | None = None) -> None:
@@ -32,7 +32,7 @@ class Scene:
         self.sizes: list[Size] = [vertex_size(vertex) for vertex in picture.vertices]
         self.depth = _readable_depth(picture) if depth is None else depth
         self.opened = {box.key for box in picture.boxes if box.depth < self.depth or not box.path}
-        self.inside = [0] * len(picture.boxes)  # how many vertices
+        self.inside = [0] * len(picture.boxes)  # vertices per box
         for vertex in picture.vertices:
             for box in picture.around(vertex.box):
                 self.inside[box] += 1
@@ -41,18 +41,18 @@ class Scene:
         self._place()
 
     def shown(self, box: int) -> bool:
-        """Whether all boxes around this one, itself apart, are open."""
+        """Return whether all boxes around this box are open."""
         return box < 0 or all(outer in self.opened for outer in self.picture.around(self.picture.boxes[box].parent))
 
     def size_of(self, item: int) -> Size:
-        """The size of a vertex (by key) or a box (by ``~key``), as it is now."""
+        """Return the current size of a vertex (by key) or a box (by ``~key``)."""
         if item >= 0:
             return self.sizes[item]
         placed = self.placed.get(~item)
         return (placed.width, placed.height) if placed else folded_size(self, ~item)
 
     def corner(self, level: Level, i: int) -> tuple[float, float]:
-        """The upper left corner, in the whole picture, of the item at a place of a level."""
+        """Return the upper left corner of an item of a level, in the whole picture."""
         x, y = self.origin[level.box]
         placed = self.placed[level.box]
         return x + placed.centres[i] - self.size_of(level.items[i])[0] / 2, y + placed.tops[i]
@@ -75,9 +75,9 @@ class Scene:
 
 
 def _readable_depth(picture: Picture, most: int = 24) -> int:
-    """The depth at which at most so many vertices and folded boxes are seen, 1 at the least."""
+    """Return the depth at which at most ``most`` vertices and folded boxes are visible, at least 1."""
     deepest = max((box.depth + 1 for box in picture.boxes if box.path), default=0)
-    seen = [0] * (deepest + 1)  # what stands inside so many open modules
+    seen = [0] * (deepest + 1)  # visible items by nesting depth
     folded = [0] * (deepest + 1)
     for vertex in picture.vertices:
         seen[picture.boxes[vertex.box].depth + 1 if vertex.box >= 0 else 0] += 1
@@ -93,12 +93,12 @@ def _readable_depth(picture: Picture, most: int = 24) -> int:
 
 
 def columns(text: str) -> int:
-    """How many letters wide a text is: some of East Asia take two."""
+    """Return the width of a text in letters: some East Asian letters count as two."""
     return len(text) + sum(east_asian_width(letter) in "WF" for letter in text)
 
 
 def shortened(text: str, most: int = LONGEST) -> str:
-    """A text without its middle, where it is longer."""
+    """Return a text, without its middle if it is too long."""
     text = " ".join(text.split())
     while columns(text) > most:
         cut = max(1, (columns(text) - most + 1) // 2)
@@ -108,7 +108,7 @@ def shortened(text: str, most: int = LONGEST) -> str:
 
 
 def vertex_lines(vertex: Vertex) -> list[str]:
-    """The lines in a vertex's box."""
+    """Return the lines of a vertex."""
     lines = [vertex.label, *vertex.note.split("\n")]
     if vertex.norms:
         low, high = number(min(vertex.norms)), number(max(vertex.norms))
@@ -119,7 +119,7 @@ def vertex_lines(vertex: Vertex) -> list[str]:
 
 
 def vertex_size(vertex: Vertex) -> Size:
-    """The size of a vertex: its text, and room for the shapes on the edges below."""
+    """Return the size of a vertex: its text, and room for the shapes on the edges below."""
     first, *rest = [columns(line) for line in vertex_lines(vertex)]
     width = max(LETTER * first, *(SMALL * line for line in rest), 24.0)
     if len(vertex.shapes) <= MANY and vertex.kind not in LEAVES:
@@ -131,14 +131,14 @@ def vertex_size(vertex: Vertex) -> Size:
 
 
 def box_title(scene: Scene, key: int) -> tuple[str, str]:
-    """The title of a box and what stands behind it."""
+    """Return the title of a box and the note after it."""
     box = scene.picture.boxes[key]
     times = f"× {box.times}" if box.times > 1 else ""
     return shortened(box.title), "  ".join(part for part in (shortened(box.note), times) if part)
 
 
 def title_width(scene: Scene, key: int) -> float:
-    """The width that the title line of an open box takes."""
+    """Return the width of an open box's title line."""
     if key < 0:
         return 0.0
     title, note = box_title(scene, key)
@@ -146,5 +146,5 @@ def title_width(scene: Scene, key: int) -> float:
 
 
 def folded_size(scene: Scene, key: int) -> Size:
-    """The size of a folded box: a line for its name, and one for what is in it."""
+    """Return the size of a folded box: a line for its name and a line for its content."""
     return max(title_width(scene, key), 100.0), HEADER + 18.0

@@ -1,9 +1,8 @@
-"""The time outside of operators: which lines of the program took it.
+"""The time outside of operators, by line of the program.
 
-How long no operator ran is measured, from the end of one to the beginning of the next. Which lines ran meanwhile is
-sampled: a thread looks at the program's frames a few hundred times a second. What has no sample, because it was short,
-belongs to the line that called the next operator. A walk's and an optimizer's own time belongs to the line that called
-it.
+The time in which no operator ran is measured from the end of one operator to the start of the next, and a thread
+samples the program's frames a few hundred times a second. An interval without a sample is charged to the line that
+called the next operator, and the own time of a backward pass or an optimizer to the line that called it.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ Stack = tuple[Site, ...]
 
 _LIBRARIES = ("<frozen ", *{get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
 _SECONDS = 0.002  # between samples
-_SWITCH = 1e-4  # so long Python may go on before it lets the sampling thread run, while a profile is on
-_usual: list[float] = []  # how long that is otherwise
-_running: set[int] = set()  # the threads that are sampled
+_SWITCH = 1e-4  # Python's switch interval during a profile, so that the sampling thread gets to run
+_usual: list[float] = []  # the switch interval before the first active profile
+_running: set[int] = set()  # the threads being sampled
 
 
-class Outside:
-    """Seconds by the stack of lines that took them, in which no operator ran."""
+class OutsideTime:
+    """Seconds in which no operator ran, by the stack of lines."""
 
     def __init__(self) -> None:
         self.seconds: dict[Stack, float] = {}
-        self.wall = 0.0  # of all that was profiled
-        self.busy = 0  # how many operators, walks and steps are around what runs now
-        self.charged = 0.0  # what operators have been charged for
+        self.wall = 0.0  # all profiled seconds
+        self.busy = 0  # the nesting depth of operators, backward passes and steps
+        self.charged = 0.0  # seconds charged to operators
         self._samples: list[tuple[Stack, float]] = []
-        self._since = 0.0  # when the last operator, walk or step ended,
-        self._idle = 0.0  # by the clock that goes on while observers work
-        self._began = self._charged = 0.0  # when the outermost that runs now began, and what was charged then
+        self._since = 0.0  # the end of the last operator, backward pass or step,
+        self._idle = 0.0  # on the clock that includes the observers' time
+        self._began = self._charged = 0.0  # start of the outermost active operator, and the charge at that time
         self._caller: Stack = ()
         self._ends: list[float] = []
         self._base = 0
 
     def start(self, base: int, spent: dict[str, float]) -> tuple[Callable[[], Any], ...]:
-        """Begin to account; what is to be called at the end, none of which is Python code."""
+        """Start the account; return functions to call at the end, none of which is Python code."""
         self.finish()
         self._base = base
         self._ends.clear()
@@ -78,7 +77,7 @@ class Outside:
             self._since = end - spent
 
     def enter(self, now: float, caller: Callable[[], Stack]) -> None:
-        """An operator, walk or step begins, on the clock of operators."""
+        """Note that an operator, backward pass or step starts, on the clock of operators."""
         if not self.busy:
             self._caller = _program(caller())
             self._add(now, self._caller)
@@ -86,8 +85,8 @@ class Outside:
         self.busy += 1
 
     def leave(self, now: float) -> None:
-        """It has ended."""
-        if not self.busy:  # it began before the profile
+        """Note that an operator, backward pass or step has ended."""
+        if not self.busy:  # started before the profile
             return
         self.busy -= 1
         if not self.busy:
@@ -97,7 +96,7 @@ class Outside:
             self._since, self._idle = now, perf_counter()
 
     def _add(self, now: float, otherwise: Stack) -> None:
-        """Divide what has passed since the last operator among the lines that were seen meanwhile."""
+        """Divide the time since the last operator among the sampled lines."""
         passed = max(0.0, now - self._since)
         self.wall += passed
         samples, self._samples = self._samples, []
@@ -122,7 +121,7 @@ class Outside:
 
 
 def _program(stack: Stack) -> Stack:
-    """A stack up to the last line that is neither of Python's library nor of an installed package."""
+    """Return a stack up to the last line outside of Python's library and installed packages."""
     for length in range(len(stack), 0, -1):
         if not stack[length - 1].file.startswith(_LIBRARIES):
             return stack[:length]

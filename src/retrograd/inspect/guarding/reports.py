@@ -1,4 +1,4 @@
-"""The stories that ``guard`` tells."""
+"""The reports of ``guard``."""
 
 from __future__ import annotations
 
@@ -16,16 +16,23 @@ from .history import MOVING, Past, Watched, Way, way_back
 Index = tuple[int, ...]
 _DROPPING = {"where", "masked_fill", "mul", "masked_select", "getitem", "clamp", "clamp_min", "clamp_max", "nan_to_num"}
 _MOST_LINKS = 6
-# What an operator may be given in the place of a masked element, where that is not 1.
+# Harmless values for masked elements; the default is 1.
 _HARMLESS = {"acosh": "2.0"} | dict.fromkeys(("acos", "asin", "atanh", "erfinv", "logit"), "0.5")
-_GREW = "  its largest element at the last walks, and this one now:"
+_GREW = "  its largest element at the last backward passes, and this one now:"
 _GROWN_ADVICE = "the parameter grew in training: lower the learning rate, or clip gradients"
 
 
-def tell_forward(
-    watch: Watched, record: Record, past: Past, places: list[Any], finding: Finding, out: Any, bad: Any, index: Index
+def report_forward(
+    watch: Watched,
+    record: Record,
+    past: Past,
+    places: list[Any],
+    finding: Finding,
+    out: Any,
+    bad: Any,
+    index: Index,
 ) -> str:
-    """An operator made something that is not finite of what was, or of infinities."""
+    """Return the report of an operator whose output is not finite although its inputs were, or were infinite."""
     value = element(out, index)
     kind = "NaN" if value != value else shown(value)
     lines = [f"{record.site}: {named(record)} gave {kind}{_where(index, bad, out)}", f"    {record.code}"]
@@ -35,11 +42,11 @@ def tell_forward(
         lines += _inputs_at(record, past, places, finding)
         back = _back(watch, past, places, finding)
     advice = _GROWN_ADVICE if any(line.startswith(_GREW) for line in back) else _advice(record, finding)
-    return _finished([*lines, *back], advice)
+    return _with_advice([*lines, *back], advice)
 
 
 def _inputs_at(record: Record, past: Past, places: list[Any], finding: Finding) -> list[str]:
-    """Which elements of the inputs were read."""
+    """Return the input elements that the operator read."""
     lines = []
     for number, (x, place, values) in enumerate(zip(past.inputs, places, past.values(places), strict=True)):
         if not is_array(x) or values is None or not values.size:
@@ -48,41 +55,43 @@ def _inputs_at(record: Record, past: Past, places: list[Any], finding: Finding) 
         source = past.sources[number]
         name = f" ({source.name})" if source is not None and source.name else ""
         index = unravelled(int(place[at]), x.shape)
-        of = f", one of {len(values)} that it reads there" if len(values) > 1 else ""
+        of = f", one of {len(values)} elements that it reads there" if len(values) > 1 else ""
         lines.append(f"  input {number}{name}{_at(index)} is {shown(values[at])}{of}")
     return lines
 
 
 def _back(watch: Watched, past: Past, places: list[Any], finding: Finding) -> list[str]:
-    """The way from the culprit to where its like first arose."""
+    """Return the way back from the culprit to the first operator or leaf with such a value."""
     number = finding.culprit
     assert number is not None
     source, place = past.sources[number], places[number]
     if source is None or place is None or not len(place) or not is_array(past.inputs[number]):
         return []
     way = way_back(watch.history, source, past.inputs[number], int(place[finding.place]), finding.bad)
-    return told_way(watch, way)
+    return way_lines(watch, way)
 
 
-def told_way(watch: Watched, way: Way) -> list[str]:
-    """The way back, in words; the cause at its end."""
+def way_lines(watch: Watched, way: Way) -> list[str]:
+    """Return the way back as text, with the cause at its end."""
     lines = []
-    told = [link for link in way.links if not link.moved]
-    shown_links = told if len(told) <= _MOST_LINKS else [*told[: _MOST_LINKS // 2], *told[-_MOST_LINKS // 2 :]]
+    computed = [link for link in way.links if not link.moved]
+    shown_links = (
+        computed if len(computed) <= _MOST_LINKS else [*computed[: _MOST_LINKS // 2], *computed[-_MOST_LINKS // 2 :]]
+    )
     for number, link in enumerate(shown_links):
-        if len(told) > _MOST_LINKS and number == _MOST_LINKS // 2:
-            lines.append(f"  ... {len(told) - _MOST_LINKS} operators more ...")
+        if len(computed) > _MOST_LINKS and number == _MOST_LINKS // 2:
+            lines.append(f"  ... {len(computed) - _MOST_LINKS} more operators ...")
         lines.append(f"  it came from {named(link.record)} at {link.record.site}: {link.text}")
         lines.append(f"      {link.record.code}")
-    lines += handed_on(way)
+    lines += passed_on_lines(way)
     if way.leaf is not None:
         lines.append(f"  that is {_leaf(way.leaf, way.at)}, which held {shown(way.value)}")
-        lines += _grown(watch, way.leaf, way.value)
+        lines += _growth_lines(watch, way.leaf, way.value)
         if way.links:
             record = way.links[-1].record
             lines.append(f"cause: {_leaf(way.leaf, way.at)}, read at {record.site}")
-    elif told:
-        record = told[-1].record
+    elif computed:
+        record = computed[-1].record
         lines.append(f"cause: {named(record)} at {record.site}, whose inputs were still in range")
     elif way.links:
         record = way.links[-1].record
@@ -92,15 +101,15 @@ def told_way(watch: Watched, way: Way) -> list[str]:
     return lines
 
 
-def handed_on(way: Way) -> list[str]:
-    """The operators by which an element came as it was, but the last, which is told of elsewhere."""
+def passed_on_lines(way: Way) -> list[str]:
+    """Return the operators that moved an element unchanged, without the last one, which is printed elsewhere."""
     moved = [link.record for link in (way.links if way.leaf is not None else way.links[:-1]) if link.moved]
     places = list(dict.fromkeys(f"{named(record)} at {record.site}" for record in moved))
-    return [f"  handed on by {', '.join(places[:_MOST_LINKS])}"] if places else []
+    return [f"  passed on by {', '.join(places[:_MOST_LINKS])}"] if places else []
 
 
-def _grown(watch: Watched, leaf: Input, value: Any) -> list[str]:
-    """How the elements of a parameter grew over the walks, up to what one of them is now."""
+def _growth_lines(watch: Watched, leaf: Input, value: Any) -> list[str]:
+    """Return how the largest element of a parameter grew over the backward passes."""
     sizes = [*watch.sizes.get(leaf.leaf, []), abs(value)]
     if len(sizes) < 2 or not sizes[-1] > 10 * sizes[0]:
         return []
@@ -109,10 +118,10 @@ def _grown(watch: Watched, leaf: Input, value: Any) -> list[str]:
     return [grew]
 
 
-def tell_data(
+def report_data(
     watch: Watched, record: Record, past: Past, number: int, place: int, out: Any, bad: Any, index: Index
 ) -> str:
-    """An operator computed with NaN or infinity that no operator had made: it is in the data, or in weights."""
+    """Return the report of a NaN or infinity that no operator computed: it is in the data or in weights."""
     x, source = past.inputs[number], past.sources[number]
     assert source is not None
     way = way_back(watch.history, source, x, place, lambda values: ~np.isfinite(values))
@@ -122,7 +131,7 @@ def tell_data(
         what = f"{_leaf(way.leaf, way.at)} is {shown(way.value)}"
     elif way.links:
         origin = way.links[-1].record
-        what = f"what {named(origin)} at {origin.site} gave holds {shown(way.value)}{_at(way.at)}"
+        what = f"the output of {named(origin)} at {origin.site} contains {shown(way.value)}{_at(way.at)}"
     else:
         what = f"input {number}{_at(unravelled(place, x.shape))} is {value}"
     lines = [f"{record.site}: {what}, and {named(record)} computed with it", f"    {record.code}"]
@@ -130,24 +139,26 @@ def tell_data(
     earlier = watch.sizes.get(way.leaf.leaf, []) if way.leaf is not None else []
     changed = bool(earlier) and bool(np.isfinite(earlier[-1]))
     if leaf_bad:
-        since = "no operator under this guard made it so"
+        since = "no operator under this guard computed them"
         if changed:
-            since = "it was finite at the last walk, and has been changed since by no operator"
+            since = "it was finite at the last backward pass and was not changed by an operator since"
         lines.append(f"  {leaf_bad} of {array.size} elements of it are not finite: {since}")
     if record.dtype is not None and not isinstance(record.dtype, tuple) and record.dtype.kind in "iu":
-        lines.append(f"  {record.operator} makes an arbitrary integer of it")
+        lines.append(f"  {record.operator} converts it to an arbitrary integer")
     else:
         lines.append(f"  {named(record)} gave {shown(element(out, index))}{_where(index, bad, out)}")
     for link in made[:_MOST_LINKS]:
         lines.append(f"  it came by {named(link.record)} at {link.record.site}: {link.text}")
-    lines += handed_on(way)
+    lines += passed_on_lines(way)
     if way.leaf is not None:
-        lines += _grown(watch, way.leaf, way.value)
+        lines += _growth_lines(watch, way.leaf, way.value)
     if changed:
-        return _finished(lines, "look at what writes to its array between the walk and this line")
+        return _with_advice(lines, "find the code that writes to its array between the backward pass and this line")
     if way.leaf is not None and way.leaf.requires_grad:
-        return _finished(lines, "look at what it was made of or loaded from: isfinite(x).all() before training")
-    return _finished(lines, "look at what was loaded: isfinite(x).all(); nan_to_num, or leave such examples out")
+        return _with_advice(lines, "check its initial or loaded values before training: isfinite(x).all()")
+    return _with_advice(
+        lines, "check the loaded data with isfinite(x).all(); use nan_to_num or leave such examples out"
+    )
 
 
 def _leaf_array(past: Past, number: int, way: Way) -> tuple[Any, int]:
@@ -157,28 +168,30 @@ def _leaf_array(past: Past, number: int, way: Way) -> tuple[Any, int]:
     return array, int(array.size - int(array_module(array).isfinite(array).sum()))
 
 
-def tell_root(watch: Watched, node: Node, g: Any) -> str:
-    """The gradient that a walk was given is not finite."""
+def report_root(watch: Watched, node: Node, g: Any) -> str:
+    """Return the report of an upstream gradient, passed to backward, that is not finite."""
     bad = ~array_module(g).isfinite(g)
     index = first_index(bad)
     record = watch.record_of(node)
     site = record.site if record is not None else node.site
     return (
-        f"{site or 'backward'}: the gradient that backward was given for {node.operator} is "
+        f"{site or 'backward'}: the gradient passed to backward for {node.operator} is "
         f"{shown(element(g, index))}{_where(index, bad, g)}\n    {site.code if site else ''}\n"
-        "what helps: look at what is passed to backward(gradient=...)"
+        "what helps: check the argument of backward(gradient=...)"
     )
 
 
-def tell_layered(
+def report_layered(
     watch: Watched, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None
 ) -> str:
-    """Inside ``vmap`` a derivative rule made something that is not finite, of all examples at once; the record is that
-    of what ran on all of them, None where ``vmap`` mapped the walk alone."""
+    """Return the report of a derivative rule inside ``vmap`` whose result for all examples is not finite.
+
+    ``record`` is the call for all examples, or None if ``vmap`` mapped only the backward pass.
+    """
     note = " of all examples, whose number is the first index"
     shape = _shape_read(watch, node, number, record)
     if shape == g.shape == getattr(given, "shape", ()):
-        return tell_backward(watch, node, number, given, g, incoming, record, note)
+        return report_backward(watch, node, number, given, g, incoming, record, note)
     record = watch.record_of(node) if record is None else None
     shape = _shape_read(watch, node, number, record)
     levels = 0 if shape is None else g.ndim - len(shape)
@@ -186,22 +199,29 @@ def tell_layered(
         example = first_index(~array_module(g).isfinite(g))[:levels]
         came = incoming[example] if is_array(incoming) and incoming.shape[:levels] == g.shape[:levels] else None
         note = f" in example {', '.join(map(str, example))} of vmap"
-        return tell_backward(watch, node, number, given[example], g[example], came, record, note)
-    return tell_backward(watch, node, number, given, g, incoming, None, note)
+        return report_backward(watch, node, number, given[example], g[example], came, record, note)
+    return report_backward(watch, node, number, given, g, incoming, None, note)
 
 
 def _shape_read(watch: Watched, node: Node, number: int, record: Record | None) -> tuple[int, ...] | None:
-    """The shape of what an operator read as its input of that number, as far as that is still known."""
+    """Return the shape of one input of an operator, if it is still known."""
     past = None if record is None else watch.history.of(record)
     if past is None or record is None or record.operator != node.operator or number >= len(past.inputs):
         return None
     return past.inputs[number].shape if is_array(past.inputs[number]) else None
 
 
-def tell_backward(
-    watch: Watched, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None, note: str = ""
+def report_backward(
+    watch: Watched,
+    node: Node,
+    number: int,
+    given: Any,
+    g: Any,
+    incoming: Any,
+    record: Record | None,
+    note: str = "",
 ) -> str:
-    """A derivative rule made something that is not finite of a finite gradient."""
+    """Return the report of a derivative rule whose result is not finite although the upstream gradient is."""
     past = None if record is None else watch.history.of(record)
     bad = ~array_module(g).isfinite(g)
     index = first_index(bad)
@@ -221,7 +241,7 @@ def tell_backward(
         came = element(incoming.reshape(()), ()) if is_array(incoming) and incoming.size == 1 else None
     if past is not None:
         values = past.values(places)
-    else:  # of what is saved inside vmap, the examples are not told apart
+    else:  # values saved inside vmap belong to all examples
         values = [] if note else saved_values(node, index, g.shape)
     out = element(g, index)
     finding = rule_backward(node.operator, values, number, came, out, g.dtype)
@@ -239,7 +259,7 @@ def tell_backward(
         f"  {finding.sentence}",
     ]
     if came is not None:
-        lines.append(f"  the gradient that came in there is {shown(came)}")
+        lines.append(f"  the upstream gradient there is {shown(came)}")
     mask = None
     if record is not None and past is not None:
         if finding.culprit is not None and places[finding.culprit] is not None:
@@ -249,17 +269,17 @@ def tell_backward(
     if mask is not None:
         safe = _safe_call(node.operator)
         lines.append(
-            f"  {named(mask)} at {mask.site} drops this element: a NaN under a mask. That zeroes the gradient that "
-            "comes in, but 0 * inf is NaN, so a mask behind the operator does not help"
+            f"  {named(mask)} at {mask.site} drops this element: a NaN under a mask. The upstream gradient "
+            "is 0, but 0 * inf is NaN, so a mask after the operator does not help"
         )
-        return _finished(lines, f"put a harmless value in front of the operator, too: {safe}")
+        return _with_advice(lines, f"put a harmless value in front of the operator as well: {safe}")
     if note and record is None:
-        return _finished(lines, "without vmap, on the example of that number, the story has its values and its cause")
-    return _finished(lines, finding.advice)
+        return _with_advice(lines, "run this example without vmap to see values and cause")
+    return _with_advice(lines, finding.advice)
 
 
 def _read_with(past: Past, name: str, number: int, place: int, index: Index) -> list[Any]:
-    """Of an operator that is not elementwise: the element itself, and for norms and spreads its whole row."""
+    """Return the places that an operator which is not elementwise reads: the element, or its row for norms and std."""
     places: list[Any] = [None] * len(past.inputs)
     x = past.inputs[number]
     places[number] = np.array([place])
@@ -273,7 +293,7 @@ def _read_with(past: Past, name: str, number: int, place: int, index: Index) -> 
 
 
 def _mask(watch: Watched, record: Record, index: Index) -> Record | None:
-    """The operator that dropped an element of the record's output: its derivative there is 0.
+    """Return the operator that masked an element of the record's output: one whose derivative there is 0.
 
     The element is followed through elementwise operators, which keep its index.
     """
@@ -290,12 +310,12 @@ def _mask(watch: Watched, record: Record, index: Index) -> Record | None:
 
 
 def _reads(past: Past, record: Record) -> int | None:
-    """Which input of a call is the output of the record."""
+    """Return the number of the call's input that is the record's output."""
     return next((i for i, x in enumerate(past.sources) if x is not None and x.source is record), None)
 
 
 def _matching(given: Any, shape: tuple[int, ...], index: Index) -> Index:
-    """The index of the first bad element of a rule's result that is summed into ``index`` of the gradient."""
+    """Return the index of the first bad element of a rule's result that is summed into ``index`` of the gradient."""
     bad = ~array_module(given).isfinite(given)
     for found in np.argwhere(backend_of(bad).to_numpy(bad)):
         own = found[len(found) - len(shape) :]
@@ -305,12 +325,12 @@ def _matching(given: Any, shape: tuple[int, ...], index: Index) -> Index:
 
 
 def unravelled(place: int, shape: tuple[int, ...]) -> Index:
-    """The index of an element by its flat place."""
+    """Return the index of an element from its flat place."""
     return tuple(map(int, np.unravel_index(place, shape))) if shape else ()
 
 
 def named(record: Record) -> str:
-    """An operator with its call and module."""
+    """Return an operator with its call and module."""
     call = f" (of {record.call})" if record.call.strip("_") not in (record.operator, record.operator.strip("_")) else ""
     return f"{record.operator}{call}" + (f" in {record.module}" if record.module else "")
 
@@ -320,7 +340,7 @@ def _at(index: Index) -> str:
 
 
 def _where(index: Index, bad: Any, out: Any) -> str:
-    """Where the first bad element is and how many are like it: NaN, inf or -inf."""
+    """Return where the first bad element is and how many are like it: NaN, inf or -inf."""
     if bad.size <= 1:
         return ""
     value = element(out, index)
@@ -340,14 +360,14 @@ def _leaf(leaf: Input, index: Index) -> str:
 def _advice(record: Record, finding: Finding) -> str:
     if "where(" in record.code and finding.advice and record.operator not in MOVING:
         return (
-            "a where() behind the operator drops the value, but not the NaN in its gradient: put a harmless value in "
+            "a where() after the operator drops the value, but not the NaN in its gradient: put a harmless value in "
             f"front, {_safe_call(record.operator)}"
         )
     return finding.advice
 
 
 def _safe_call(operator: str) -> str:
-    """The call of an operator between two masks, of which the inner one gives it a value that has a finite slope."""
+    """Return the call of an operator between two masks; the inner mask gives it a value with a finite derivative."""
     if operator == "div":
         return "where(mask, x / where(mask, y, 1.0), 0.0)"
     if operator == "pow":
@@ -355,7 +375,7 @@ def _safe_call(operator: str) -> str:
     return f"where(mask, {operator}(where(mask, x, {_HARMLESS.get(operator, '1.0')})), 0.0)"
 
 
-def _finished(lines: list[str], advice: str) -> str:
+def _with_advice(lines: list[str], advice: str) -> str:
     if advice:
         lines.append(f"what helps: {advice}")
     return "\n".join([line for line in lines if line.strip()])

@@ -1,4 +1,4 @@
-"""Why a gradient is zero."""
+"""Reasons why a gradient is zero."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ...core.graph.nodes import Node
 from ...core.tensor.tensor import Tensor
 from ...func.forward import jvp_through
 from ..stepping.rules import rule_source, user_function, values_read
-from .flow import Flow, Watched
+from .flow import Flow, PathObserver
 from .labels import call_of, counted, name_of
 
-TOLD = 4  # places at which a gradient ends
+MAX_REASONS = 4  # the most operators listed as places where a gradient became zero
 
 _RECTIFIERS = {"relu", "relu6", "threshold"}
 _BOUNDED = {"clamp", "clamp_min", "clamp_max", "clip", "hardtanh", "hardsigmoid", "relu6", "maximum", "minimum"}
@@ -24,53 +24,51 @@ _NORMALIZING = {"batch_norm", "layer_norm", "group_norm", "instance_norm"}
 
 
 def reasons_of_zero(
-    flow: Flow, tensor: Tensor, index: Any, total: Any, watched: Watched, names: dict[int, str]
+    flow: Flow, tensor: Tensor, index: Any, total: Any, observed: PathObserver, names: dict[int, str]
 ) -> list[str]:
-    """What there is to say of a gradient: why it is zero, wholly or at the index, and what else surprises."""
+    """Return why a gradient is zero, wholly or at the index, and what else is unusual about it."""
     reasons = []
     if tensor._node is not None and not tensor.retains_grad:
         made = call_of(tensor._node)
         reasons.append(
-            f"its .grad stays None all the same: it is no leaf, {made} made it; retain_grad() keeps the gradient"
+            f"its .grad stays None all the same: it is not a leaf, but the result of {made}; call retain_grad() first"
         )
     xp = array_module(total)
     for count, what in ((int(xp.isnan(total).sum()), "NaN"), (int(xp.isinf(total).sum()), "infinite")):
         if count:
             are = "is" if count == 1 else "are"
-            reasons.append(
-                f"{counted(count, 'element')} of it {are} {what}: inspect.guard() tells where that comes from"
-            )
+            reasons.append(f"{counted(count, 'element')} of it {are} {what}: inspect.guard() finds the cause")
     if not total.any():
-        reasons += _of_whole(flow, total, watched, names)
+        reasons += _of_whole(flow, total, observed, names)
     elif index is not None and total[index] == 0:
         reasons += _of_element(flow, index, total, names)
-    for node in watched.faint:
+    for node in observed.faint:
         if why := _of_cancellation(node.operator, call_of(node)):
-            reasons.append(f"nothing but rounding passes: {why}")
+            reasons.append(f"only rounding errors arrive: {why}")
     return reasons
 
 
-def _of_whole(flow: Flow, total: Any, watched: Watched, names: dict[int, str]) -> list[str]:
+def _of_whole(flow: Flow, total: Any, observed: PathObserver, names: dict[int, str]) -> list[str]:
     if total.size == 0:
         return ["it has no elements"]
     if not any((g != 0).any() for _, g in flow.roots):
-        return ["it is zero: the loss is differentiated with a cotangent of zeros"]
-    alive = [call_of(node) for node, g in watched.uses.items() if g.any()]
+        return ["it is zero: the upstream gradient of the loss is all zeros"]
+    alive = [call_of(node) for node, g in observed.uses.items() if g.any()]
     if alive:
-        return [f"it is zero: what {counted(len(alive), 'use')} of it give ({', '.join(alive[:TOLD])}) adds up to zero"]
-    ends = [_ended(flow, node, g, None, names) for node, g in watched.deaths]
-    for node, senders in watched.cancelled:
-        ways = ", ".join(dict.fromkeys(call_of(sender) for sender in senders[:TOLD]))
-        ends.append(f"what {counted(len(senders), 'use')} of {call_of(node)} send back ({ways}) adds up to zero")
+        return [f"it is zero: the gradients of {counted(len(alive), 'use')} ({', '.join(alive[:MAX_REASONS])}) cancel"]
+    ends = [_ended(flow, node, g, None, names) for node, g in observed.ends]
+    for node, senders in observed.cancelled:
+        ways = ", ".join(dict.fromkeys(call_of(sender) for sender in senders[:MAX_REASONS]))
+        ends.append(f"the gradients of {counted(len(senders), 'use')} of {call_of(node)} ({ways}) cancel")
     unique = list(dict.fromkeys(ends))
-    reasons = [f"it is zero: {text}" for text in unique[:TOLD]]
-    if len(unique) > TOLD:
-        reasons.append(f"and so at {len(unique) - TOLD} more places")
-    return reasons or ["it is zero: gradients that reach it from different operators cancel on the way"]
+    reasons = [f"it is zero: {text}" for text in unique[:MAX_REASONS]]
+    if len(unique) > MAX_REASONS:
+        reasons.append(f"and likewise at {len(unique) - MAX_REASONS} more operators")
+    return reasons or ["it is zero: gradients from different operators cancel before they reach it"]
 
 
 def _of_element(flow: Flow, index: Any, total: Any, names: dict[int, str]) -> list[str]:
-    """Follow the element forward: what it changes, up to where it changes nothing any more."""
+    """Follow the element forward to the operators whose output does not depend on it."""
     one = array_module(total).zeros_like(total)
     one[index] = 1
     try:
@@ -91,15 +89,15 @@ def _of_element(flow: Flow, index: Any, total: Any, names: dict[int, str]) -> li
             ends.append(_ended(flow, node, None, reach != 0, names))
     unique = list(dict.fromkeys(ends))
     if not unique:
-        return [f"element {index} is zero: what it changes cancels in the loss"]
-    return [f"element {index} is zero: {text}" for text in unique[:TOLD]]
+        return [f"element {index} is zero: its effects cancel in the loss"]
+    return [f"element {index} is zero: {text}" for text in unique[:MAX_REASONS]]
 
 
 def _ended(flow: Flow, node: Node, g: Any, reach: Any, names: dict[int, str]) -> str:
-    """Why nothing passes a node: for a cotangent ``g``, or for a change of its first input where ``reach`` is true."""
+    """Return why a node passes on nothing of a cotangent ``g``, or of a change of its input where ``reach`` is true."""
     call, operator = call_of(node), node.operator
     if user_function(node.plan.primitive) is not None:
-        return f"the backward of {call} gives zeros"
+        return f"the backward of {call} returns zeros"
     read = values_read(node, flow.saved(node))
     arrays = {name: value for name, value in read.items() if is_array(value)}
     source = rule_source(node)
@@ -118,19 +116,19 @@ def _ended(flow: Flow, node: Node, g: Any, reach: Any, names: dict[int, str]) ->
     if said:
         return said
     if operator in _BOUNDED:
-        return f"all inputs of {call} lie where its bounds hold, and change nothing"
+        return f"all inputs of {call} lie outside its bounds, where its derivative is 0"
     padding = read.get("padding") if operator == "embedding" else None
     if padding is not None and reach is not None and bool(reach[padding].any()):
-        return f"{call} gives no gradient to the row that padding_idx names"
+        return f"{call} gives no gradient to row padding_idx"
     if operator in _READING and reach is not None:
-        return f"{call} does not read {'it' if flow.edge in node.parents else 'what it changes'}"
+        return f"{call} does not read {'it' if flow.edge in node.parents else 'the elements it affects'}"
     if operator in _WRITING:
-        return f"{call} puts other values in its place"
+        return f"{call} replaces its values"
     if operator == "dropout":
-        return f"{call} drops all of it"
+        return f"{call} dropped all of it"
     if reach is not None:
-        return f"{call} hands on nothing of what it changes"
-    return f"{call} hands on nothing: its rule is {' '.join(source.split())[:100]}"
+        return f"the output of {call} does not depend on it"
+    return f"{call} passes no gradient on: its rule is {' '.join(source.split())[:100]}"
 
 
 def _of_rectifier(operator: str, call: str, arrays: dict[str, Any], where: Any, reached: bool, node: Node) -> str:
@@ -143,26 +141,26 @@ def _of_rectifier(operator: str, call: str, arrays: dict[str, Any], where: Any, 
         negative = "exactly 0" if _input_is_zero(node) else "negative"
         return f"all {value.size:,} inputs of {call} are {negative}{everyone}"
     if where is not None and where.shape == off.shape and bool(off[where].all()):
-        by = "it reaches" if reached else "a gradient comes back to"
+        by = "depend on it" if reached else "receive a gradient"
         return f"all {counted(int(where.sum()), 'input')} of {call} that {by} are negative{everyone}"
     return ""
 
 
 def _input_is_zero(node: Node) -> bool:
-    """Whether a trace saw that the input consists of zeros."""
+    """Return whether a trace saw that the input is all zeros."""
     inputs = getattr(node.site, "inputs", None)
     values = getattr(inputs[0].source, "values", None) if inputs else None
     return values is not None and values.minimum == values.maximum == 0
 
 
 def _of_single(operator: str, call: str, read: dict[str, Any], node: Node) -> str:
-    """Softmax and what stands on it, over one number."""
+    """Return a reason for softmax, and for operators that contain one, over a single element."""
     if "softmax" not in operator and operator not in ("cross_entropy", "logsumexp"):
         return ""
     shape = read["x"].shape if is_array(read.get("x")) else node.shape
     axis = read.get("dim", 1 if len(shape) > 1 else 0)
     if isinstance(axis, int) and shape and shape[axis] == 1:
-        return f"{call} goes over a single number, and of that softmax is 1 whatever it is"
+        return f"{call} is over a single element, for which softmax is constant 1"
     return ""
 
 
@@ -185,12 +183,12 @@ def _of_minimum(operator: str, call: str, arrays: dict[str, Any]) -> str:
     if operator in ("square", "pow", "abs", "norm") and x is not None and not x.any():
         return f"all inputs of {call} are 0, where its derivative is 0"
     if operator == "cross_entropy":
-        return f"{call} is certain of the right class, whose probability is 1 to the last digit, or counts no class"
+        return f"the probability of every target class in {call} rounds to 1, or all targets are ignored"
     return ""
 
 
 def _of_zero_factor(flow: Flow, node: Node, call: str, read: dict[str, Any], names: dict[int, str]) -> str:
-    """A product with something that is all zero."""
+    """Return a reason for a product with a factor that is all zero."""
     inputs = node.plan.primitive.inputs
     if not node.operator.startswith(_PRODUCTS):
         return ""
@@ -198,20 +196,20 @@ def _of_zero_factor(flow: Flow, node: Node, call: str, read: dict[str, Any], nam
     for index, name in enumerate(inputs):
         value: Any = read.get(name)
         if ways <= {index}:
-            continue  # the way itself is no factor of it
+            continue  # the gradient's own path is not a factor
         if isinstance(value, (int, float)) and value == 0:
-            return f"{call} multiplies with the number 0"
+            return f"{call} multiplies by the number 0"
         if is_array(value) and value.size and not value.any():
             parent = node.parents[index]
             what = "a constant" if parent is None else name_of(parent, names)
-            return f"{call} multiplies with {name}, {what}, which is all 0"
+            return f"{call} multiplies by {name}, {what}, which is all 0"
     return ""
 
 
 def _of_cancellation(operator: str, call: str) -> str:
-    """Operators that take something away, which may be all that comes."""
+    """Return a reason for operators that remove a component of their input."""
     if operator in _NORMALIZING:
-        return f"what comes to {call} would move only mean and scale, which it takes away"
+        return f"the upstream gradient changes only mean and scale, which {call} removes"
     if operator in ("softmax", "log_softmax"):
-        return f"what comes to {call} is even along its axis, over which its outputs always add up to the same"
+        return f"the upstream gradient of {call} is constant along its axis, over which its outputs sum to a constant"
     return ""

@@ -1,4 +1,4 @@
-"""Why there is no gradient at all: what a trace saw of the way to the loss, or what the graph itself tells."""
+"""Reasons why there is no gradient, from a trace or from the graph."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .labels import call_of, name_of
 
 LISTED = 4
 
-# What copies values into a new Tensor.
+# Operators that copy values into a new Tensor.
 _COPIES = {"tensor", "as_tensor", "asarray", "from_numpy", "Tensor"}
 
 
 def reasons_of_none(
     loss: Tensor, tensor: Tensor, flow: Flow | None, recorders: Iterable[Recorder], names: dict[int, str]
 ) -> list[str]:
-    """Why the loss does not depend on the Tensor, as far as anybody knows."""
+    """Return why the loss does not depend on the Tensor, as far as the graph and the traces know."""
     reasons = []
     if not is_differentiable(tensor.dtype):
         reasons.append(f"its dtype is {tensor.dtype}: only floating and complex numbers have gradients")
@@ -32,24 +32,24 @@ def reasons_of_none(
         made = [text for recorder in recorders if (text := _made_without_graph(recorder.source(tensor)))]
         reasons.append("it does not require grad" + (f": {made[0]}" if made else ""))
     else:
-        story = [text for recorder in recorders for text in _Story(recorder, tensor, loss).told()]
+        story = [text for recorder in recorders for text in _ValueHistory(recorder, tensor, loss).text()]
         reasons += list(dict.fromkeys(story))[:LISTED]
     if flow is None:
-        return [*reasons, *([] if reasons else ["no operator that the trace saw leads from it to the loss"])]
+        return [*reasons, *([] if reasons else ["the trace saw no operator between it and the loss"])]
     if loss._node is None and loss is not tensor:
-        reasons.append("the loss is a leaf, on which requires_grad was set: it has no history")
+        reasons.append("requires_grad was set on the loss itself: it is a leaf, without a graph")
     elif not reasons:
         reasons.append(_nearest(tensor, flow, names))
     return reasons
 
 
-class _Story:
-    """What became of a Tensor's values, by the records of a trace."""
+class _ValueHistory:
+    """What happened to a Tensor's values, according to a trace."""
 
     def __init__(self, recorder: Recorder, tensor: Tensor, loss: Tensor) -> None:
         self.source = recorder.source(tensor)
         self.leaf = recorder.names.number(tensor) if tensor._node is None else 0
-        self.read: list[Record | Departure] = []  # in order, whatever its values went into
+        self.read: list[Record | Departure] = []  # in order: all that read its values
         ids: set[int] = set()
         for step in _in_order(recorder):
             inputs = step.inputs if isinstance(step, Record) else (step,)
@@ -64,8 +64,8 @@ class _Story:
             return x.leaf == self.leaf
         return self.source is not None and x.source is self.source
 
-    def told(self) -> list[str]:
-        """Where the way to the loss is cut; or, where no way is known, where the values left the graph."""
+    def text(self) -> list[str]:
+        """Return where the path to the loss is cut; if there is no path, where the values left the graph."""
         on_the_way = [text for step in self.read if id(step) in self.above and (text := self._cut(step))]
         if on_the_way:
             return on_the_way
@@ -74,7 +74,7 @@ class _Story:
     def _cut(self, step: Record | Departure) -> str:
         if isinstance(step, Departure):
             return _of_departure(step) if step.requires_grad else ""
-        inputs = step.inputs[1:] if step.operator.endswith("_") else step.inputs  # what is written over is not read
+        inputs = step.inputs[1:] if step.operator.endswith("_") else step.inputs  # an overwritten input is not read
         lost = any(x.requires_grad and (id(x.source) in self._read_ids or self._is_tensor(x)) for x in inputs)
         return _of_call(step) if lost and not step.requires_grad else ""
 
@@ -108,50 +108,50 @@ def _of_departure(step: Departure) -> str:
     if step.how in ("detach", "detach_"):
         return f"detached at {step.site}"
     by = f"by {step.how}() " if f"{step.how}(" in step.code else ""
-    return f"its values left the graph {by}at {step.site}: Python's and NumPy's numbers have no history"
+    return f"its values left the graph {by}at {step.site}: Python and NumPy numbers have no gradient"
 
 
 def _of_call(step: Record) -> str:
     dtype = step.dtype[0] if isinstance(step.dtype, tuple) else step.dtype
     if not step.grad_enabled:
         since = "" if step.no_grad is None else f" since line {step.no_grad.line}"
-        return f"no_grad{since}: {step.operator} at {step.site} is not recorded"
+        return f"no_grad{since}: {step.operator} at {step.site} was not recorded"
     if dtype is not None and not is_differentiable(dtype):
         if step.operator == "cast" and dtype.kind != "b":
             return f"integer cast at {step.site}: {dtype} has no gradient"
-        return f"{step.operator} at {step.site} gives {dtype}, which has no gradient"
+        return f"{step.operator} at {step.site} returns {dtype}, which has no gradient"
     if step.operator in _COPIES:
-        return f"{step.operator} at {step.site} copies the values into a new Tensor, which has no history"
-    return f"{step.operator} at {step.site} makes a Tensor without history"
+        return f"{step.operator} at {step.site} copies the values into a new Tensor without a graph"
+    return f"{step.operator} at {step.site} returns a Tensor without a graph"
 
 
 def _made_without_graph(source: Record | Departure | None) -> str:
-    """Why a Tensor that needs no gradient needs none, where an input of what made it did."""
+    """Return why the result of ``source`` needs no gradient although an input of it did."""
     if isinstance(source, Departure):
         return _of_departure(source) if source.requires_grad else ""
     if source is None or source.operator.endswith("_") or not any(x.requires_grad for x in source.inputs):
-        return ""  # what was only written in place had been made before
+        return ""  # an in-place operator did not create the Tensor
     return _of_call(source)
 
 
 def _nearest(tensor: Tensor, flow: Flow, names: dict[int, str]) -> str:
-    """What the loss does depend on that is next to the Tensor."""
+    """Return which input of the loss is closest to the Tensor."""
     leaves = leaves_below(flow.order) or [root for root, _ in flow.roots if isinstance(root, Tensor)]
     inside: set[Any] = {*flow.order, *leaves}
     edge = edge_of(tensor)
-    nearest = "not an input of the loss: the nearest thing that is is"
+    nearest = "not an input of the loss: the nearest input is"
     if type(edge) is Node:
         order, _ = reachable([edge])
         below = next((place for place in [*order, *leaves_below(order)] if place in inside), None)
         if below is not None:
-            return f"{nearest} {name_of(below, names)}, from which {call_of(edge)} made it"
+            return f"{nearest} {name_of(below, names)}, from which {call_of(edge)} computed it"
     for leaf in leaves:
         if array_module(leaf).may_share_memory(leaf.array, tensor.array):
-            return f"{nearest} {name_of(leaf, names)}, on the same memory"
+            return f"{nearest} {name_of(leaf, names)}, which shares its memory"
     for leaf in leaves:
         if leaf.shape == tensor.shape and bool((leaf.array == tensor.array).all()):
-            return f"{nearest} {name_of(leaf, names)}, with the same values"
+            return f"{nearest} {name_of(leaf, names)}, which has the same values"
     like = [leaf for leaf in leaves if leaf.shape == tensor.shape] or leaves
     listed = ", ".join(name_of(leaf, names) for leaf in like[:LISTED])
     more = f" and {len(like) - LISTED} more" if len(like) > LISTED else ""
-    return f"not an input of the loss: what is, is {listed}{more}"
+    return f"not an input of the loss: the inputs are {listed}{more}"

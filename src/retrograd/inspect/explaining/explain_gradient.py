@@ -1,4 +1,4 @@
-"""``explain``: what is asked of a gradient, and who answers."""
+"""``explain``: say where a gradient comes from."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ...core.tensor.tensor import Tensor
 from ..names import leaf_names
 from ..stepping.stepper import check_graph, leaves_below, refuse_batched
 from ..tracing import recorders
-from .afterwards import Afterwards
 from .explanation import Explanation
 from .flow import Flow
+from .freed_graph import FreedGraphExplanation
 
 if TYPE_CHECKING:
     from ...nn import Module
@@ -32,28 +32,28 @@ def explain(
     batch: Tensor | Sequence[Tensor] | None = None,
     params: Module | None = None,
 ) -> Explanation:
-    """Where the gradient of ``loss`` with respect to ``tensor`` comes from, or why it is zero or missing.
+    """Explain where the gradient of ``loss`` with respect to ``tensor`` comes from, or why it is zero or missing.
 
-    Nothing is written: no ``.grad`` is filled and the graph is kept. Lines and modules are known where
-    ``inspect.trace()`` was around the forward.
+    ``explain`` fills no ``.grad`` and keeps the graph. It knows lines and modules if ``inspect.trace()`` was active
+    during the forward pass.
 
     Args:
-        loss: what is differentiated.
+        loss: the Tensor to differentiate.
         tensor: a parameter, another leaf, or an intermediate Tensor.
         index: the element to explain; by default the Tensor as a whole.
-        gradient: the cotangent, of the loss's shape; may be left out for a single element.
-        batch: an input (or several) whose axis 0 counts the examples; by default the inputs that share a first axis
-            with the loss's unreduced terms.
-        params: a module whose parameters are called by their names.
+        gradient: the upstream gradient, of the loss's shape; optional for a loss with one element.
+        batch: one or several inputs whose axis 0 is the batch axis; by default the inputs that share a first axis with
+            the loss's unreduced terms.
+        params: a module whose parameter names are printed.
 
     Returns:
-        An ``Explanation``; its text is short.
+        An ``Explanation``; print it for a short text.
 
     Raises:
-        TypeError: loss or tensor is no Tensor.
-        IndexError: the index is none of the Tensor.
-        RuntimeError: the loss has no graph and no trace saw how it was made; or the graph was freed, and no trace saw
-            it. Of a graph that was freed under a trace the text tells what the trace knows, without the parts.
+        TypeError: loss or tensor is not a Tensor.
+        IndexError: the index is out of range.
+        RuntimeError: the loss has no graph, or the graph was freed, and no trace saw it. For a freed graph under a
+            trace, the explanation has no parts.
 
     >>> w = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> loss = (w * 5).sum() - (w * w).sum()
@@ -70,15 +70,15 @@ def explain(
     marked = None if batch is None else list(batch) if isinstance(batch, (list, tuple)) else [batch]
     for x in marked or ():
         if not is_array(getattr(x, "array", x)):
-            raise TypeError(f"explain: batch must be a Tensor or several, not {type(x).__name__}")
+            raise TypeError(f"explain: batch must be a Tensor or a sequence of Tensors, not {type(x).__name__}")
     if index is not None:
         index = _checked_index(tensor, index)
     known = [recorder.names for recorder in recorders]
     if not loss._requires:
         if not any(recorder.source(loss) or recorder.source(tensor) for recorder in recorders):
             raise RuntimeError(
-                f"explain: the loss, {describe(loss)}, has no graph: it does not require grad, and no recorded "
-                "operator made it; under inspect.trace() explain can say where it was lost"
+                f"explain: the loss, {describe(loss)}, has no graph: it does not require grad. Run the "
+                "forward pass under inspect.trace() to see where the graph was cut"
             )
         return Explanation(loss, tensor, index, None, marked, leaf_names([tensor], known, params))
     roots = root_cotangents("explain", [loss], [gradient])
@@ -87,7 +87,9 @@ def explain(
         seen = [recorder for recorder in recorders if any(recorder.record_of(node) for node in order)]
         if not seen or gradient is not None:
             check_graph("explain", [edge for edge, _ in roots])
-        return Afterwards(loss, tensor, index, order, seen, leaf_names([tensor, *leaves_below(order)], known, params))
+        return FreedGraphExplanation(
+            loss, tensor, index, order, seen, leaf_names([tensor, *leaves_below(order)], known, params)
+        )
     names = leaf_names([tensor, *leaves_below(order)], known, params)
     return Explanation(loss, tensor, index, Flow(roots, edge_of(tensor)), marked, names)
 
@@ -95,10 +97,10 @@ def explain(
 def _checked_index(tensor: Tensor, index: Any) -> Any:
     place = index if isinstance(index, tuple) else (index,)
     if len(place) != tensor.ndim:
-        raise IndexError(f"explain: index {index!r} is no element of {describe(tensor)}")
+        raise IndexError(f"explain: index {index!r} does not select one element of {describe(tensor)}")
     for number, length in zip(place, tensor.shape, strict=True):
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-            raise TypeError(f"explain: index must be of whole numbers, got {index!r}")
+            raise TypeError(f"explain: index must consist of integers, got {index!r}")
         if not -length <= number < length:
             raise IndexError(f"explain: index {index!r} is out of range for {describe(tensor)}")
     return tuple([int(number) % length for number, length in zip(place, tensor.shape, strict=True)])

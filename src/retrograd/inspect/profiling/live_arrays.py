@@ -1,4 +1,4 @@
-"""The memory of a run: which arrays that operators made are alive, and what was when they were most."""
+"""Which arrays of operators are alive, and which were alive at the peak."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..record import Record
 
 
 class Part(NamedTuple):
-    """A share of the peak: what an operator at a line had made that was alive then."""
+    """A part of the peak: the arrays of one operator at one line that were alive."""
 
     site: str
     operator: str
@@ -22,7 +22,7 @@ class Part(NamedTuple):
 
 
 class _Piece:
-    """Memory that an operator made; ``kept`` when a node saves it for the walk."""
+    """Memory allocated by an operator; ``kept`` if a node saves it for the backward pass."""
 
     __slots__ = ("kept", "kind", "nbytes", "record")
 
@@ -33,19 +33,19 @@ class _Piece:
         self.kept = False
 
 
-class Live:
-    """Keeps account of arrays by weak references."""
+class LiveArrays:
+    """Tracks arrays by weak references."""
 
     def __init__(self) -> None:
         self.total = 0
         self.most = 0
-        self.samples: list[tuple[float, int]] = []  # clock, total
+        self.samples: list[tuple[float, int]] = []  # pairs of clock and total
         self._most_at = 0
         self._log: list[tuple[bool, _Piece]] = []
         self._alive: dict[int, tuple[ref[Any], _Piece]] = {}
 
     def add(self, array: Any, record: Record, kind: str, clock: float, kept: bool = False) -> None:
-        """An operator has made an array; memory that is known is not counted again."""
+        """Add an operator's array; memory that is already tracked is not counted again."""
         if not is_array(array):
             return
         owner = owner_of(array)
@@ -59,7 +59,7 @@ class Live:
         piece.kept = kept
         try:
             reference = ref(owner, partial(self._died, key, piece))
-        except TypeError:  # memory without weak references: its end is not seen, so neither is its beginning
+        except TypeError:  # no weak reference, so its deletion would go unseen
             return
         self._alive[key] = reference, piece
         self.total += nbytes
@@ -77,7 +77,7 @@ class Live:
         self._log.append((False, piece))
 
     def peak(self) -> list[Part]:
-        """What was alive when most was, the largest part first."""
+        """Return what was alive at the peak, the largest part first."""
         alive: dict[int, _Piece] = {}
         for born, piece in self._log[: self._most_at]:
             if born:
@@ -86,7 +86,7 @@ class Live:
                 alive.pop(id(piece), None)
         parts: dict[tuple[str, str, str], list[int]] = {}
         for piece in alive.values():
-            kind = "kept for the walk" if piece.kept else piece.kind
+            kind = "saved for backward" if piece.kept else piece.kind
             parts.setdefault((str(piece.record.site), piece.record.operator, kind), []).append(piece.nbytes)
         found = [Part(*key, sum(sizes), len(sizes)) for key, sizes in parts.items()]
         return sorted(found, key=lambda part: -part.nbytes)

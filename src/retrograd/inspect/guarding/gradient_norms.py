@@ -1,4 +1,4 @@
-"""Norms of gradients along a backward walk: where they fall, rise, or end in dead units."""
+"""Gradient norms of a backward pass: where they fall, rise, or become zero in dead units."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ _WIDTH = 30
 
 
 class _Place(NamedTuple):
-    """What reached an operator, and how that compares with what reached those that read its output."""
+    """The gradient norm at an operator, and its ratio to the norm at the operators that read its output."""
 
     record: Record
     norm: float
     factor: float
 
 
-class Flow:
-    """The norms of one walk, and the bounds that they are held to, relative to what the walk began with."""
+class GradientNorms:
+    """The norms of one backward pass, and their bounds, relative to the norm at the start."""
 
     def __init__(self, vanishing: float | None, exploding: float | None) -> None:
         self.vanishing = vanishing
         self.exploding = exploding
         self.watches = vanishing is not None or exploding is not None
-        self._dead: dict[int, tuple[float, int]] = {}  # by record: share of units, number of elements
+        self._dead: dict[int, tuple[float, int]] = {}  # by record: share of dead units, number of elements
         self.begin()
 
     def begin(self) -> None:
-        """A walk begins."""
+        """Start a backward pass."""
         self._norms: dict[int, float] = {}
         self._order: list[Record] = []
         self._leaves: dict[str, float] = {}
         self._readers: dict[str, list[Record]] = {}
 
     def add(self, record: Record, g: Any) -> None:
-        """The gradient of a record's output."""
+        """Add the gradient of a record's output."""
         if self.watches:
             self._norms[record.index] = norm_of(g)
             self._order.append(record)
 
     def add_leaf(self, name: str, g: Any) -> None:
-        """The finished gradient of a leaf."""
+        """Add the accumulated gradient of a leaf."""
         self._leaves[name] = norm_of(g)
 
     def reach(self, name: str, record: Record | None) -> None:
-        """The rules of a record's node sent something to the leaf."""
+        """Note that the rules of a record's node sent a gradient to the leaf."""
         if record is not None:
             self._readers.setdefault(name or "a leaf", []).append(record)
 
     def add_output(self, record: Record, array: Any) -> None:
-        """What an operator gave: which of its units are dead, zero for every example?"""
+        """Note which units of an operator's output are dead: zero for every example."""
         if record.operator not in _RECTIFIERS or array.ndim < 2 or not array.size:
             return
         axis = array.ndim - 1 if array.ndim <= 3 else 1
@@ -63,7 +63,7 @@ class Flow:
         self._dead[record.index] = 1 - float(alive.mean()), array.size
 
     def judge(self) -> str:
-        """The story of a walk that has left the bounds; "" of one that has not."""
+        """Return the report of a backward pass that exceeded a bound, or "" if none was exceeded."""
         if not self.watches or not self._order:
             return ""
         start = self._norms[self._order[0].index] or 1.0
@@ -88,7 +88,7 @@ class Flow:
         return ""
 
     def _cancels(self, record: Record) -> bool:
-        """Whether a gradient that is zero became so as a sum: what several operators sent cancelled."""
+        """Return whether a gradient is zero because gradients from several operators cancelled."""
         readers: dict[int, list[Record]] = {}
         for later in self._order:
             for x in later.inputs:
@@ -106,11 +106,12 @@ class Flow:
         steepest = max(places, key=lambda place: place.factor)
         at_leaf = f"; that of {top[1]} is {number(top[0])}" if top[1] else ""
         return (
-            f"{steepest.record.site}: the gradient exploded, most of all at {_named(steepest.record)}\n"
+            f"{steepest.record.site}: the gradient exploded, most at {_named(steepest.record)}\n"
             f"    {steepest.record.code}\n"
-            f"  Its norm was {number(start)} where the walk began and is {number(self._norms[worst.index])} at "
+            f"  Its norm was {number(start)} at the start and is {number(self._norms[worst.index])} at "
             f"{_named(worst)}, {worst.site}{at_leaf}: more than {self.exploding:g} times as much.\n"
-            f"  It rose most at {_named(steepest.record)}, {steepest.record.site}: {number(steepest.factor)} times.\n"
+            f"  It rose most at {_named(steepest.record)}, {steepest.record.site}: "
+            f"by a factor of {number(steepest.factor)}.\n"
             f"{self.chart()}\n"
             "what helps: smaller initial weights, or normalization between layers; if training has made the weights "
             "large, a lower learning rate or nn.utils.clip_grad_norm_"
@@ -125,10 +126,10 @@ class Flow:
         named = _named(record) if len(alike) == 1 else record.operator
         others = f" and {len(below) - 1} others" if len(below) > 1 else ""
         lines = [
-            f"{record.site}: the gradient vanished, most of all at {named}",
+            f"{record.site}: the gradient vanished, most at {named}",
             f"    {record.code}",
-            f"  Its norm was {number(start)} at the beginning, and is {number(least)} where it reaches {name}{others}:",
-            f"  less than {self.vanishing:g} of it.",
+            f"  Its norm was {number(start)} at the start and is {number(least)} where it reaches {name}{others},",
+            f"  less than {self.vanishing:g} times as much.",
         ]
         if dead is not None:
             count = self._dead[record.index][1]
@@ -137,8 +138,8 @@ class Flow:
             helps = "a lower learning rate, smaller biases, or leaky_relu"
         else:
             fell = number(math.prod(place.factor for place in alike))
-            together = f"{len(alike)} of them together, to" if len(alike) > 1 else "to"
-            lines.append(f"  It fell most at {named}, {record.site}: {together} {fell} of what came.")
+            over = f" over {len(alike)} calls" if len(alike) > 1 else ""
+            lines.append(f"  It fell most at {named}, {record.site}: to {fell} of its value{over}.")
             helps = (
                 "residual connections, normalization, larger initial weights, or relu with kaiming_normal_ weights "
                 "where sigmoid and tanh saturate"
@@ -146,7 +147,7 @@ class Flow:
         return "\n".join([*lines, self.chart(), f"what helps: {helps}"])
 
     def _steepest(self, places: list[_Place]) -> list[_Place]:
-        """The places of one operator at one line at which, taken together, the norm fell most; the steepest first."""
+        """Return the places of the operator and line where the norm fell most in total, steepest first."""
         alike: dict[tuple[str, str], list[_Place]] = {}
         for place in places:
             alike.setdefault((place.record.operator, str(place.record.site)), []).append(place)
@@ -154,8 +155,8 @@ class Flow:
         return sorted(group, key=lambda place: place.factor)
 
     def _places(self) -> list[_Place]:
-        """What reached each operator, with its factor, in the order of the walk."""
-        came: dict[int, float] = {}  # by record: the largest norm that reached one of its readers
+        """Return the gradient norm and its factor at each operator, in the order of the backward pass."""
+        came: dict[int, float] = {}  # by record: the largest norm at one of its readers
         places = []
         for record in self._order:
             norm = self._norms[record.index]
@@ -164,7 +165,7 @@ class Flow:
             for x in record.inputs:
                 if isinstance(x.source, Record):
                     came[x.source.index] = max(came.get(x.source.index, 0.0), norm)
-        # The rules of an operator make what reaches its inputs: that factor is the operator's own.
+        # An operator's own factor compares the gradients of its inputs with the gradient of its output.
         made: dict[int, float] = {}
         for place in places:
             for x in place.record.inputs:
@@ -174,9 +175,9 @@ class Flow:
         return [place._replace(factor=made.get(place.record.index, 1.0)) for place in places]
 
     def chart(self) -> str:
-        """The norms, by operator and line, from where the walk began on."""
+        """Return the norms by operator and line, in the order of the backward pass."""
         if not self._order:
-            return "no walk has been watched"
+            return "no backward pass was observed"
         groups: list[tuple[Record, list[float], float]] = []
         known: dict[tuple[str, str], int] = {}
         for record in self._order:
@@ -191,7 +192,7 @@ class Flow:
         logs = [math.log10(x) for _, norms, _ in groups for x in norms if 0 < x < math.inf]
         low, high = (min(logs) - 0.5, max(logs)) if logs else (0.0, 1.0)
         width = max(8, min(_WIDTH, columns_of_terminal(120) - 90))
-        lines = ["  norms of the gradient along the walk, from its beginning on (bars are logarithmic):"]
+        lines = ["  gradient norms in the order of the backward pass (bars are logarithmic):"]
         for record, norms, dead in groups:
             last = norms[-1]
             share = (math.log10(last) - low) / (high - low) if 0 < last < math.inf else float(last > 0)
@@ -205,7 +206,7 @@ class Flow:
 
 
 def norm_of(g: Any) -> float:
-    """The Euclidean norm, also of numbers whose squares overflow."""
+    """Return the Euclidean norm, also if squares overflow."""
     xp = array_module(g)
     with silent():
         flat = g.reshape(-1)

@@ -1,4 +1,4 @@
-"""``profile``: where time and memory go, by operator, line and module."""
+"""``profile``: time and memory by operator, line and module."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .profiler import Profiled, Profiler
 
 
 class profile(Profiled, Mode):  # type: ignore[misc]  # no file, though Mode is one for its C code
-    """Measure a program: seconds forward and backward and the bytes kept between, by operator, line and module.
+    """Measure a program: seconds forward and backward and the bytes saved in between, by operator, line and module.
 
-    What the measuring itself takes is not counted. The time of derivative rules belongs to the line that ran the
-    operator forward; all other time (a data loader, an optimizer, the walk itself, NumPy) to the line that took it, as
-    ``other``, so that all lines together have the whole time, ``wall``. Between operators the lines are sampled. A
-    context manager around a step, or any part of a program; entered again, it adds to what it has.
+    The time of the measurement itself is excluded. The time of derivative rules is charged to the line that called the
+    operator. All other time (data loading, the optimizer, NumPy) is charged, as ``other``, to the line that took it, so
+    that all lines add up to the whole time, ``wall``; between operators, lines are sampled. A context manager around a
+    step or any part of a program; entering it again adds to its figures.
 
-    ``print(p)`` lists the program's files with the times and bytes of each line beside it, and what the memory was made
-    of when most of it was in use.
+    ``print(p)`` lists the program's files with times and bytes per line, and the arrays that were alive at the peak.
+
 
     Raises:
-        RuntimeError: on entering a profile that is running.
+        RuntimeError: the profile is already active.
 
     >>> x = rg.ones(100, requires_grad=True)
     >>> with rg.inspect.profile() as p:
@@ -43,9 +43,9 @@ class profile(Profiled, Mode):  # type: ignore[misc]  # no file, though Mode is 
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
-        """The thread's observers, with this profile's after them."""
+        """Append this profile to the thread's observers."""
         if self.recorder in modes.observers:
-            raise RuntimeError("profile: this profile is running already; make another one to nest them")
+            raise RuntimeError("profile: this profile is already active; create another one to nest them")
         return {"observers": (*modes.observers, self.recorder)}
 
     def __enter__(self) -> profile:
@@ -65,16 +65,16 @@ class profile(Profiled, Mode):  # type: ignore[misc]  # no file, though Mode is 
         return f"<profile of {len(self.records)} operators>"
 
     def by(self, what: Grouping) -> Groups:
-        """The records by line (``file.py:31``), module or operator, the slowest first.
+        """Return the records by line (``file.py:31``), module or operator, the slowest first.
 
-        Each group has ``seconds``, ``forward``, ``backward`` and ``kept``, the bytes that its operators save; a line
-        has ``other``, too, the seconds that it took beside operators.
+        Each group has ``seconds``, ``forward``, ``backward`` and ``kept``, the bytes that its operators save. A line
+        also has ``other``, the seconds spent outside of operators.
 
         Args:
             what: ``"line"``, ``"module"`` or ``"operator"``.
 
         Raises:
-            ValueError: it is anything else.
+            ValueError: any other ``what``.
         """
         groups = super().by(what)
         if what == "line":
@@ -86,7 +86,7 @@ class profile(Profiled, Mode):  # type: ignore[misc]  # no file, though Mode is 
         return found
 
     def to_chrome(self, path: str | Path) -> None:
-        """Write a trace that chrome://tracing and Perfetto show: modules, operators and memory over time.
+        """Write a trace for chrome://tracing and Perfetto: modules, operators and memory over time.
 
         Args:
             path: the file, usually ``.json``.
@@ -96,7 +96,7 @@ class profile(Profiled, Mode):  # type: ignore[misc]  # no file, though Mode is 
         Path(path).write_text(export.chrome(self), encoding="utf-8")
 
     def to_speedscope(self, path: str | Path) -> None:
-        """Write a file for speedscope: seconds and bytes kept by the program's stack of calls.
+        """Write a file for speedscope: seconds and saved bytes by call stack.
 
         Args:
             path: the file, usually ``.speedscope.json``.
@@ -106,14 +106,14 @@ class profile(Profiled, Mode):  # type: ignore[misc]  # no file, though Mode is 
         Path(path).write_text(export.speedscope(self), encoding="utf-8")
 
     def save(self, path: str | Path) -> None:
-        """Write a flame graph as one HTML page that loads nothing: it zooms, searches, and is used by keys alone, too.
+        """Write a flame graph as one self-contained HTML page with zoom and search, usable by keyboard.
 
         Args:
             path: the file, ending in ``.html``.
 
         Raises:
-            ValueError: it ends otherwise.
+            ValueError: another suffix.
         """
         if Path(path).suffix not in (".html", ".htm"):
-            raise ValueError(f"profile.save: wanted a path that ends in .html, got {str(path)!r}")
+            raise ValueError(f"profile.save: path must end in .html, got {str(path)!r}")
         Path(path).write_text(page.page_of(self), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What an optimizer's step made of parameters: no operator runs there, so the guard compares before and after."""
+"""The guard's check of an optimizer step, which runs no operators: compare parameters before and after."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Entry(NamedTuple):
 
 
 class Step:
-    """A step that an optimizer makes: the parameters that have a gradient, with their values before it."""
+    """An optimizer step: the parameters that have a gradient, with their values before the step."""
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
@@ -36,7 +36,7 @@ class Step:
         ]
 
     def copies(self) -> Iterator[tuple[Tensor, Any]]:
-        """Each parameter with its copy."""
+        """Yield each parameter with its copy."""
         for entry in self.entries:
             yield entry.parameter, entry.before
 
@@ -46,7 +46,7 @@ class Step:
         return all(_is_finite(gradient_of(entry.parameter)) for entry in self.entries)
 
     def first_spoiled(self) -> Entry | None:
-        """The first parameter that was finite and is not any more."""
+        """Return the first parameter that the step made infinite or NaN."""
         for entry in self.entries:
             if not _is_finite(entry.parameter.array) and _is_finite(entry.before):
                 return entry
@@ -54,13 +54,13 @@ class Step:
 
 
 def gradient_of(parameter: Tensor) -> Any:
-    """The array of a gradient; of a sparse one, that of its values."""
+    """Return the array of a gradient, or the values of a sparse one."""
     grad: Any = parameter.grad
     return grad.array if isinstance(grad, Tensor) else grad.values().array
 
 
-def tell_step(watch: Watched, step: Step, entry: Entry, site: Site) -> str:
-    """A parameter was finite before the step, and is not after it."""
+def report_step(watch: Watched, step: Step, entry: Entry, site: Site) -> str:
+    """Return the report of a parameter that an optimizer step made infinite or NaN."""
     p, options, before = entry
     name = type(step.optimizer).__name__
     bad = ~array_module(p.array).isfinite(p.array)
@@ -83,17 +83,17 @@ def tell_step(watch: Watched, step: Step, entry: Entry, site: Site) -> str:
         if isinstance(x, Tensor) and is_array(x.array) and x.array.shape == p.array.shape
     ]
     if state:
-        lines.append(f"  what {name} keeps of it is after the step: {', '.join(state)}")
+        lines.append(f"  state of {name} for this element after the step: {', '.join(state)}")
     numbers = {key: x for key, x in options.items() if isinstance(x, (int, float)) and not isinstance(x, bool)}
     if numbers:
         lines.append(f"  options: {', '.join(f'{key}={x:g}' for key, x in numbers.items())}")
     advice = ""
     with silent():
         if slope is not None and not bool(array_module(g).isfinite(slope)):
-            lines.append("  no operator under this guard made the gradient so")
-            advice = "look at what writes to the gradient; step only where isfinite(p.grad).all()"
+            lines.append("  no operator under this guard computed this gradient")
+            advice = "find the code that writes to the gradient; call step() only if isfinite(p.grad).all()"
         elif value != value and numbers.get("eps") == 0:
-            advice = f"give {name} an eps above 0, such as 1e-8: it divides by the root of squares that are 0, plus eps"
+            advice = f"pass {name} an eps above 0, such as 1e-8: the step divides by sqrt(0) + eps"
         elif "lr" in numbers:
             advice = f"lower the learning rate ({numbers['lr']:g})"
     return "\n".join([*(line for line in lines if line.strip()), *([f"what helps: {advice}"] if advice else [])])

@@ -1,4 +1,4 @@
-"""``watch``: a training run from outside, by hooks of its optimizers and an observer during the steps on record."""
+"""``watch``: record a training run, through hooks of its optimizers and an observer during recorded steps."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from ...core.graph.observers import detach
 from ...core.tensor.tensor import Tensor
 from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
-from .board import Board
-from .live import Live
 from .measures import Reading, Record, distributions, norm_of, reading
 from .page import data_of, page_of
 from .rules import Alarm, Rules
+from .status_line import StatusLine
+from .tensorboard import Board
 from .watcher import Watcher
 
 Array = Any
 
-_MOST = 2000  # records; beyond that, every second one but the last of them is forgotten
+_MOST = 2000  # records; beyond that, every second one but the last is deleted
 _RECENT = 200
-_MEMORY = 5  # records during which a unit of a relu must have been silent to count as dead
-_SECONDS = 0.2  # records are completed together when so much time has passed,
-_PENDING = 50  # or there are so many,
-_ELEMENTS = 1 << 19  # or their samples have grown to so many elements
+_MEMORY = 5  # consecutive records with zero outputs after which a relu unit is dead
+_SECONDS = 0.2  # pending records are completed after this time,
+_PENDING = 50  # or at this number of records,
+_ELEMENTS = 1 << 19  # or at this number of sampled elements
 
 
 class _Pending(NamedTuple):
-    """A record that lacks its distributions and activations."""
+    """A record without distributions and activations yet."""
 
     record: Record
     weights: dict[str, Reading]
@@ -49,34 +49,33 @@ class _Pending(NamedTuple):
 
 
 class watch:
-    """Watch a training run: gradients, weights, updates, activations, clipping, loss, learning rate; and raise alarms.
+    """Record a training run (gradients, weights, updates, activations, clipping, loss, learning rate) and raise alarms.
 
-    A context manager around a training loop, in which nothing changes. Each ``every``-th step is put on record; the
-    program is observed during those steps only, and the others cost two calls of a hook. Records are completed and
-    judged together, five times a second or when they are read.
+    A context manager around a training loop; it changes nothing in the loop. ``watch`` records each ``every``-th step
+    and observes the program only during these steps; other steps cost two calls of a hook. Records are completed and
+    checked in batches, five times a second or when they are read.
 
-    Per parameter a record has the distributions of its gradient and weights and the norm of the step divided by that of
-    the weights (about 1e-3 is usual); per activation mean, standard deviation, saturation and dead units; further the
-    total norm of the gradients as the backward walk left it and as the optimizer found it, whoever clips in between.
-    The loss is what ``backward()`` was called on.
+    For each parameter, a record has the distributions of gradient and weights and the update ratio: the norm of the
+    update divided by that of the weights (about 1e-3 is usual). For each activation, it has mean, standard deviation,
+    saturation and dead units. It also has the total norm of the gradients at the end of the backward pass and when the
+    optimizer reads them, so that clipping is visible. The loss is the Tensor on which ``backward()`` was called.
 
     Args:
-        model: whose parameters and activations are watched.
-        optimizer: at whose steps; or several, of which the last one's steps are counted.
-        every: record each so-many-th step.
+        model: the module with the parameters and activations to record.
+        optimizer: the optimizer whose steps are recorded; for several, the steps of the last one are counted.
+        every: record one step in ``every``.
         tensorboard: a folder for event files (extra ``tensorboard``), or a SummaryWriter.
-        live: keep a line with the latest figures on standard error, where alarms are printed, too; None for doing so
-            if that is a terminal.
+        live: show the latest figures and the alarms on standard error; by default if it is a terminal.
 
     Attributes:
-        records: a ``Record`` for each recorded step; of more than 2,000, the older ones are thinned out.
-        steps: how many steps were made so far.
-        alarms: texts with figure, parameter, reason and advice; each with ``step``, ``reason``, ``name`` and
-            ``figure``. What goes on being so is told once. None in a healthy run.
+        records: a ``Record`` for each recorded step; above 2,000 records, older ones are thinned out.
+        steps: the number of steps so far.
+        alarms: texts with figure, parameter, reason and advice; each has ``step``, ``reason``, ``name`` and ``figure``.
+            A lasting problem raises one alarm. A healthy run raises none.
 
     Raises:
-        TypeError: what is given is no Module or no Optimizer.
-        ValueError: ``every`` is less than 1; no optimizer, or one that has none of the model's parameters.
+        TypeError: the model is not a Module, or an optimizer is not an Optimizer.
+        ValueError: ``every`` is less than 1, there is no optimizer, or one has none of the model's parameters.
 
     >>> model = rg.nn.Sequential(rg.nn.Linear(4, 8), rg.nn.ReLU(), rg.nn.Linear(8, 1))
     >>> optimizer = rg.optim.SGD(model.parameters(), lr=0.01)
@@ -105,36 +104,36 @@ class watch:
         self.optimizers = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
         for one in self.optimizers:
             if not isinstance(one, Optimizer):
-                raise TypeError(f"watch: wanted Optimizers, got {type(one).__name__} among them")
+                raise TypeError(f"watch: optimizer must be a list of Optimizers, got {type(one).__name__} in it")
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-            raise ValueError(f"watch: every must be a whole number of at least 1, got {every!r}")
+            raise ValueError(f"watch: every must be an integer of at least 1, got {every!r}")
         known = {id(p) for p in model.parameters()}
         for one in self.optimizers:
             if known.isdisjoint(map(id, _parameters(one))):
                 raise ValueError(f"watch: {type(one).__name__} has none of the model's parameters")
         if not self.optimizers:
-            raise ValueError("watch: no optimizer is given")
+            raise ValueError("watch: pass at least one optimizer")
         self.model = model
         self.every = every
         self._records: list[Record] = []
         self._alarms: list[Alarm] = []
         self._pending: list[_Pending] = []
-        self._elements = 0  # of the samples of these
-        self._completed = 0.0  # when they were last
-        self.names: list[str] = []  # of parameters, in the model's order
+        self._elements = 0  # the number of sampled elements of the pending records
+        self._completed = 0.0  # when records were last completed
+        self.names: list[str] = []  # names of parameters, in the model's order
         self._board = None if tensorboard is None else Board(tensorboard)
-        self._live = Live(live)
+        self._live = StatusLine(live)
         self._rules = Rules()
         self._handles: list[RemovableHandle] = []
         self.steps = 0
         self._watcher: Watcher | None = None
         self._guest: RemovableHandle | None = None
         self._record: Record | None = None
-        self._parameters: dict[str, Tensor] = {}  # of this record
+        self._parameters: dict[str, Tensor] = {}  # the parameters of the current record
         self._weights: dict[str, Reading] = {}
         self._gradients: dict[str, Reading] = {}
         self._before: dict[str, Array] = {}
-        self._alive: dict[str, Array] = {}  # per relu, at which record each unit was alive last
+        self._alive: dict[str, Array] = {}  # by relu: the last record at which each unit was nonzero
 
     @property
     def records(self) -> list[Record]:
@@ -144,7 +143,7 @@ class watch:
 
     @property
     def alarms(self) -> list[Alarm]:
-        """What was found to go wrong, each told once."""
+        """The problems found so far."""
         self._complete()
         return self._alarms
 
@@ -153,7 +152,7 @@ class watch:
 
     def __enter__(self) -> Self:
         if self._handles:
-            raise RuntimeError("watch: this watch is running already")
+            raise RuntimeError("watch: this watch is already active")
         for optimizer in self.optimizers:
             self._handles += [
                 optimizer.register_step_pre_hook(self._before_step),
@@ -175,18 +174,18 @@ class watch:
             self._board.close()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a report: ``.html``, one page that loads nothing; ``.png`` (extra ``plots``); ``.json``, the figures.
+        """Write a report: a self-contained page (``.html``), a figure (``.png``, extra ``plots``), or data (``.json``).
 
         Raises:
-            ValueError: another kind of file.
+            ValueError: another suffix.
             RuntimeError: nothing was recorded.
-            ImportError: Matplotlib is wanted and not installed.
+            ImportError: Matplotlib is needed and not installed.
         """
         suffix = Path(path).suffix
         if suffix not in (".html", ".png", ".json"):
-            raise ValueError(f"watch.save: wanted a file .html, .png or .json, got {os.fspath(path)!r}")
+            raise ValueError(f"watch.save: path must end in .html, .png or .json, got {os.fspath(path)!r}")
         if not self.records:
-            raise RuntimeError("watch.save: no step was recorded; the optimizer has to step inside the with block")
+            raise RuntimeError("watch.save: no step was recorded; call optimizer.step() inside the with block")
         if suffix == ".html":
             Path(path).write_text(page_of(self), encoding="utf-8")
         elif suffix == ".json":
@@ -199,16 +198,16 @@ class watch:
     # Recording
 
     def _prepare(self, probes: list[Tensor]) -> None:
-        """Watch the step that comes."""
+        """Start to observe the next step."""
         self._watcher = Watcher(self.model, probes)
-        # A block that is left between two steps restores the observers that it had found.
+        # Leaving a block between two steps restores the observers that were active when it was entered.
         self._guest = self.model.register_forward_pre_hook(self._watcher.attach)
         self._record = None
 
     def _stop(self) -> None:
         if self._watcher is not None:
             self._watcher.detach()
-        for observer in modes.observers:  # a block may have brought one back that had been taken out
+        for observer in modes.observers:  # a block may have restored a detached observer
             if isinstance(observer, Watcher) and not observer.on:
                 detach(observer)
         if self._guest is not None:
@@ -241,7 +240,7 @@ class watch:
             self._prepare([_probe(optimizer) for optimizer in self.optimizers])
 
     def _measure(self, parameters: dict[str, Tensor], frozen: bool = False) -> None:
-        """Read gradients and weights, and keep the weights for comparison after the step."""
+        """Measure gradients and weights, and copy the weights for comparison after the step."""
         for name, p in parameters.items():
             self._weights[name] = reading(p.array)
             if p.grad is not None:
@@ -250,7 +249,7 @@ class watch:
                     self._before[name] = p.array.copy()
 
     def _compare(self, record: Record, optimizer: Optimizer) -> None:
-        """How far the step has moved the weights."""
+        """Compute the update ratios."""
         mine = set(map(id, _parameters(optimizer)))
         for name, p in self._parameters.items():
             before = self._before.pop(name, None) if id(p) in mine else None
@@ -259,12 +258,12 @@ class watch:
                 record.update_ratios[name] = move / norm if norm else (inf if move else 0.0)
 
     def _finish(self, record: Record) -> None:
-        """The step is over: what remains to be done can wait."""
+        """Store the record of the finished step for later completion."""
         watcher = self._watcher
         assert watcher is not None
         parameters = self._parameters
         others = {name: p for name, p in parameters.items() if name not in self._weights}
-        if others:  # no optimizer has them
+        if others:  # parameters without an optimizer
             self._measure(others, frozen=True)
         record.losses, record.carried = watcher.losses, watcher.carried
         groups = [group for o in self.optimizers for group in o.param_groups if "lr" in group]
@@ -287,12 +286,12 @@ class watch:
             self._complete()
 
     def _complete(self) -> None:
-        """Complete the records so far, all at once, and judge each."""
+        """Complete all pending records, and check each."""
         pending, self._pending = self._pending, []
         if not pending:
             return
         self._elements = 0
-        told: list[Alarm] = []
+        raised_now: list[Alarm] = []
         with silent():
             found = iter(
                 distributions([x for one in pending for x in (*one.weights.values(), *one.gradients.values())])
@@ -308,15 +307,15 @@ class watch:
                 if len(self._records) > _MOST:
                     del self._records[1:-_RECENT:2]
                 raised = self._rules.judge(self._records, shapes)
-                told += raised
+                raised_now += raised
                 if self._board is not None:
                     self._board.write(record, raised)
-        self._alarms += told
-        self._live.show(self._records[-1], told, len(self._alarms))
+        self._alarms += raised_now
+        self._live.show(self._records[-1], raised_now, len(self._alarms))
         self._completed = time.monotonic()
 
     def _dead(self, record: Record, place: str, alive: Array) -> float:
-        """The share of units that were silent in the last records."""
+        """Return the share of units that were zero in all of the last records."""
         now = record.step // self.every
         last = self._alive.get(place)
         if last is None or last.shape != alive.shape:
@@ -330,7 +329,7 @@ def _parameters(optimizer: Optimizer) -> Iterator[Tensor]:
 
 
 def _probe(optimizer: Optimizer) -> Tensor:
-    """The smallest parameter whose gradient is not zero, to see whether the program zeroes gradients."""
+    """Return the smallest parameter with a nonzero gradient, to detect whether the program zeroes gradients."""
     graded = [p for p in _parameters(optimizer) if p.grad is not None]
     graded.sort(key=lambda p: p.array.size)
     return next((p for p in graded if p.grad is not None and p.grad.array.any()), next(_parameters(optimizer)))

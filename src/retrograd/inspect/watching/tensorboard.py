@@ -1,4 +1,4 @@
-"""Records as TensorBoard event files."""
+"""Write records as TensorBoard event files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .rules import Alarm
 
 
 class Board:
-    """Writes through a SummaryWriter: one that is given, or tensorboardX's for a folder.
+    """Writes to the given SummaryWriter, or to a folder through tensorboardX's.
 
-    Raises ImportError where a folder is given and tensorboardX is not installed, TypeError for anything else.
+    Raises ImportError for a folder if tensorboardX is not installed, TypeError for any other target.
     """
 
     def __init__(self, target: Any) -> None:
@@ -33,7 +33,7 @@ class Board:
             raise TypeError(f"watch: tensorboard must be a folder or a SummaryWriter, got {type(target).__name__}")
 
     def write(self, record: Record, raised: Sequence[Alarm]) -> None:
-        """Append to each curve, and to the histograms."""
+        """Append to each curve and to the histograms."""
         figures: dict[str, float] = {
             "watch/gradient_norm": record.total_norm,
             "watch/gradient_norm_before_clipping": record.total_norm_before_clipping,
@@ -60,12 +60,12 @@ class Board:
             self._writer.add_text("alarms", str(alarm), record.step)
 
     def close(self) -> None:
-        """Close the writer, if it was made here."""
+        """Close the writer if it was created here."""
         if self._owned:
             self._writer.close()
 
     def _histogram(self, title: str, found: Distribution, step: int) -> None:
-        # TensorBoard wants the bin that holds the lowest value to have an edge below it.
+        # TensorBoard requires an edge below the lowest value.
         span = (found.maximum - found.minimum) or abs(found.maximum) or 1.0
         low, high = (found.minimum, found.maximum) if found.maximum > found.minimum else (
             found.minimum - span / 2, found.minimum + span / 2,

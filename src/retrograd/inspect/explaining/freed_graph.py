@@ -1,4 +1,4 @@
-"""What can be said of a gradient after ``backward()`` has freed the graph: what a trace saw of it."""
+"""The explanation of a gradient whose graph ``backward()`` has freed."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from ...core.graph.nodes import Node, edge_of, leading_to
 from ...core.tensor.tensor import Tensor
 from ..record import Record
 from ..recorder import Recorder
-from .absence import reasons_of_none
 from .explanation import Explanation, Grouping
 from .labels import call_of
+from .missing_gradient import reasons_of_none
 
-_TOLD = 4  # places at which a gradient ends
-_FREED = "backward() has freed what its rules read; call explain before it, or backward(retain_graph=True)"
+MAX_REASONS = 4  # the most operators listed as places where a gradient became zero
+_FREED = "backward() has freed the graph; call explain before backward(), or use backward(retain_graph=True)"
 
 
-class Afterwards(Explanation):
-    """The explanation of a gradient whose graph was freed: the gradient itself, and where it became zero or was lost.
+class FreedGraphExplanation(Explanation):
+    """The explanation of a gradient whose graph was freed: the gradient, and where it became zero or was lost.
 
-    Its parts and paths are gone, since they need the derivative rules. ``total`` is what ``.grad`` holds, to which
-    other walks may have added.
+    There are no parts and paths, since they need the derivative rules. ``total`` is ``.grad``, which may include
+    gradients of other backward passes.
     """
 
     _gradient = ".grad after backward()"
@@ -36,7 +36,7 @@ class Afterwards(Explanation):
         names: dict[int, str],
     ) -> None:
         traces = list(traces)
-        super().__init__(loss, tensor, index, None, None, names, told=False)
+        super().__init__(loss, tensor, index, None, None, names, compute=False)
         edge = edge_of(tensor)
         useful = leading_to({edge}, order) | {edge}
         reached = len(useful) > 1 or edge_of(loss) is edge
@@ -45,22 +45,22 @@ class Afterwards(Explanation):
         if not reached:
             self.reasons = reasons_of_none(loss, tensor, None, traces, names)
             return
-        self.reasons = [f"told from the trace and .grad alone: {_FREED}"]
+        self.reasons = [f"only the trace and .grad are known: {_FREED}"]
         if grad is None:
-            made = f"; {call_of(tensor._node)} made it, and retain_grad() was not called" if tensor._node else ""
+            made = f"; {call_of(tensor._node)} computed it, and retain_grad() was not called" if tensor._node else ""
             self.reasons = [f"its .grad is None{made}", *self.reasons]
         elif not (self.total if index is None else self.total[index]).any():
             self.reasons = [*_ends(order, useful, edge, traces), *self.reasons]
 
     def by(self, what: Grouping) -> dict[Any, Any]:
-        raise RuntimeError(f"explain: the parts of the gradient are gone: {_FREED}")
+        raise RuntimeError(f"explain: the parts of the gradient are not known: {_FREED}")
 
-    def _parts_told(self) -> list[str]:
+    def _part_lines(self) -> list[str]:
         return []
 
 
 def _ends(order: Sequence[Node], useful: set[Any], edge: Any, traces: Sequence[Recorder]) -> list[str]:
-    """The operators at which a gradient came in and nothing but zeros went on to what leads to the edge."""
+    """Return the operators that received a gradient and sent only zeros towards the edge."""
     found = []
     for node in order:
         record = _record_of(node, traces)
@@ -72,9 +72,9 @@ def _ends(order: Sequence[Node], useful: set[Any], edge: Any, traces: Sequence[R
         values = record.values
         gave = ""
         if values is not None and values.size:
-            gave = f"; it gave {values.size:,} numbers from {values.minimum:.4g} to {values.maximum:.4g}"
-        found.append(f"it is zero: {call_of(node)} got a gradient and handed on nothing but zeros towards it{gave}")
-    return found[:_TOLD] or ["it is zero"]
+            gave = f"; it returned {values.size:,} numbers from {values.minimum:.4g} to {values.maximum:.4g}"
+        found.append(f"it is zero: {call_of(node)} received a gradient and passed on only zeros{gave}")
+    return found[:MAX_REASONS] or ["it is zero"]
 
 
 def _record_of(node: Any, traces: Sequence[Recorder]) -> Record | None:

@@ -1,4 +1,4 @@
-"""``guard``: stop at the first number that is not finite, forward or backward, and tell how it came to be."""
+"""``guard``: stop at the first number that is not finite, forward or backward, and report where it came from."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor
 from ..record import Record
 from ..recorder import is_layered
-from .flow import Flow
+from .gradient_norms import GradientNorms
 from .history import MOVING, Past, Watched, as_read, tensor_inputs
-from .steps import Step, tell_step
-from .story import named, tell_backward, tell_data, tell_forward, tell_layered, tell_root
+from .optimizer_steps import Step, report_step
+from .reports import named, report_backward, report_data, report_forward, report_layered, report_root
 
 _MOST_RECORDS = 50_000
-_WALKS = 3  # records are let go when so many walks have passed
+_WALKS = 3  # records are deleted after this number of backward passes
 
 
 class guard(Mode):
-    """Stop at the first NaN, infinity or overflow, forward or backward, and tell the story.
+    """Stop at the first NaN, infinity or overflow, forward or backward, and report its origin.
 
-    The story names line, operator and module, the first bad index and how many are bad, the values there, the rule of
-    arithmetic that made them, and the way back to the line where the cause lies. Operators without gradient are
-    watched, too. Infinities that a program puts in on purpose (``masked_fill(mask, -inf)``, ``full(n, -inf)``, the
-    logarithm of a mask) do not stop it; the NaN that comes of them does.
+    The report names line, operator and module, the first bad index and the number of bad elements, the values there,
+    the rule of arithmetic that produced them, and the operators back to the line of the cause. Operators without a
+    gradient are checked, too. Intended infinities (``masked_fill(mask, -inf)``, ``full(n, -inf)``, the logarithm of a
+    mask) do not stop the program; a NaN computed from them does.
 
-    With ``vanishing`` or ``exploding``, norms along each backward walk are watched as well, and the walk that breaks a
-    bound ends with a chart of them.
+    ``vanishing`` and ``exploding`` bound the gradient norms of each backward pass. A backward pass that exceeds a bound
+    ends with an error that contains a chart of the norms.
 
-    A context manager and a decorator, on the thread that enters it.
+    A context manager and a decorator, for the thread that enters it.
 
     Args:
-        vanishing: the smallest norm a gradient may have, relative to the norm of what the walk began with.
-        exploding: the largest, likewise.
-        forward: look at what operators give.
-        backward: look at gradients.
+        vanishing: the smallest norm of a gradient, relative to the norm at the start of the backward pass.
+        exploding: the largest norm of a gradient, relative to the norm at the start of the backward pass.
+        forward: check the results of operators.
+        backward: check gradients.
 
     Attributes:
-        story: the text of what was found, empty until then.
-        chart: norms along the last walk, by operator and line, where they are watched.
+        story: the report, empty until a bad number is found.
+        chart: the gradient norms of the last backward pass, by operator and line, if a bound is set.
 
     Raises:
-        GuardError: a ``RuntimeError`` whose text is the story.
-        TypeError: a bound that is no number.
-        ValueError: one that is not positive.
+        GuardError: a ``RuntimeError`` with the report.
+        TypeError: a bound is not a number.
+        ValueError: a bound is not positive.
 
     >>> x = rg.tensor([4.0, -1.0])
     >>> with rg.inspect.guard() as g:
@@ -87,13 +87,13 @@ class guard(Mode):
             if bound is not None and not bound > 0:
                 raise ValueError(f"guard: {name} must be positive, got {bound!r}")
         super().__init__()
-        self._watch = _Watch(forward, backward, Flow(vanishing, exploding))
+        self._watch = _GuardObserver(forward, backward, GradientNorms(vanishing, exploding))
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
-        """The thread's observers, with the guard's after them."""
+        """Append the guard to the thread's observers."""
         if self._watch in modes.observers:
-            raise RuntimeError("guard: this guard is on already; make another one to nest them")
+            raise RuntimeError("guard: this guard is already active; create another one to nest them")
         self._watch.story = ""
         return {"observers": (*modes.observers, self._watch)}
 
@@ -102,44 +102,44 @@ class guard(Mode):
 
     @property
     def story(self) -> str:
-        """What was found; empty until then."""
+        """The report; empty until a bad number is found."""
         return self._watch.story
 
     @property
     def chart(self) -> str:
-        """Norms of gradients along the last walk, by operator and line."""
-        return self._watch.flow.chart()
+        """The gradient norms of the last backward pass, by operator and line."""
+        return self._watch.norms.chart()
 
 
-class _Watch(Watched):
+class _GuardObserver(Watched):
     accounts = False
 
-    def __init__(self, forward: bool, backward: bool, flow: Flow) -> None:
+    def __init__(self, forward: bool, backward: bool, norms: GradientNorms) -> None:
         super().__init__()
         self.looks_forward = forward
         self.looks_backward = backward
-        self.flow = flow
+        self.norms = norms
         self.story = ""
-        self._before: Any = None  # what a write in place will overwrite
+        self._before: Any = None  # the values that an in-place operator will overwrite
         self._incoming: list[Any] = []
         self._walk_site: Site | None = None
-        self._ends: list[int] = []  # how many records there were when the last walks ended
+        self._ends: list[int] = []  # the number of records at the end of each recent backward pass
         self._below: WeakKeyDictionary[Node, Record] = (
             WeakKeyDictionary()
-        )  # what a call inside vmap did for all examples
-        self._step: Step | None = None  # that an optimizer makes now
-        self._scaling = False  # whether a GradScaler multiplies now
-        self._scaled: WeakSet[Node] = WeakSet()  # what it made of losses
+        )  # records of calls inside vmap, for all examples
+        self._step: Step | None = None  # the optimizer step in progress
+        self._scaling = False  # whether a GradScaler is multiplying
+        self._scaled: WeakSet[Node] = WeakSet()  # losses multiplied by a GradScaler
         self._scaled_walk = False
-        self._intended = ""  # the story of an overflow that a GradScaler expects, and makes the optimizer skip
-        self._muted = False  # whether gradients hold that overflow, so that what is computed with them is no news
+        self._intended = ""  # the report of an overflow after which a GradScaler may skip the step
+        self._muted = False  # whether gradients contain that overflow; results computed from them are not reported
 
-    def look(self, record: Record, array: Any, gradient: bool) -> None:
+    def record_statistics(self, record: Record, array: Any, gradient: bool) -> None:
         if gradient:
-            self.flow.add(record, array)
+            self.norms.add(record, array)
 
-    def tell(self, story: str) -> None:
-        """Stop the program, once; but for an overflow under a GradScaler, which may skip the step."""
+    def report(self, story: str) -> None:
+        """Stop the program with a report, or store it for an overflow after which a GradScaler may skip the step."""
         if self._scaled_walk and self.overflows:
             self._intended = self._intended or story
             self._muted = True
@@ -147,16 +147,16 @@ class _Watch(Watched):
         self.story = story
         raise GuardError(story)
 
-    def _tell_of(self, story: Callable[..., str], record: Record | None, *args: object) -> None:
-        """Tell a story; one that fails must not hide what it is about."""
+    def _compose_report(self, story: Callable[..., str], record: Record | None, *args: object) -> None:
+        """Compose a report and stop; an error in the report must not hide the finding."""
         self.overflows = False
         try:
             with unobserved():
                 text = story(record, *args)
         except Exception as error:
             place = f"{record.site}: {named(record)}" if record is not None else "backward"
-            text = f"{place} gave a number that is not finite; the rest of its story could not be told ({error!r})"
-        self.tell(text)
+            text = f"{place} gave a number that is not finite; the full report failed ({error!r})"
+        self.report(text)
 
     # Forward
 
@@ -202,27 +202,27 @@ class _Watch(Watched):
             return
         given = tuple([output.array for output in outputs])
         past = Past(primitive, tuple(arrays), tensor_inputs(inputs, record), params, given)
-        if self.flow.watches and outputs:
-            self.flow.add_output(record, outputs[0].array)
+        if self.norms.watches and outputs:
+            self.norms.add_output(record, outputs[0].array)
         self.history.add(record, past, sum([output.array.nbytes for output in outputs]))
         if len(self.records) > _MOST_RECORDS:
             self._forget(_MOST_RECORDS // 2)
         if record.creates:
             return
         if record.phase == "backward" and record.site is self._walk_site or not self.looks_forward:
-            return  # a rule's own operators, of which the walk tells
+            return  # operators of a derivative rule, reported by the backward pass
         if primitive is not None and isinstance(primitive.forward, MethodType) and self.records[-1] is not record:
-            return  # a Function whose forward ran operators
+            return  # a Function whose forward called operators
         with silent():
             for number, output in enumerate(outputs):
                 array = output.array
                 if array.dtype.kind in INEXACT and not finite(array):
-                    self._judge(record, past, number, array)
+                    self._check_output(record, past, number, array)
                 elif record.operator == "cast" and array.dtype.kind in "iu" and not _all_finite(past.inputs[:1]):
-                    self._judge_cast(record, past)
+                    self._check_cast(record, past)
 
-    def _judge(self, record: Record, past: Past, output: int, out: Any) -> None:
-        """An output is not finite: is that new, and by accident?"""
+    def _check_output(self, record: Record, past: Past, output: int, out: Any) -> None:
+        """Report an output that is not finite if it is neither inherited from an input nor intended."""
         xp = array_module(out)
         nan = xp.isnan(out)
         arrays = [x for x in past.inputs if is_array(x) and x.dtype.kind in INEXACT]
@@ -235,44 +235,44 @@ class _Watch(Watched):
             return
         if not bad:
             if not on_purpose and not _is_log_of_mask(record, arrays) or bool(nan.any()):
-                self._tell_of(self._birth, record, past, output, out, ~xp.isfinite(out))
+                self._compose_report(self._new_report, record, past, output, out, ~xp.isfinite(out))
             return
         if bool(nan.any()):
             known = [xp.isnan(x) for x in bad]
             if elementwise:
                 new = nan & ~_any(known, nan.shape)
                 if bool(new.any()):
-                    self._tell_of(self._birth, record, past, output, out, new)
+                    self._compose_report(self._new_report, record, past, output, out, new)
                 else:
-                    self._tell_of(self._data, record, past, output, out, nan)
+                    self._compose_report(self._data_report, record, past, output, out, nan)
             elif not any(bool(x.any()) for x in known):
-                self._tell_of(self._birth, record, past, output, out, nan)
+                self._compose_report(self._new_report, record, past, output, out, nan)
             else:
-                self._tell_of(self._data, record, past, output, out, nan)
+                self._compose_report(self._data_report, record, past, output, out, nan)
         elif elementwise and not on_purpose:
             new = xp.isinf(out) & ~_any([xp.isinf(x) for x in bad], nan.shape)
             if bool(new.any()) and not _is_log_of_mask(record, arrays):
-                self._tell_of(self._birth, record, past, output, out, new)
+                self._compose_report(self._new_report, record, past, output, out, new)
 
-    def _judge_cast(self, record: Record, past: Past) -> None:
+    def _check_cast(self, record: Record, past: Past) -> None:
         x = past.inputs[0]
         bad = ~array_module(x).isfinite(x)
-        self._tell_of(self._data, record, past, 0, x, bad)
+        self._compose_report(self._data_report, record, past, 0, x, bad)
 
-    def _birth(self, record: Record, past: Past, output: int, out: Any, bad: Any) -> str:
+    def _new_report(self, record: Record, past: Past, output: int, out: Any, bad: Any) -> str:
         index = first_index(bad)
         places = past.places(index, output)
         finding = rule_forward(record.operator, past.values(places), element(out, index), out.dtype, past.params)
-        return tell_forward(self, record, past, places, finding, out, bad, index)
+        return report_forward(self, record, past, places, finding, out, bad, index)
 
-    def _data(self, record: Record, past: Past, output: int, out: Any, bad: Any) -> str:
+    def _data_report(self, record: Record, past: Past, output: int, out: Any, bad: Any) -> str:
         index = first_index(bad)
         places = past.places(index, output)
         values = past.values(places)
         culprits = [
             i for i, x in enumerate(values) if x is not None and x.dtype.kind in INEXACT and not np.isfinite(x).all()
         ]
-        if not culprits:  # the operator's inputs are not known by places: the first of them that has NaN
+        if not culprits:  # the places of the inputs are not known: take the first one that is not finite
             culprits = [
                 i for i, x in enumerate(past.inputs) if is_array(x) and x.dtype.kind in INEXACT and not finite(x)
             ]
@@ -280,7 +280,7 @@ class _Watch(Watched):
             values = past.values(places)
         number = culprits[0]
         at = int(np.argmax(~np.isfinite(values[number])))
-        return tell_data(self, record, past, number, int(places[number][at]), out, bad, index)
+        return report_data(self, record, past, number, int(places[number][at]), out, bad, index)
 
     # Optimizers and GradScalers
 
@@ -293,7 +293,7 @@ class _Watch(Watched):
         intended, self._intended, self._muted = self._intended, "", False
         if intended and not step.has_finite_gradients:
             self._scaled_walk = False
-            self.tell(intended)
+            self.report(intended)
 
     def stepped(self, optimizer: Any) -> None:
         step, self._step = self._step, None
@@ -301,7 +301,7 @@ class _Watch(Watched):
             return
         found = step.first_spoiled()
         if found is not None:
-            self._tell_of(lambda _: tell_step(self, step, found, user_site(4)), None)
+            self._compose_report(lambda _: report_step(self, step, found, user_site(4)), None)
 
     def scaling(self, x: Tensor) -> None:
         self._scaling = True
@@ -319,7 +319,7 @@ class _Watch(Watched):
             self._scaled_walk = self._muted = False
             self._walk_site = user_site(2)
             self._incoming.clear()
-            self.flow.begin()
+            self.norms.begin()
 
     def entered(self, node: Node, g: Any) -> None:
         super().entered(node, g)
@@ -330,16 +330,18 @@ class _Watch(Watched):
         if self.looks_backward and not self.story and not self._incoming:
             for array in arrays:
                 if not finite(array):
-                    self._tell_of(lambda _, node, g: tell_root(self, node, g), self.record_of(node), node, array)
+                    self._compose_report(
+                        lambda _, node, g: report_root(self, node, g), self.record_of(node), node, array
+                    )
         self._incoming.append(g)
 
     def left(self, node: Node) -> None:
         super().left(node)
-        if len(self._incoming) > 1:  # that of the walk's first node stays, to tell that the walk has begun
+        if len(self._incoming) > 1:  # the first one stays: it marks that the pass has begun
             self._incoming.pop()
 
     def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
-        if self.story or not self.looks_backward and not self.flow.watches or self._muted:
+        if self.story or not self.looks_backward and not self.norms.watches or self._muted:
             return
         array = as_array(getattr(g, "array", g))
         if array.dtype.kind not in INEXACT:
@@ -347,8 +349,8 @@ class _Watch(Watched):
         layered = is_layered((array,))
         if layered and not self.looks_backward:
             return
-        if not layered and self.flow.watches and isinstance(node.parents[index], Tensor):
-            self.flow.reach(self.names.of(node.parents[index]), self.record_of(node))
+        if not layered and self.norms.watches and isinstance(node.parents[index], Tensor):
+            self.norms.reach(self.names.of(node.parents[index]), self.record_of(node))
         with silent():
             if not self.looks_backward or finite(all_examples(array)):
                 return
@@ -356,14 +358,16 @@ class _Watch(Watched):
             if incoming is not None and not isinstance(incoming, (tuple, list)):
                 incoming = all_examples(as_array(getattr(incoming, "array", incoming)))
             given = all_examples(as_array(getattr(given, "array", given)))
-            told = self._layered if layered else self._backward
-            self._tell_of(told, self.record_of(node), node, index, given, all_examples(array), incoming)
+            compose = self._layered_report if layered else self._backward_report
+            self._compose_report(compose, self.record_of(node), node, index, given, all_examples(array), incoming)
 
-    def _backward(self, record: Record | None, node: Node, index: int, given: object, g: Any, incoming: Any) -> str:
-        return tell_backward(self, node, index, given, g, incoming, record)
+    def _backward_report(
+        self, record: Record | None, node: Node, index: int, given: object, g: Any, incoming: Any
+    ) -> str:
+        return report_backward(self, node, index, given, g, incoming, record)
 
-    def _layered(self, _: Record | None, node: Node, index: int, given: object, g: Any, incoming: Any) -> str:
-        return tell_layered(self, node, index, given, g, incoming, self._below.get(node))
+    def _layered_report(self, _: Record | None, node: Node, index: int, given: object, g: Any, incoming: Any) -> str:
+        return report_layered(self, node, index, given, g, incoming, self._below.get(node))
 
     def finished(self, leaf: Tensor, g: Any) -> None:
         if self.story:
@@ -373,10 +377,10 @@ class _Watch(Watched):
             return
         name = self.names.of(leaf)
         if self._intended and leaf.grad is not None and not finite(leaf.grad.array):
-            self._muted = True  # of an earlier walk, to which this one adds
+            self._muted = True  # .grad of an earlier backward pass, to which this one adds
         with silent():
-            if self.flow.watches:
-                self.flow.add_leaf(name or "a leaf", array)
+            if self.norms.watches:
+                self.norms.add_leaf(name or "a leaf", array)
             if leaf.array.size:
                 sizes = self.sizes.setdefault(self.names.number(leaf), [])
                 sizes.append(float(abs(leaf.array).max()))
@@ -393,12 +397,12 @@ class _Watch(Watched):
             self._forget(count)
             self._ends = [end - count for end in self._ends]
         if not self.story and not self._muted:
-            found = self.flow.judge()
+            found = self.norms.judge()
             if found:
-                self.tell(found)
+                self.report(found)
 
     def _forget(self, count: int) -> None:
-        """Let the first records go, and what they hold."""
+        """Delete the first records and their stored inputs."""
         for record in self.records[:count]:
             self.history.forget(record.index)
             record.inputs, record.writes = (), None
@@ -410,7 +414,7 @@ class _Watch(Watched):
 
 
 def finite(array: Any) -> bool:
-    """Whether all elements are finite: a finite sum has finite terms."""
+    """Return whether all elements are finite: a finite sum has finite terms."""
     with silent():
         total = array.sum(dtype=np.float32) if array.dtype == np.float16 else array.sum()
         xp = array_module(array)
@@ -433,7 +437,7 @@ def _is_not_finite(value: object) -> bool:
 
 
 def _is_log_of_mask(record: Record, arrays: list[Any]) -> bool:
-    """``mask.log()``: 0 for what stays and -inf for the rest, on purpose."""
+    """Return whether the call is ``mask.log()``, which gives -inf intentionally."""
     if not record.operator.startswith("log") or any(x.requires_grad for x in record.inputs):
         return False
     return all(bool(((x == 0) | (x == 1)).all()) for x in arrays)

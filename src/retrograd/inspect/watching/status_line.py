@@ -1,4 +1,4 @@
-"""The line that a watch keeps in the terminal."""
+"""The status line of a watch in the terminal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from .measures import Record
 from .rules import Alarm, short
 
-_SECONDS = 0.1  # between two states of the line
+_SECONDS = 0.1  # the minimum time between two updates
 
 
-class Live:
-    """A line on standard error that is written over, below the alarms; nothing where that is no terminal."""
+class StatusLine:
+    """A status line on standard error, below the alarms; does nothing if standard error is not a terminal."""
 
     def __init__(self, live: bool | None = None) -> None:
         self.on = sys.stderr.isatty() if live is None else live
@@ -22,7 +22,7 @@ class Live:
         self._width = 0
 
     def show(self, record: Record, raised: Sequence[Alarm], alarms: int) -> None:
-        """Say where the run stands."""
+        """Print new alarms and update the line."""
         if not self.on:
             return
         for alarm in raised:
@@ -33,7 +33,7 @@ class Live:
             self._write(line_of(record, alarms), "")
 
     def close(self) -> None:
-        """Leave the last line standing."""
+        """End the line, so that it stays."""
         if self._width:
             print(file=sys.stderr)
         self._width = 0
@@ -46,7 +46,7 @@ class Live:
 
 
 def line_of(record: Record, alarms: int) -> str:
-    """A record in one line."""
+    """Return a record as one line."""
     ratios = sorted(record.update_ratios.values())
     parts = [f"step {record.step}"]
     if record.loss is not None:
