@@ -258,7 +258,7 @@ def create_selective_checkpoint_contexts(
     >>> x = rg.tensor([0.0, 1.0], requires_grad=True)
     >>> checkpoint(lambda x: x.exp().sin(), x, context_fn=contexts).sum().backward()
     >>> x.grad
-    tensor([ 0.5403, -2.4783])
+    tensor([ 0.5403, -2.4784])
     """
     if isinstance(policy_fn_or_list, list):
         wanted = policy_fn_or_list

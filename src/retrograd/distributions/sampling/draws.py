@@ -65,7 +65,8 @@ def standard_gamma(concentration: Tensor) -> Tensor:
     As PyTorch's they are no smaller than the smallest normal number, where densities are finite.
 
     >>> a = rg.tensor(1e4, requires_grad=True)
-    >>> rg.distributions.draws.standard_gamma(a).backward()
+    >>> from retrograd.distributions.sampling.draws import standard_gamma
+    >>> standard_gamma(a).backward()
     >>> bool((a.grad - 1).abs() < 0.1)
     True
     """
