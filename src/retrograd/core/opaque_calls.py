@@ -15,7 +15,7 @@ class LoopMissing(RuntimeError):
     """A compiled loop is not there for some kinds of arguments, and nothing has been written."""
 
     # How a function of arrays is called again, with all loops turned off: ``retrograd.kernels`` sets it.
-    by_reference: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+    by_reference: Callable[[Callable[..., Any], tuple[object, ...], dict[str, object]], Any]
 
 
 def whole(function: Function) -> Function:
@@ -30,7 +30,7 @@ def whole(function: Function) -> Function:
             return without(*args, **kwargs) if tracer is None else tracer.call(without, args, kwargs)
 
     @wraps(function)
-    def without(*args: Any, **kwargs: Any) -> Any:
+    def without(*args: object, **kwargs: object) -> Any:
         return LoopMissing.by_reference(function, args, kwargs)
 
     return run  # type: ignore[return-value]

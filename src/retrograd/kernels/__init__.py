@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import cache, wraps
 from importlib.util import find_spec
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy import ndarray
@@ -95,7 +95,7 @@ _ask_again = compiled.cache_clear
 _references: list[None] = []  # an item for each call that is done without loops now, on whatever thread
 
 
-def by_reference(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def by_reference(function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """The function's result, with loops turned off meanwhile: on all threads, which lose some time at most."""
     _references.append(None)
     _ask_again()
@@ -113,13 +113,13 @@ def or_reference(function: Function) -> Function:
     """Let the function, which asks for ``compiled()`` before all else, find its reference where a loop is missing."""
 
     @wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def loop_or_reference(*args: object, **kwargs: object) -> Any:
         try:
             return function(*args, **kwargs)
         except LoopMissing:
             return by_reference(function, args, kwargs)
 
-    return run  # type: ignore[return-value]
+    return cast(Function, loop_or_reference)
 
 
 @cache

@@ -14,15 +14,15 @@ from ast import literal_eval
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from ..runtime import blas_address, library
-from ..runtime.loop_calls import Loop
 from . import code_store
 from .compile_ahead import Job, ahead, following
-from .object_layout import PREFIX, ROUTINE
+from .object_layout import PREFIX, ROUTINE, Kind
 
 PATIENCE = 1.0  # seconds of compiling that go without a word
 CALLED = (
@@ -138,6 +138,24 @@ def code(job: Job) -> bytes:
     from . import object_files
 
     if job.kinds.startswith("("):
-        return Loop(job.module, job.name, source=job.source).code(literal_eval(job.kinds))
+        symbol = f"{PREFIX}{job.module.rpartition('.')[2]}.{job.name}"
+        return loop_code(job.module, job.name, literal_eval(job.kinds), symbol, source=job.source)
     routine = getattr(import_module(job.module), job.name)
     return object_files.compile_routine(routine, job.kinds, f"{ROUTINE}{job.module}.{job.name}.{job.kinds}")
+
+
+def loop_code(
+    module: str, name: str, kinds: tuple[Kind, ...], symbol: str, recipe: object = None, source: str = ""
+) -> bytes:
+    """Compile a loop for arguments of some kinds; the object file defines a function ``symbol``.
+
+    The loop is made of ``recipe``; where that is None, of the definition in its module or in ``source``.
+    """
+    from . import object_files
+
+    if recipe is None:
+        scope: dict[str, object] = {"__name__": module}
+        if source:
+            exec(compile(source, f"<{module}>", "exec"), scope)
+        recipe = attrgetter("recipe")(scope[name] if source else getattr(import_module(module), name))
+    return object_files.compile(recipe, kinds, symbol)

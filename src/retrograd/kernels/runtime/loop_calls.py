@@ -14,9 +14,7 @@ import struct
 import warnings
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 from threading import RLock
-from typing import Any
 
 import numpy as np
 
@@ -40,22 +38,22 @@ class Loop:
     or its ``source`` run, when something has to be compiled.
     """
 
-    def __init__(self, module: str, name: str, recipe: Any = None, source: str = "") -> None:
+    def __init__(self, module: str, name: str, recipe: object = None, source: str = "") -> None:
         self.module = module
         self.name = name
         self.recipe = recipe
         self.source = source
-        self._entries: list[Callable[..., Any]] = []
-        self._found: dict[tuple[Kind, ...], Callable[..., Any] | None] = {}
+        self._entries: list[Callable[..., object]] = []
+        self._found: dict[tuple[Kind, ...], Callable[..., object] | None] = {}
 
-    def __call__(self, *args: Any) -> None:
+    def __call__(self, *args: object) -> None:
         for entry in self._entries:
             if entry(*args) is not NotImplemented:
                 return
         args = tuple(map(plain, args))
         self.entry(*args)(*args)
 
-    def entry(self, *args: Any) -> Callable[..., Any]:
+    def entry(self, *args: object) -> Callable[..., object]:
         """The function of these arguments' kinds, which answers ``NotImplemented`` to others.
 
         Raises:
@@ -80,9 +78,9 @@ class Loop:
         if address is not None:
             return address
         try:
-            compiler = import_module("retrograd.kernels.build.compiled_loops")  # which stands on this module
-            found: int = compiler.address(self.full_name, repr(kinds), lambda: self.code(kinds))
-            return found
+            from ..build import compiled_loops
+
+            return compiled_loops.address(self.full_name, repr(kinds), lambda: self.code(kinds))
         except ImportError:
             return None
         except Exception as error:
@@ -94,19 +92,11 @@ class Loop:
         return f"{self.module.rpartition('.')[2]}.{self.name}"
 
     def code(self, kinds: tuple[Kind, ...], name: str = "") -> bytes:
-        """The object file for arguments of some kinds, compiled now, with a function of that name."""
-        from ..build import object_files
+        """Compile the loop for arguments of some kinds; the object file defines a function ``name``."""
+        from ..build import compiled_loops
 
-        recipe = self.recipe or self._defined().recipe
-        return object_files.compile(recipe, kinds, name or f"{PREFIX}{self.full_name}")
-
-    def _defined(self) -> Any:
-        """The loop that its module defines."""
-        if not self.source:
-            return getattr(import_module(self.module), self.name)
-        scope: dict[str, Any] = {"__name__": self.module}
-        exec(compile(self.source, f"<{self.module}>", "exec"), scope)
-        return scope[self.name]
+        symbol = name or f"{PREFIX}{self.full_name}"
+        return compiled_loops.loop_code(self.module, self.name, kinds, symbol, self.recipe, self.source)
 
 
 class Loops:
@@ -134,7 +124,7 @@ def warn_of(name: str, error: Exception) -> None:
         )
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """The argument with the types that machine code knows."""
     if isinstance(value, np.ndarray):
         value = value.view(np.ndarray) if type(value) is not np.ndarray else value
@@ -147,12 +137,12 @@ def plain(value: Any) -> Any:
     return int(value) if isinstance(value, np.integer) else value
 
 
-def kind_of(value: Any) -> Kind:
+def kind_of(value: object) -> Kind:
     """The kind of an argument."""
     kind = type(value)
-    if kind is np.ndarray:
+    if type(value) is np.ndarray:
         return kind_of_array(value.dtype, value.ndim, value.flags.c_contiguous, value.flags.aligned)
-    if kind is tuple:
+    if isinstance(value, tuple) and kind is tuple:
         return ("tuple", *map(kind_of, value))
     if kind in (int, bool):
         return kind.__name__
@@ -166,13 +156,13 @@ def kind_of(value: Any) -> Kind:
 _methods: list[_Method] = []  # which functions of Python point to
 
 
-def python_function(address: int) -> Callable[..., Any]:
+def python_function(address: int) -> Callable[..., object]:
     """The function of Python whose C function is at an address, with the table as its self."""
     method = _Method(b"loop", address, 0x80, None)  # METH_FASTCALL
     _methods.append(method)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    function: Callable[..., Any] = make(ctypes.addressof(method), _table, None)
+    function: Callable[..., object] = make(ctypes.addressof(method), _table, None)
     return function
 
 
