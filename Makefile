@@ -1,5 +1,7 @@
 # make demo   installs into .venv, checks every gradient and trains on the housing data shipped in the package
 # make test   installs into .venv and runs the tests and the doctests
+# make kernels   compiles the loops of large arrays ahead of time, for this processor
+# make wheel     puts them into a wheel, for all levels of x86-64
 # Both may be repeated: an installation is made again only when pyproject.toml has changed.
 # WITH_TORCH=1 (or CI=true) also installs PyTorch and the other libraries that tests and benchmarks compare with;
 # TORCH_PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" keeps PyTorch to its small CPU build.
@@ -26,7 +28,7 @@ ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
 COMPARE := $(VENV)/compare.stamp
 endif
 
-.PHONY: demo test slow lowest lint types docs bench clean
+.PHONY: demo test slow lowest lint types docs bench kernels wheel clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -73,6 +75,16 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/python -m tools.pages.site
 	$(BIN)/python -m pytest -q tests/project/test_site_in_a_browser.py
 
+# The loops of large arrays, compiled ahead of time: once in a checkout for this processor, where they are found from
+# then on; and for a wheel for all levels of processors. Only what has changed is compiled again.
+LEVELS ?= ""
+kernels: $(VENV)/kernels.stamp
+	for level in $(LEVELS); do $(BIN)/python -m retrograd.kernels.build.make_library "$$level" || exit 1; done
+
+wheel: LEVELS = x86-64-v4 x86-64-v3
+wheel: kernels
+	$(BIN)/python -m build --wheel
+
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -86,6 +98,10 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) $(INSTALL) --editable '.[all,dev]'
 	@touch $@ $(VENV)/demo.stamp
+
+$(VENV)/kernels.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) $(INSTALL) --editable '.[kernels]' 'build>=1.2'
+	@touch $@
 
 $(VENV)/docs.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) $(INSTALL) --editable '.[all,docs]'

@@ -36,19 +36,19 @@ def text(before: str) -> str:
 
 def loops_of(program: Callable[[], object]) -> tuple[Loop, ...]:
     """Return the loops that a program calls, each at its first call."""
-    from retrograd.kernels.build import compiled_loops
-    from retrograd.kernels.runtime import threads
+    from retrograd.kernels.runtime import loop_calls, threads
 
     found: dict[Loop, None] = {}
 
-    def note(loop: compiled_loops.Loop, *args: Any) -> None:
+    def note(loop: loop_calls.Loop, *args: Any) -> None:
         module = loop.module.removeprefix("retrograd.kernels.")
         if not module.startswith(EVERYWHERE):
-            kinds = tuple([compiled_loops.kind_of(compiled_loops._plain(arg)) for arg in args])
+            kinds = tuple([loop_calls.kind_of(loop_calls.plain(arg)) for arg in args])
             found[module, loop.name, repr(kinds)] = None
 
-    noting, alone = patch.object(compiled_loops.Loop, "__call__", note), patch.object(threads, "count", lambda: 1)
-    with noting, alone, np.errstate(all="ignore"):
+    noting, alone = patch.object(loop_calls.Loop, "__call__", note), patch.object(threads, "count", lambda: 1)
+    there = patch.object(loop_calls.Loop, "entry", lambda loop, *args: None)
+    with noting, alone, there, np.errstate(all="ignore"):
         program()
     return tuple(found)
 

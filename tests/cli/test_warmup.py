@@ -20,7 +20,8 @@ def test_without_compiled_loops_there_is_nothing_to_compile(monkeypatch, capsys)
 # The command with those of its exercises whose names hold a word.
 PROGRAM = """
 import sys
-from retrograd.cli import main, warmup
+from retrograd.cli import main
+from retrograd.cli.commands import warmup
 exercises, word = warmup.exercises, sys.argv[1]
 warmup.exercises = lambda: [exercise for exercise in exercises() if word in exercise[0]]
 sys.exit(main(["warmup"]))
@@ -30,6 +31,7 @@ sys.exit(main(["warmup"]))
 def twice(word: str, **environment: str) -> list[str]:
     path = os.pathsep.join([os.path.dirname(os.path.dirname(rg.__file__)), os.environ.get("PYTHONPATH", "")])
     command, environment = [sys.executable, "-c", PROGRAM, word], {**os.environ, "PYTHONPATH": path, **environment}
+    environment["RETROGRAD_KERNELS"] = "jit"
     return [
         subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout for _ in range(2)
     ]

@@ -11,13 +11,26 @@ from .graph.modes import modes, watchers
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+class LoopMissing(RuntimeError):
+    """A compiled loop is not there for some kinds of arguments, and nothing has been written."""
+
+    # How a function of arrays is called again, with all loops turned off: ``retrograd.kernels`` sets it.
+    by_reference: Callable[[Callable[..., Any], tuple[object, ...], dict[str, object]], Any]
+
+
 def whole(function: Function) -> Function:
     """Let the function of arrays be one instruction of a program that is being compiled, whatever it consists of."""
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if watchers and modes.tracer is not None:
-            return modes.tracer.call(function, args, kwargs)
-        return function(*args, **kwargs)
+        tracer = modes.tracer if watchers else None
+        try:
+            return function(*args, **kwargs) if tracer is None else tracer.call(function, args, kwargs)
+        except LoopMissing:
+            return without(*args, **kwargs) if tracer is None else tracer.call(without, args, kwargs)
+
+    @wraps(function)
+    def without(*args: object, **kwargs: object) -> Any:
+        return LoopMissing.by_reference(function, args, kwargs)
 
     return run  # type: ignore[return-value]

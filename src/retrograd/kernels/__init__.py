@@ -1,9 +1,10 @@
-"""Loops compiled at run time, behind functions written in NumPy.
+"""Compiled loops, behind functions written in NumPy.
 
 A kernel has a reference: an ordinary function of arrays, in NumPy's functions, that computes the same. ``mapped`` and
 ``by_rows`` put the compiled loop of a name in the reference's place where that pays: for large contiguous float32
-arrays in NumPy's memory, if Numba is installed. Numba is imported, and a loop compiled, when it first runs; compiled
-loops are kept on disk. The environment variable ``RETROGRAD_KERNELS=reference`` turns them off.
+arrays in NumPy's memory. Loops come from the library that was compiled ahead of time (``runtime/library.py``), which is
+opened when the first one runs. A loop that the library does not have is compiled where Numba is installed, and kept on
+disk; else the reference runs. ``RETROGRAD_KERNELS=reference`` turns loops off, ``RETROGRAD_KERNELS=jit`` the library.
 
 This is the one place where it is chosen; the loops themselves stand in ``loops.py``.
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from functools import cache, wraps
 from importlib.util import find_spec
 from math import prod
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy import ndarray
@@ -24,7 +25,8 @@ from ..core.arrays.devices import Wrapping
 from ..core.arrays.memory import large_array_met
 from ..core.arrays.summation import LARGE
 from ..core.graph.modes import watchers
-from ..core.opaque_calls import whole
+from ..core.opaque_calls import LoopMissing, whole
+from .runtime import blas_address, library
 from .runtime.result_arrays import empty
 from .runtime.threads import launch
 
@@ -36,41 +38,88 @@ PLACES = 256  # neighbours that a loop along another dimension than the last tak
 FEW_PLACES = 16  # those from which it pays to
 WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
+BASIC = "loops.elements.basic_loops"  # the module whose loops ``mapped`` and ``by_rows`` name
+
 Reference = Callable[..., Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # What is called once, when a program meets a large array, and compiled loops are there.
 at_first_use: list[Callable[[], None]] = []
 
 
 def available() -> bool:
-    """Whether loops are turned on and Numba is installed, which is not imported to know.
+    """Whether loops are turned on and there is a library of them, or Numba, neither of which is opened to know.
 
     Raises:
-        RuntimeError: ``RETROGRAD_KERNELS`` is neither ``compiled`` nor ``reference``.
+        RuntimeError: ``RETROGRAD_KERNELS`` is none of ``compiled``, ``jit`` and ``reference``.
     """
+    return _turned_on() and (library.found() is not None or find_spec("numba") is not None)
+
+
+def compiles() -> bool:
+    """Whether loops are turned on and Numba is installed, by which more than those of the library can be compiled."""
+    return _turned_on() and find_spec("numba") is not None
+
+
+def _turned_on() -> bool:
     wanted = os.environ.get("RETROGRAD_KERNELS", "compiled")
-    if wanted not in ("compiled", "reference"):
-        raise RuntimeError(f"RETROGRAD_KERNELS: wanted compiled or reference, got {wanted!r}")
-    return wanted == "compiled" and find_spec("numba") is not None
+    if wanted not in ("compiled", "jit", "reference"):
+        raise RuntimeError(f"RETROGRAD_KERNELS: wanted compiled, jit or reference, got {wanted!r}")
+    return wanted != "reference"
 
 
 @cache
 def compiled() -> Any:
-    """The loops of ``loops.py``, or None where loops are turned off or Numba cannot be imported."""
+    """The loops of ``basic_loops``, or None where loops are turned off, or there is neither a library nor Numba."""
     try:
-        if not available():
+        if _references or not available():
             return None
-        from .build.code_store import known
-        from .build.compiled_loops import loops
+        from .runtime.loop_calls import loops
 
-        if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
-            from .build.compile_ahead import ahead
+        if library.opened() is None:
+            if not compiles():
+                return None
+            from .build.code_store import known
 
-            ahead.expect()
-            from .runtime import thread_protocol  # noqa: F401
-    except ImportError:  # also where the interpreter is ending, and imports nothing any more
+            if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
+                from .build.compile_ahead import ahead
+
+                ahead.expect()
+                from .runtime import thread_protocol  # noqa: F401
+    except (ImportError, NameError):  # also where the interpreter is ending, without imports and ``open``
         return None
-    return loops("loops.elements.basic_loops")
+    return loops(BASIC)
+
+
+_ask_again = compiled.cache_clear
+_references: list[None] = []  # an item for each call that is done without loops now, on whatever thread
+
+
+def by_reference(function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    """The function's result, with loops turned off meanwhile: on all threads, which lose some time at most."""
+    _references.append(None)
+    _ask_again()
+    try:
+        return function(*args, **kwargs)
+    finally:
+        _references.pop()
+        _ask_again()
+
+
+LoopMissing.by_reference = staticmethod(by_reference)
+
+
+def or_reference(function: Function) -> Function:
+    """Let the function, which asks for ``compiled()`` before all else, find its reference where a loop is missing."""
+
+    @wraps(function)
+    def loop_or_reference(*args: object, **kwargs: object) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except LoopMissing:
+            return by_reference(function, args, kwargs)
+
+    return cast(Function, loop_or_reference)
 
 
 @cache
@@ -85,19 +134,14 @@ def share() -> None:
 @cache
 def loop(module: str, name: str) -> Any:
     """The loop of a name in a module of this folder, which is not imported; to be asked for where ``compiled()`` is."""
-    from .build.compiled_loops import loops
+    from .runtime.loop_calls import loops
 
     return getattr(loops(module), name)
 
 
-@cache
 def multiplies() -> bool:
     """Whether there are compiled loops, and NumPy's BLAS for them."""
-    if compiled() is None:
-        return False
-    from .runtime.blas_address import available
-
-    return available()
+    return compiled() is not None and blas_address.available()
 
 
 def takes(x: Any, *others: object, least: int = USEFUL) -> bool:
@@ -136,7 +180,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
 
     def enter(reference: Reference) -> Reference:
         def run_loop(x: Any, out: Any) -> None:
-            launch(getattr(compiled(), name), x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
+            launch(loop(BASIC, name), x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
 
         if _arity(reference) == 1:
 
@@ -153,13 +197,19 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
             def run(x: Any) -> Any:
                 if type(x) is ndarray and x.size < least:
                     return reference(x)
-                return shared(x) if watchers else large(x)
+                try:
+                    return shared(x) if watchers else large(x)
+                except LoopMissing:
+                    return reference(x)
 
             def write(out: Any, x: Any) -> None:
                 if x.size >= least and suits(out) and takes(x, least=least):
-                    run_loop(x, out)
-                else:
-                    out[...] = run(x)
+                    try:
+                        run_loop(x, out)
+                        return
+                    except LoopMissing:
+                        pass
+                out[...] = run(x)
 
             run.write = write  # type: ignore[attr-defined]  # for what is written over its input
         else:
@@ -172,14 +222,17 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
                     return large(*dense) if dense else reference(x, *others)
                 out = empty(x.shape, x.dtype)
                 arrays = [array.reshape(-1) for array in (x, *others, out)]
-                launch(getattr(compiled(), name), x.size, WORTH_SHARING, *arrays)
+                launch(loop(BASIC, name), x.size, WORTH_SHARING, *arrays)
                 return out
 
             @wraps(reference)
             def run(x: Any, *others: Any) -> Any:
                 if type(x) is ndarray and x.size < least:
                     return reference(x, *others)
-                return shared(x, *others) if watchers else large(x, *others)
+                try:
+                    return shared(x, *others) if watchers else large(x, *others)
+                except LoopMissing:
+                    return reference(x, *others)
 
         MAPPED.add(name)
         large.loop, large.reference = name, reference  # type: ignore[attr-defined]
@@ -236,16 +289,18 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
                 return reference(*arrays, dim=dim)
             if not last:
                 return _along(name, run, arrays, dim)
-            loop = getattr(compiled(), name)
             out = empty(x.shape, x.dtype)
             width = x.shape[-1]
             rows = x.size // width, width
-            launch(loop, rows[0], shortest(width), *[shaped(array, rows) for array in (*arrays, out)])
+            launch(loop(BASIC, name), rows[0], shortest(width), *[shaped(array, rows) for array in (*arrays, out)])
             return out
 
         @wraps(reference)
         def watched(*arrays: Any, dim: int) -> Any:
-            return shared(*arrays, dim=dim) if watchers else run(*arrays, dim=dim)
+            try:
+                return shared(*arrays, dim=dim) if watchers else run(*arrays, dim=dim)
+            except LoopMissing:
+                return reference(*arrays, dim=dim)
 
         shared = whole(run)
         return watched

@@ -265,7 +265,7 @@ class Optimizer:
                 if parameter._grad._requires:
                     parameter._grad = parameter._grad.detach()
                 kept.append([writable(parameter._grad)])
-        if kept and updates.takes(kept, USEFUL):
+        if kept and updates.takes(kept, "filled", 1, USEFUL):
             updates.update("filled", kept, (), (0.0,))
         else:
             for (array,) in kept:
@@ -317,7 +317,7 @@ class Optimizer:
             for parameter, row in zip(moved, rows, strict=True):
                 entry = self.state.get(parameter, {})
                 row += [entry[key].array for key in states if entry.get(key) is not None]
-        if not updates.takes(rows):
+        if not updates.takes(rows, name, 3 + len(factors)):
             return False
         for parameter in moved:
             if is_saved(parameter):

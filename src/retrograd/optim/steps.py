@@ -42,7 +42,7 @@ def decay_towards(average: Any, value: Any, rate: float, scratch: Any) -> None:
 def average_all(averages: Sequence[Any], values: Sequence[Any], rate: float) -> None:
     """``decay_towards`` for many arrays; averages of integers are the values themselves."""
     rows = list(zip(averages, values, strict=True))
-    if rows and updates.takes(rows):
+    if rows and updates.takes(rows, "averaged", 2):
         updates.update("averaged", rows, (), (rate, 1 - rate))
         return
     for average, value in rows:

@@ -12,7 +12,7 @@ from retrograd.nn import functional as F
 from retrograd.testing.fuzzing import FuzzedProgram
 from tests.compiler.programs.ways import NO_REGIONS, loops_of_every_size
 
-pytestmark = pytest.mark.skipif(kernels.compiled() is None, reason="needs Numba")
+pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="needs Numba")
 
 
 @pytest.fixture

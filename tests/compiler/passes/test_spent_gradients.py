@@ -9,7 +9,7 @@ import retrograd as rg
 from retrograd import kernels, nn
 from retrograd.nn import functional as F
 
-pytestmark = pytest.mark.skipif(kernels.compiled() is None, reason="needs Numba")
+pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="needs Numba")
 
 
 def normal(seed, *shape):

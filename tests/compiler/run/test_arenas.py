@@ -11,7 +11,7 @@ from retrograd.compiler.run import arenas
 from retrograd.nn import functional as F
 from tests.compiler.run.allocations import allocations
 
-pytestmark = pytest.mark.skipif(kernels.compiled() is None, reason="needs Numba")
+pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="needs Numba")
 
 
 def normal(seed, *shape):

@@ -135,7 +135,7 @@ def test_numbers_made_of_constants_and_their_checks_are_folded():
     assert not [step for step in compiled.entries[0].replay.instructions if step.kind == "guard"]
 
 
-@pytest.mark.skipif(kernels.compiled() is None, reason="needs Numba")
+@pytest.mark.skipif(not kernels.compiles(), reason="needs Numba")
 def test_a_region_takes_constants_that_are_scalars():
     def f(x):
         scale = rg.arange(5).float().sum() / 7

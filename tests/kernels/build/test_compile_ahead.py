@@ -21,7 +21,7 @@ from retrograd._generated.units import UNITS
 from retrograd.compiler.passes import fused_loops, matrix_products
 from retrograd.kernels.build import code_store, compile_ahead
 from retrograd.kernels.build.compile_ahead import Ahead, Job
-from retrograd.kernels.build.compiled_loops import Loop
+from retrograd.kernels.runtime.loop_calls import Loop
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
@@ -294,7 +294,8 @@ while not store.holds(*wanted.key):
 
 
 def start(program, folder, **environment):
-    given = os.environ | {"RETROGRAD_CACHE": str(folder), "OMP_NUM_THREADS": "2", "RETROGRAD_AHEAD": "on"} | environment
+    given = os.environ | {"RETROGRAD_CACHE": str(folder), "OMP_NUM_THREADS": "2", "RETROGRAD_AHEAD": "on"}
+    given |= {"RETROGRAD_KERNELS": "jit"} | environment
     pipe = subprocess.PIPE
     command = [sys.executable, "-W", "error", "-c", program]
     return subprocess.Popen(command, env=given, text=True, stdout=pipe, stderr=pipe, start_new_session=True)

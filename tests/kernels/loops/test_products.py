@@ -8,11 +8,11 @@ import pytest
 pytest.importorskip("numba")
 
 import retrograd as rg
-from retrograd.kernels.build.compiled_loops import Loop
 from retrograd.kernels.build.object_files import njit
 from retrograd.kernels.loops.elements import ufuncs
 from retrograd.kernels.loops.matrices import products
 from retrograd.kernels.runtime import blas_address, denormals, loop_blas, threads
+from retrograd.kernels.runtime.loop_calls import Loop
 from retrograd.kernels.tiles.vector_width import width
 
 pytestmark = pytest.mark.skipif(not blas_address.available(), reason="no BLAS of NumPy's found")

@@ -12,6 +12,7 @@ import numpy as np
 import retrograd
 from retrograd import kernels
 from retrograd.core.arrays.devices import backend_for, get_default_device
+from retrograd.kernels.runtime import library
 
 from ..console import Table, UserError, print_table
 
@@ -96,7 +97,10 @@ def _backend() -> str:
 
 def _kernels() -> str:
     try:
-        return "compiled by Numba" if kernels.available() else "NumPy"
+        if not kernels.available():
+            return "NumPy"
+        found = library.found()
+        return "compiled by Numba" if found is None else f"compiled ahead of time for {found[0].name}"
     except RuntimeError as error:
         raise UserError(str(error)) from None
 

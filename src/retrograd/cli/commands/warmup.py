@@ -28,7 +28,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if kernels.compiled() is None:
+    if kernels.compiled() is None or not kernels.compiles():
         raise UserError("nothing to compile: Numba is not installed (pip install retrograd[fast]), or turned off")
     from retrograd.kernels.build.compile_ahead import ahead
     from retrograd.kernels.build.compiled_loops import compiled

@@ -152,7 +152,12 @@ def inner_loop(ufunc: np.ufunc, kinds: str) -> tuple[str, str] | None:
 
 def gemm(dtype: Any) -> str | None:
     """Return the symbol of BLAS's matrix product for float32 or float64, with 64-bit integers."""
-    return f"{BLAS}{'s' if dtype == np.float32 else 'd'}gemm" if multiplies() else None
+    if not multiplies():
+        return None
+    from ...kernels.build.compiled_loops import name_blas
+
+    name_blas()
+    return f"{BLAS}{'s' if dtype == np.float32 else 'd'}gemm"
 
 
 @cache

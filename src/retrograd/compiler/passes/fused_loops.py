@@ -255,6 +255,6 @@ def as_instruction(run: Any, group: Group, outs: Sequence[Value]) -> Instruction
 @cache
 def compiled_loop(source: str) -> Callable[..., Any]:
     """Return the loop of a source; machine code on disk is found by the source's digest."""
-    from ...kernels.build.compiled_loops import Loop as Compiled
+    from ...kernels.runtime.loop_calls import Loop as Compiled
 
     return Compiled(f"loop_{hashlib.sha256(source.encode()).hexdigest()[:24]}", "loop", source=source)

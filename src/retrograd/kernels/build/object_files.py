@@ -30,6 +30,7 @@ from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 from numpy import dtype
 
+from ..tiles.vector_width import target as levels
 from ..tiles.vector_width import wide
 from . import object_layout as at
 from .compile_ahead import Job, ahead
@@ -81,6 +82,12 @@ class _Library(JITCodeLibrary):
 
 class _Codegen(JITCPUCodegen):
     _library_class = _Library
+
+    def _customize_tm_options(self, options: dict[str, Any]) -> None:
+        super()._customize_tm_options(options)
+        for level in levels:  # for which a library is compiled
+            options.update(cpu=level.name, features=level.features, reloc="pic", codemodel="default")
+            options.pop("jit", None)
 
     def _customize_tm_features(self) -> str:
         return wide(super()._customize_tm_features())
@@ -273,6 +280,11 @@ def _compiled(function: Any, signature: tuple[Any, ...], name: str, enter: Calla
         return library.translated(name)
 
 
+def _of_python(name: str) -> str:
+    """By what name code calls a function of Python's interface: a library, which is linked, by its own."""
+    return name if levels else at.PREFIX + name
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Python's collector of cycles waits: it would go through all that Numba keeps, again and again."""
@@ -325,7 +337,7 @@ class _Entry:
     def call(self, name: str, result: Any, *arguments: Any) -> Any:
         """The result of a function of Python's interface."""
         kind = ir.FunctionType(result, [argument.type for argument in arguments])
-        return self.builder.call(cgutils.get_or_insert_function(self.module, kind, at.PREFIX + name), arguments)
+        return self.builder.call(cgutils.get_or_insert_function(self.module, kind, _of_python(name)), arguments)
 
     def field(self, value: object, offset: int, kind: Any) -> Any:
         """What an object has at an offset."""
@@ -420,8 +432,8 @@ def _define_runtime(module: Any) -> None:
         return ir.IRBuilder(function.append_basic_block()), *function.args
 
     raw = ir.FunctionType(_POINTER, [_WORD])
-    allocate = cgutils.get_or_insert_function(module, raw, at.PREFIX + "PyMem_RawMalloc")
-    free = cgutils.get_or_insert_function(module, ir.FunctionType(void, [_POINTER]), at.PREFIX + "PyMem_RawFree")
+    allocate = cgutils.get_or_insert_function(module, raw, _of_python("PyMem_RawMalloc"))
+    free = cgutils.get_or_insert_function(module, ir.FunctionType(void, [_POINTER]), _of_python("PyMem_RawFree"))
     for name in ("NRT_MemInfo_alloc_aligned", "NRT_MemInfo_alloc_safe_aligned"):
         builder, size, align = define(name, _POINTER, _WORD, _INT)
         align = builder.zext(align, _WORD)

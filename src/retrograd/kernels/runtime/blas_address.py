@@ -14,7 +14,6 @@ from glob import glob
 from os.path import dirname, join
 from typing import Any
 
-import llvmlite.binding
 import numpy as np
 
 PREFIX = "retrograd_cblas_"
@@ -23,9 +22,14 @@ _NAMES = "scipy_cblas_{}64_", "cblas_{}64_", "cblas_{}_64", "cblas_{}$NEWLAPACK$
 _PACKED = "darwin", "arm64"  # where arguments on the stack take no more room than they need
 
 
-@cache
 def available() -> bool:
     """Whether NumPy's BLAS was found, and loops that multiply may run."""
+    return addresses() is not None
+
+
+@cache
+def addresses() -> dict[str, int] | None:
+    """Where ``sgemm`` and ``dgemm`` of NumPy's BLAS are, or None."""
     for library in _libraries():
         for name in _NAMES:
             functions: Any = {kind: getattr(library, name.format(kind), None) for kind in ("sgemm", "dgemm")}
@@ -33,11 +37,10 @@ def available() -> bool:
                 continue
             # Integers are passed in 64 bits. A function that takes 32 reads the lower halves, but for two systems.
             if name == _NAMES[-1] and (sys.byteorder == "big" or (sys.platform, platform.machine()) == _PACKED):
-                return False
-            for kind, function in functions.items():
-                llvmlite.binding.add_symbol(PREFIX + kind, ctypes.cast(function, ctypes.c_void_p).value)
-            return True
-    return False
+                return None
+            found = {kind: ctypes.cast(function, ctypes.c_void_p).value for kind, function in functions.items()}
+            return {kind: address for kind, address in found.items() if address is not None}
+    return None
 
 
 def _libraries() -> list[ctypes.CDLL]:

@@ -18,9 +18,9 @@ from numba.core import cgutils
 from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
-from ..build.compiled_loops import Loop
 from ..build.object_files import Shared, njit, routine
 from . import thread_memory as at
+from .loop_calls import Loop
 
 _PREEMPTED = 50_000  # nanoseconds between two looks for work: somebody else ran in between, and needs the core
 _AWAKE = 500_000  # nanoseconds for which a helper looks without pause: after that it sleeps between two looks

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import blas
+from ...core.opaque_calls import LoopMissing
 from .cores import count, wanted
 from .thread_memory import BYTES, CALLED, CLOCK, MODE, OPEN, SET_MODE, SLEEP, SPIN, YIELD
 
@@ -92,13 +93,17 @@ class _Pool:
         functions = foreign("sched_yield", "usleep", "clock_gettime")
         if functions is None:
             return False
-        from ..build.compiled_loops import loops
+        from .loop_calls import loops
 
+        try:
+            serve = loops("runtime.thread_protocol").serve.entry(0)
+        except LoopMissing:
+            return False
         self.words[YIELD // 8], self.words[SLEEP // 8], self.words[CLOCK // 8] = functions
         self.words[SPIN // 8] = AWAKE
         blas.pool_begins()
         # Here: a helper that compiles would hold locks when programs fork.
-        self.serve = loops("runtime.thread_protocol").serve.entry(0)
+        self.serve = serve
         return True
 
     def _help(self) -> None:

@@ -1,13 +1,23 @@
-"""The vector registers of this processor."""
+"""The vector registers of the processor that loops run on."""
 
 from __future__ import annotations
 
 from functools import cache
 
+from ..runtime import library
+from ..runtime.levels import Level
+
+target: list[Level] = []  # the level that a library is compiled for, in the process that compiles it
+
 
 @cache
 def width() -> int:
-    """Bytes of a register."""
+    """Bytes of a register: of the target's, of the library's level where one is open, else of this processor's."""
+    if target:
+        return target[0].width
+    opened = library.opened()
+    if opened is not None:  # what is compiled beside it has to agree with it
+        return opened.level.width
     import llvmlite.binding as llvm
 
     features = llvm.get_host_cpu_features()

@@ -46,7 +46,7 @@ def _norm(x: Any, p: float) -> Any:
 
 @whole
 def _total_norm(arrays: list[Any], p: float) -> Any:
-    if p == 2 and updates.takes([[array] for array in arrays]):
+    if p == 2 and updates.takes([[array] for array in arrays], updates.SQUARES, 0):
         return np.asarray(np.sqrt(updates.sum_of_squares(arrays)), arrays[0].dtype)
     xp = array_module(arrays[0])
     with silent():
@@ -113,7 +113,7 @@ def clip_grads_with_norm_(
     factor = factor.clamp(max=1.0)
     gradients = _gradients(parameters)
     rows = [[memory_of_its_own(gradient)] for gradient in gradients] if modes.tracer is None else []
-    if rows and updates.takes(rows):
+    if rows and updates.takes(rows, "scaled", 1):
         updates.update("scaled", rows, (), [factor.item()])
         return
     for gradient in gradients:

@@ -29,7 +29,7 @@ from ...core.tensor import tensor
 from ...core.tensor.mutation import apply_inplace, memory_of_its_own
 from ...core.tensor.storage import Storage, overlaps_itself, storage_of
 from ...core.tensor.tensor import Tensor, to_array
-from ...kernels import SEVERAL, USEFUL
+from ...kernels import SEVERAL, USEFUL, or_reference
 from ...kernels.loops.layout import copies, lanes
 from ...kernels.loops.sequences import lookups
 from ...kernels.runtime.result_arrays import empty
@@ -218,6 +218,7 @@ def only_positions(key: tuple[Any, ...]) -> int | None:
     return place
 
 
+@or_reference
 def read_at(x: Any, index: Index) -> Any:
     """The elements at the index, copied."""
     along = index.along
@@ -266,6 +267,7 @@ def _lane_positions(shape: tuple[int, ...], own: tuple[int, ...], dim: int) -> A
 _known_lane_positions = lru_cache(maxsize=64)(_lane_positions)
 
 
+@or_reference
 def add_at(out: Any, index: Index, values: Any) -> None:
     """``out[index] += values``, in which repeated positions add up."""
     if not index.repeats:
@@ -343,6 +345,7 @@ def reading(name: str) -> Primitive:
     )
 
 
+@or_reference
 def _write_at(out: Any, index: Index, values: Any) -> None:
     """``out[index] = values``."""
     along = index.along

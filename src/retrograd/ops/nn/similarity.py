@@ -17,6 +17,7 @@ from ...core.arrays.summation import accurate_sum
 from ...core.errors import InvalidValue, describe
 from ...core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor.tensor import Tensor
+from ...kernels import or_reference
 from ...kernels.loops.matrices import distances
 from ..linear.products.matmul import MATMUL
 from ..math.bounds import CLAMP_MIN
@@ -222,6 +223,7 @@ def _pairs_of(x: Any) -> tuple[Any, Any]:
     return _pairs(len(x)) if type(x) is ndarray else array_module(x).triu_indices(x.shape[0], 1)
 
 
+@or_reference
 def _pdist(x: Any) -> Any:
     if distances.takes(x):
         return distances.pdist(x)
@@ -231,6 +233,7 @@ def _pdist(x: Any) -> Any:
     return np.sqrt(accurate_sum(difference, (1,)))
 
 
+@or_reference
 def _pdist_backward(g: Any, x: Any, distance: Any) -> Any:
     """``dx_i = sum_j w_ij (x_i - x_j)`` with ``w = g / distance``, symmetric."""
     w = _slope(g, distance)

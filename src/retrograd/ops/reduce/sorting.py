@@ -13,6 +13,7 @@ from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
 from ...core.tensor.storage import share
 from ...core.tensor.tensor import Tensor, new_tensor
+from ...kernels import or_reference
 from ...kernels.loops.layout import lanes
 from ...kernels.loops.statistics.scans import leading
 from ..indexing.positions import places
@@ -50,6 +51,7 @@ def mesh(index: Any, dim: int) -> tuple[Any, ...]:
     return tuple(key)
 
 
+@or_reference
 def _pick(x: Any, index: Any, dim: int, keepdim: bool = True) -> Any:
     if lanes.takes(x, index, dim):
         out = lanes.take(x, index, dim)
@@ -58,6 +60,7 @@ def _pick(x: Any, index: Any, dim: int, keepdim: bool = True) -> Any:
     return out if keepdim or not x.ndim else out.reshape(x.shape[:dim] + x.shape[dim + 1 :])
 
 
+@or_reference
 def _place(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
     if not shape:
         return x.copy()
@@ -70,6 +73,7 @@ def _place(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
     return out
 
 
+@or_reference
 def _place_once(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
     if not shape:
         return x.copy()

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ... import REPEATED, SEVERAL, USEFUL, WORTH_SHARING, Reference, compiled, loop, suits
+from ....core.opaque_calls import LoopMissing
+from ... import REPEATED, SEVERAL, USEFUL, WORTH_SHARING, Reference, compiled, loop, or_reference, suits
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
@@ -55,14 +56,20 @@ def in_one_pass(
             if not _takes(*arrays, least=SEVERAL, kinds=kinds):
                 return reference(*args, **params)
             out = empty(args[0].shape, args[0].dtype)
-            run_loop(out, arrays, [params[name] for name in names] if params else args[count:])
+            try:
+                run_loop(out, arrays, [params[name] for name in names] if params else args[count:])
+            except LoopMissing:
+                return reference(*args, **params)
             return out
 
         def write(out: Any, x: Any, **params: Any) -> None:
             if _takes(out, x, least=SEVERAL, kinds=kinds) and out.flags.writeable:
-                run_loop(out, (x,), [params[name] for name in names])
-            else:
-                out[...] = reference(x, **params)
+                try:
+                    run_loop(out, (x,), [params[name] for name in names])
+                    return
+                except LoopMissing:
+                    pass
+            out[...] = reference(x, **params)
 
         run.write = write  # type: ignore[attr-defined]  # for what is written over its input
         run.loop, run.reference = name, reference  # type: ignore[attr-defined]
@@ -92,7 +99,10 @@ def of_pairs(name: str) -> Callable[[Reference], Reference]:
             if pair[0] is None or pair[1] is None or compiled() is None:
                 return reference(x, y)
             out = empty(like.shape, like.dtype)
-            launch(loop("loops.elements.special_loops", name), out.size, WORTH_SHARING, *pair, out.reshape(-1))
+            try:
+                launch(loop("loops.elements.special_loops", name), out.size, WORTH_SHARING, *pair, out.reshape(-1))
+            except LoopMissing:
+                return reference(x, y)
             return out
 
         run.loop, run.reference = name, reference  # type: ignore[attr-defined]
@@ -110,6 +120,7 @@ def _operand(x: Any, like: Any) -> Any:
     return x.reshape(-1)
 
 
+@or_reference
 def kept(x: Any, keep: Any, scale: float) -> Any:
     """``x * scale`` where the mask is true, else 0."""
     if not _takes(x, keep):
@@ -127,6 +138,7 @@ def kept(x: Any, keep: Any, scale: float) -> Any:
     return out
 
 
+@or_reference
 def chosen(condition: Any, x: Any, y: Any) -> Any:
     """``np.where``, of two arrays or of one and a number."""
     wanted = getattr(x, "ndim", 0) > 0
@@ -163,6 +175,7 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
     return out
 
 
+@or_reference
 def filled(out: Any, condition: Any, number: Any) -> bool:
     """Write the number over a large array where the condition is true; whether that was done."""
     if not _takes(out, condition) or condition.dtype != np.bool_ or not out.flags.writeable:
@@ -172,6 +185,7 @@ def filled(out: Any, condition: Any, number: Any) -> bool:
     return True
 
 
+@or_reference
 def loss(kind: int, x: Any, y: Any, reduction: str, bound: float = 0.0, divisor: float = 1.0) -> Any:
     """The sum or mean of a loss: of ``x - y``, or of scores x and labels y."""
     if type(x) is not ndarray or x.size < USEFUL or reduction == "none" or not _takes(x, y) or y.dtype != x.dtype:
@@ -184,6 +198,7 @@ def loss(kind: int, x: Any, y: Any, reduction: str, bound: float = 0.0, divisor:
     return np.asarray(total / x.size if reduction == "mean" else total, x.dtype)
 
 
+@or_reference
 def slope(kind: int, g: Any, x: Any, y: Any, bound: float = 0.0, divisor: float = 1.0) -> Any:
     """``g`` times the derivative of a loss by ``x``."""
     if type(x) is not ndarray or x.size < USEFUL or not isinstance(g, (ndarray, np.generic)) or g.ndim:

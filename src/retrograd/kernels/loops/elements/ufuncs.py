@@ -19,7 +19,7 @@ from numpy import ndarray
 
 from ....core.arrays.layout import broadcast_shapes, place_of
 from ....core.arrays.summation import LARGE
-from ... import WORTH_SHARING, compiled, loop
+from ... import WORTH_SHARING, compiled, loop, or_reference
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
@@ -94,6 +94,7 @@ def applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, casting: Any = "
         ufunc(*inputs, out=out, casting=casting)
 
 
+@or_reference
 def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
     """The ufunc's result, written to ``out`` where that is given; or None for what is not to be shared."""
     like = next(x for x in inputs if type(x) is ndarray and x.size >= LARGE)
@@ -200,6 +201,7 @@ def _launch(function: int, data: int, length: int, arrays: list[Any], steps: lis
     launch(loop("loops.elements.ufunc_loops", "rows"), total, least, function, data, length, places)
 
 
+@or_reference
 def reduced(ufunc: np.ufunc, x: Any, dim: tuple[int, ...] | int | None, keepdim: bool) -> Any:
     """``ufunc.reduce`` of a large contiguous array over neighbouring dimensions; None where NumPy is to find its way.
 

@@ -7,20 +7,25 @@ The references are the ``_update`` methods of ``retrograd.optim``, and stand bes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
 
+from ....core.opaque_calls import LoopMissing
 from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.threads import launch
 
+SQUARES = "squares"  # the loop of ``sum_of_squares``
 BLOCK = 1 << 14  # elements of a row whose squares are summed on their own
 
 
-def takes(rows: Sequence[Sequence[Any]], least: int = SEVERAL) -> bool:
-    """Whether the loops are to be used on these rows of arrays, each of one size, of so many elements altogether."""
+def takes(rows: Sequence[Sequence[Any]], name: str, numbers: int, least: int = SEVERAL) -> bool:
+    """Whether the loop of a name, with so many numbers for all, is to be used on these rows of arrays.
+
+    Each row has arrays of one size; all rows have at least so many elements altogether.
+    """
     total, dtype = 0, None
     for row in rows:
         for array in row:
@@ -30,7 +35,18 @@ def takes(rows: Sequence[Sequence[Any]], least: int = SEVERAL) -> bool:
             if array.dtype is not dtype:
                 return False
         total += row[0].size
-    return total >= least and compiled() is not None
+    return total >= least and compiled() is not None and (name == SQUARES or _is_there(name, dtype, numbers))
+
+
+@cache
+def _is_there(name: str, dtype: Any, numbers: int) -> bool:
+    """Whether ``update`` can run a loop: its callers count steps before they call it, and can do so once."""
+    rates = np.zeros((1, 0), dtype), _scalars(dtype, *[0.0] * numbers)
+    try:
+        loop("loops.elements.update_loops", name).entry(0, 1, 0, 0, 0, _table([[rates[0]]]), _bounds(1)[0], *rates)
+    except LoopMissing:
+        return False
+    return True
 
 
 def update(name: str, rows: Sequence[Sequence[Any]], rates: Any, factors: Sequence[float]) -> None:
@@ -54,7 +70,7 @@ def sum_of_squares(arrays: Sequence[Any]) -> float:
     bounds, total = _bounds(*[-(-size // BLOCK) for size in sizes])
     out = np.empty(total)
     table = _table([[array] for array in arrays]), bounds, np.array(sizes, np.intp)
-    launch(loop("loops.elements.update_loops", "squares"), len(out), 1, *table, out, arrays[0].dtype.type(0))
+    launch(loop("loops.elements.update_loops", SQUARES), len(out), 1, *table, out, arrays[0].dtype.type(0))
     return float(out.sum())
 
 

@@ -13,7 +13,7 @@ from ....core.arrays.devices import array_module
 from ....core.arrays.fp_warnings import silent
 from ....core.arrays.layout import LARGE as LARGE
 from ....core.arrays.layout import order_like, row_major
-from ... import WORTH_SHARING, compiled, loop
+from ... import WORTH_SHARING, compiled, loop, or_reference
 from ...runtime.result_arrays import empty
 from ...runtime.threads import in_shares, launch
 from .lanes import WORDS
@@ -53,6 +53,7 @@ def joined(xs: Sequence[Any], dim: int) -> Any:
     return row_major(array_module(xs[0]).concatenate(xs, dim))
 
 
+@or_reference
 def write(out: Any, value: Any) -> None:
     """``out[...] = value``: an array that broadcasts, or a number."""
     if type(out) is not np.ndarray or out.size < LARGE:
@@ -73,6 +74,7 @@ def write(out: Any, value: Any) -> None:
         in_shares(lambda start, stop: np.copyto(parts[start:stop], x.reshape(()), casting="unsafe"), len(parts), 1)
 
 
+@or_reference
 def _filled(out: Any, x: Any) -> Any:
     """``out`` with the elements of x."""
     if x.flags.c_contiguous and out.flags.c_contiguous:

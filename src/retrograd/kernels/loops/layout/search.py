@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ... import USEFUL, compiled, loop
+from ... import USEFUL, compiled, loop, or_reference
 from ...runtime.threads import launch
 
 BLOCK = 1 << 13  # elements that a thread looks at
 
 
+@or_reference
 def coordinates(x: Any) -> Any:
     """``np.argwhere(x)``."""
     if type(x) is not ndarray or x.size < USEFUL or x.dtype.kind not in "fiub" or x.dtype.itemsize == 2:

@@ -5,7 +5,7 @@ Elsewhere, and for small matrices, they are NumPy's.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -16,6 +16,7 @@ from numpy import ndarray
 from ....core.arrays.blas import SEVERAL, beside_pool, openblas
 from ....core.arrays.layout import broadcast_shapes, place_of
 from ....core.arrays.summation import LARGE
+from ....core.opaque_calls import LoopMissing
 from ... import loop, multiplies, share
 from ...build.object_layout import Kind, kind_of_array
 from ...runtime.cores import count
@@ -41,7 +42,6 @@ TILES, STRAIGHT, PACKED = 2, 3, 4  # and by tiles of registers: of what is packe
 _NONE = np.zeros(1, np.int64)  # in the place of what tiles alone need
 
 
-@cache
 def _shares() -> bool:
     """Whether products are shared here: where BLAS can be left to work with one thread, and loops can call it."""
     return openblas() is not None and multiplies()
@@ -75,8 +75,12 @@ def _shared_stack(x: Any, y: Any) -> Any:
     if x_form is None or y_form is None or min(m, n, k) == 1:
         return beside_pool(np.matmul, x, y)
     out = empty((*lead, m, n), x.dtype)
-    given = m, n, k, place_of(x), *x_form, place_of(y), *y_form, out
-    launch_products(loop("loops.matrices.product_loops", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
+    given = m, n, k, place_of(x), *x_form, place_of(y), *y_form, out.reshape(-1, m, n)
+    least = max(1, USEFUL // (m * n * k))
+    try:
+        launch_products(loop("loops.matrices.product_loops", "stack"), prod(lead), least, *given)
+    except LoopMissing:
+        return beside_pool(np.matmul, x, y)
     return out
 
 
@@ -104,18 +108,24 @@ def _shared_dot(x: Any, y: Any) -> Any:
     if given is None:
         return beside_pool(x.dot, y)
     blocks, least, args = given
-    launch_products(loop("loops.matrices.product_loops", "product"), blocks, least, *args)
+    try:
+        launch_products(loop("loops.matrices.product_loops", "product"), blocks, least, *args)
+    except LoopMissing:
+        return beside_pool(x.dot, y)
     return args[4]
 
 
 def add_dot(out: Any, x: Any, y: Any) -> None:
     """``out += x @ y`` of a row-major matrix, without the product in memory of its own."""
     given = prepared(x, y, out)
-    if given is None:
-        np.add(out, beside_pool(x.dot, y), out=out)
-    else:
+    if given is not None:
         blocks, least, args = given
-        launch_products(loop("loops.matrices.product_loops", "add_product"), blocks, least, *args)
+        try:
+            launch_products(loop("loops.matrices.product_loops", "add_product"), blocks, least, *args)
+            return
+        except LoopMissing:
+            pass
+    np.add(out, beside_pool(x.dot, y), out=out)
 
 
 def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]] | None:

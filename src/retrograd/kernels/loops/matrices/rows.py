@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import USEFUL, compiled
+from ....core.opaque_calls import LoopMissing
+from ... import BASIC, USEFUL, loop
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
@@ -14,5 +15,8 @@ from ...runtime.threads import launch
 def outer(x: Any, y: Any) -> Any:
     """``out_bij = x_bi y_bj``."""
     out = empty((len(x), x.shape[1], y.shape[1]), np.float32)
-    launch(compiled().outer, len(out), 1 + USEFUL // out[0].size, x, y, out)
+    try:
+        launch(loop(BASIC, "outer"), len(out), 1 + USEFUL // out[0].size, x, y, out)
+    except LoopMissing:
+        np.multiply(x[:, :, None], y[:, None], out=out)
     return out

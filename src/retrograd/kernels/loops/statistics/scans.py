@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from ....core.opaque_calls import whole
-from ... import SEVERAL, USEFUL, compiled, loop
+from ... import SEVERAL, USEFUL, compiled, loop, or_reference
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
@@ -76,6 +76,7 @@ def of_others(reference: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+@or_reference
 def foremost(x: Any, dim: int, largest: bool) -> Any:
     """``x.argmax(dim)``, or ``x.argmin(dim)``, but along the last dimension; None for the reference."""
     if dim == x.ndim - 1 or not _takes("fdbhilBH", x):
@@ -84,6 +85,7 @@ def foremost(x: Any, dim: int, largest: bool) -> Any:
     return _launch("foremost", out, dim, (x,), largest)
 
 
+@or_reference
 def latest(x: Any, dim: int, largest: bool) -> Any:
     """Up to each place along the dimension that of the largest or smallest element, or None for the reference."""
     if not _takes("fdbhilBH", x):
@@ -91,6 +93,7 @@ def latest(x: Any, dim: int, largest: bool) -> Any:
     return _launch("extremes", np.empty(x.shape, np.int64), dim, (x,), largest)
 
 
+@or_reference
 def leading(x: Any, dim: int, count: int, largest: bool) -> Any:
     """The places of the first elements along the dimension, sorted stably, NaN as the largest; None for the reference.
 

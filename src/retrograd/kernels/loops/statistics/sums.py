@@ -13,7 +13,7 @@ import numpy as np
 from numpy import ndarray
 
 from ....core.arrays.summation import LARGE, accurate_sum
-from ... import WORTH_SHARING, compiled, loop
+from ... import WORTH_SHARING, compiled, loop, or_reference
 from ...runtime.threads import launch
 from ..elements.ufuncs import reduced
 
@@ -21,6 +21,7 @@ PART = 1 << 14  # elements of a row that are summed by themselves
 SHORT = 64  # elements of a row up to which others sum as fast
 
 
+@or_reference
 def summed(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
     """``x.sum(dim, keepdims=keepdim)`` of float32, float64 or int64, or None for the reference."""
     if x.dtype == np.int64:
@@ -41,6 +42,7 @@ def summed(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
     return total.astype(x.dtype).reshape(shape)
 
 
+@or_reference
 def multiplied(x: Any, dim: int | None, keepdim: bool) -> Any:
     """``x.prod(dim, keepdims=keepdim)``, likewise; along other dimensions than the last in the numbers' own dtype."""
     if type(x) is not ndarray or x.size < LARGE or x.dtype.char not in "fd" and x.dtype != np.int64:

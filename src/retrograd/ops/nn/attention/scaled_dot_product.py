@@ -27,7 +27,9 @@ from ....core.arrays.layout import broadcast_shapes
 from ....core.errors import describe
 from ....core.graph.backward import unbroadcast
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.opaque_calls import LoopMissing
 from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels import or_reference
 from ....kernels.loops.sequences import attention as loops
 from ....kernels.runtime.result_arrays import empty, empty_like
 from ...make.random import rand
@@ -205,6 +207,7 @@ def _backward(
         dk[..., columns, :] += np.matmul(np.swapaxes(ds, -1, -2), q[..., rows, :])
 
 
+@or_reference
 def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, dropout_p: float) -> Any:
     """The output, and the maxima and sums of exponentials."""
     lead = _leading(q, k, v)
@@ -215,6 +218,7 @@ def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causa
     return out, top, total
 
 
+@or_reference
 def _attention_backward(
     dout: Any,
     q: Any,
@@ -280,10 +284,12 @@ def _backward_vjp(
         xp.zeros_like(x) if gradient is None and x is not None else gradient
         for x, gradient in zip((q, k, v, None), where_needed(g, wanted), strict=True)
     ]
-    if by_mask is None and gmask is None and loops.takes(q, k, v, mask):
-        loops.second((gq, gk, gv), dout, q, k, v, mask, keep, top, total, *found, scale, causal, dropout_p)
-    else:
-        _second((gq, gk, gv), dout, q, k, v, mask, keep, top, total, *found, scale, causal, dropout_p, gmask, by_mask)
+    args = (gq, gk, gv), dout, q, k, v, mask, keep, top, total, *found, scale, causal, dropout_p
+    try:
+        by_loops = by_mask is None and gmask is None and loops.takes(q, k, v, mask)
+        loops.second(*args) if by_loops else _second(*args, gmask, by_mask)
+    except LoopMissing:
+        _second(*args, gmask, by_mask)
     every = zip((*found, by_mask), (dout, q, k, v, mask), needs, strict=True)
     return [unbroadcast(gradient, x.shape) if need else None for gradient, x, need in every]
 

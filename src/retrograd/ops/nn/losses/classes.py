@@ -21,6 +21,7 @@ from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
 from ....core.tensor.storage import Storage, storage_of
 from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels import or_reference
 from ....kernels.loops.sequences import lookups
 from ...indexing.selection import where
 from ...table.arguments import floating_operand
@@ -308,6 +309,7 @@ def _slopes(x: Any, top: Any, total: Any, index: Any, factor: Any, picked: Any, 
     return dx
 
 
+@or_reference
 def _cross_entropy(x: Any, classes: Classes, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any]:
     dtype = x.dtype
     if dtype.char == "e":
@@ -327,6 +329,7 @@ def _per_class(weight: Any, x: Any) -> Any:
     return weight.reshape((-1,) + (1,) * (x.ndim - 2))
 
 
+@or_reference
 def _cross_entropy_backward(
     g: Any, x: Any, top: Any, total: Any, classes: Classes, class_weight: Any, smoothing: float
 ) -> tuple[Any]:

@@ -22,6 +22,7 @@ from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply, operand
 from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels import or_reference
 from ....kernels.loops.sequences import alignments
 from ...indexing.selection import where
 from ...shape.joining import cat, stack
@@ -58,6 +59,7 @@ def _ends(alignment: Alignment, dtype: Any) -> Any:
     return xp.where((places == last) | (places == last - 1), dtype.type(0), dtype.type(-np.inf))
 
 
+@or_reference
 def _ctc(log_probs: Any, alignment: Alignment, zero_infinity: bool) -> tuple[Any, Any]:
     """The losses, and ``a`` as far as each sequence lasts."""
     if alignments.takes(log_probs, alignment.labels):
@@ -87,6 +89,7 @@ def _ctc(log_probs: Any, alignment: Alignment, zero_infinity: bool) -> tuple[Any
     return -(safe[:, 0] + np.log(np.exp(ended - safe).sum(axis=1))), forward
 
 
+@or_reference
 def _ctc_backward(
     g: Any, log_probs: Any, loss: Any, forward: Any, alignment: Alignment, zero_infinity: bool
 ) -> tuple[Any]:

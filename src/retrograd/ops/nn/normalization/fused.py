@@ -12,6 +12,7 @@ of x and u are left out.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,8 +26,9 @@ from ....core.arrays.summation import accurate_sum
 from ....core.graph.backward import unbroadcast
 from ....core.graph.modes import modes
 from ....core.graph.primitive import Primitive
+from ....core.opaque_calls import LoopMissing
 from ....core.tensor.tensor import Tensor, new_tensor
-from ....kernels import SEVERAL, takes
+from ....kernels import SEVERAL, or_reference, takes
 from ....kernels.loops.statistics import norms
 from ...reduce.common import count
 from ...table.batching import composed
@@ -115,6 +117,7 @@ def _standardized(x: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
     return np.multiply(y, rstd, out=y if layout.centred else None), mean, rstd
 
 
+@or_reference
 def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = None) -> tuple[Any, Any, Any]:
     """``moments``: those of batch norm's channels, where the loops have computed them already."""
     loops = _loops(layout, x, w, b)
@@ -132,6 +135,7 @@ def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = 
     return row_major(y.reshape(x.shape).astype(x.dtype, copy=False)), mean, rstd
 
 
+@or_reference
 def _backward(
     dy: Any, x: Any, w: Any, b: Any, mean: Any, rstd: Any, layout: Layout, eps: float, wanted: tuple[bool, ...]
 ) -> tuple[Any, ...]:
@@ -189,8 +193,8 @@ def _backward_vjp(
     gx, gw, gb = where_needed(g, wanted)
     loops = _loops(layout, x, w)
     if isinstance(loops, norms.Rows):
-        by_dy, by_x, by_w = loops.normalize_second((gx, gw, gb), dy, x, w, mean, rstd)
-        return [by_dy, by_x, by_w, None]
+        with suppress(LoopMissing):
+            return [*loops.normalize_second((gx, gw, gb), dy, x, w, mean, rstd), None]
     view = _viewed(x, layout)
     xhat = (view - mean if layout.centred else view) * rstd
     weight = None if w is None else _broadcastable(w, layout)

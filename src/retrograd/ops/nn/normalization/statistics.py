@@ -18,7 +18,7 @@ from ....core.graph.primitive import apply, operand
 from ....core.opaque_calls import whole
 from ....core.tensor.mutation import apply_inplace, memory_of_its_own
 from ....core.tensor.tensor import Tensor, new_tensor
-from ....kernels import SEVERAL, takes
+from ....kernels import SEVERAL, or_reference, takes
 from ....kernels.loops.statistics import norms
 from ...math.arithmetic import ADD, MUL
 from ...reduce.common import count
@@ -180,6 +180,7 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
     return mean, squares
 
 
+@or_reference
 def _moments_and_running(
     x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
 ) -> Any:

@@ -13,6 +13,7 @@ from ....core.arrays.devices import array_module
 from ....core.errors import describe
 from ....core.graph.primitive import apply
 from ....core.tensor.tensor import Tensor
+from ....kernels import or_reference
 from ....kernels.loops.images import pooling
 from ....kernels.loops.images.pooling import TABLED
 from ...table.arguments import floating_operand
@@ -102,6 +103,7 @@ def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Any, Any, Any]:
 
 
 @takes_rows
+@or_reference
 def _span_maxima(x: Any, out: Ints) -> Any:
     """Where in the flattened spatial axes each window has its maximum: the first one, or the last NaN."""
     size = x.shape[2:]

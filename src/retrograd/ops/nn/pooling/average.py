@@ -16,6 +16,7 @@ from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply
 from ....core.tensor.tensor import Tensor
+from ....kernels import or_reference
 from ....kernels.loops.images import pooling
 from ...table.batching import folded
 from ...table.registry import operator
@@ -81,6 +82,7 @@ def _by_loops(x: Any, window: Window) -> bool:
     return window.out[-1] > 1 and prod(window.kernel) <= 64 and pooling.takes(x, window, pooling.TABLED + 1)
 
 
+@or_reference
 def _mean(x: Any, window: Window, divisor: Any) -> Any:
     if x.dtype == np.float16:
         return _mean(x.astype(np.float32), window, divisor).astype(np.float16)
@@ -94,6 +96,7 @@ def _mean(x: Any, window: Window, divisor: Any) -> Any:
     return np.trunc(total / _as_like(divisor, x)).astype(x.dtype)
 
 
+@or_reference
 def _mean_transpose(g: Any, window: Window, divisor: Any) -> Any:
     places = tables.table(g, window)
     if places is None and _by_loops(g, window):

@@ -14,6 +14,7 @@ from ....core.arrays.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
 from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels import or_reference
 from ....kernels.loops.images import pooling
 from ...make.random_arrays import uniform
 from ...table.arguments import floating_operand, integers
@@ -73,6 +74,7 @@ def _corners(drawn: Any, lengths: Ints, out: Ints, kernel: Ints) -> tuple[Any, A
     return corner, xp.asarray(sequences.offsets)
 
 
+@or_reference
 def _maxima(x: Any, drawn: Any, out: Ints, kernel: Ints) -> Any:
     """Where in its plane each window has its maximum: the first of equal elements, or the last NaN."""
     shape = (*x.shape[:2], *out)

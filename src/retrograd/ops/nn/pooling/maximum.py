@@ -18,6 +18,7 @@ from ....core.errors import describe
 from ....core.graph.modes import modes
 from ....core.graph.primitive import Primitive, apply
 from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels import or_reference
 from ....kernels.loops.images import pooling
 from ...table.batching import folded, takes_rows
 from ...table.registry import operator
@@ -105,6 +106,7 @@ def _kind(window: Window) -> Any:
     return np.min_scalar_type(prod(window.kernel) - 1)
 
 
+@or_reference
 def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
     """The maximum of each window, and its winner if asked for."""
     if prod(window.kernel) <= 256 and pooling.takes(x, window):
@@ -134,6 +136,7 @@ def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
     return value.copy() if prod(window.kernel) == 1 else value, winner
 
 
+@or_reference
 def _max_scatter(g: Any, winners: Any, window: Window) -> Any:
     """Each window's element at the place of its winner; windows that share one are added."""
     if winners.dtype == np.uint8 and pooling.takes(g, window):

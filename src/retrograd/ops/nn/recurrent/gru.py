@@ -14,6 +14,7 @@ import numpy as np
 
 from ....core.graph.primitive import Primitive, apply
 from ....core.tensor.tensor import Tensor
+from ....kernels import or_reference
 from ....kernels.loops.sequences import recurrent as loops
 from ....kernels.runtime.result_arrays import empty
 from ...linear.products.affine import linear
@@ -70,6 +71,7 @@ def _steps_back(
         dh += dh_gates[t].dot(w_hh)
 
 
+@or_reference
 def _gru(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool) -> tuple[tuple[Any, Any], Any, Any]:
     gates = projected(ordered(x, reverse), w_ih)
     recurrent_n, out = empty((2, x.shape[0], *h.shape), x.dtype, x)
@@ -79,6 +81,7 @@ def _gru(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bo
     return (ordered(out, reverse), last.copy()), gates, recurrent_n
 
 
+@or_reference
 def _gru_backward(
     dout: Any,
     dh: Any,

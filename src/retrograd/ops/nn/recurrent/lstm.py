@@ -17,6 +17,7 @@ import numpy as np
 
 from ....core.graph.primitive import Primitive, apply
 from ....core.tensor.tensor import Tensor
+from ....kernels import or_reference
 from ....kernels.loops.sequences import recurrent as loops
 from ....kernels.runtime.result_arrays import empty
 from ...linear.products.affine import linear
@@ -72,6 +73,7 @@ def _steps_back(dout: Any, dh: Any, dc: Any, gates: Any, cells: Any, w_hh: Any, 
         dh[...] = da[t].dot(w_hh)
 
 
+@or_reference
 def _lstm(
     x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool
 ) -> tuple[tuple[Any, Any, Any], Any, Any]:
@@ -85,6 +87,7 @@ def _lstm(
     return (ordered(out, reverse), last.copy(), cells[-1].copy()), gates, cells
 
 
+@or_reference
 def _lstm_backward(
     dout: Any,
     dh: Any,

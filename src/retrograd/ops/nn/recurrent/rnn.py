@@ -9,6 +9,7 @@ import numpy as np
 
 from ....core.graph.primitive import Primitive, apply
 from ....core.tensor.tensor import Tensor
+from ....kernels import or_reference
 from ....kernels.loops.sequences import recurrent as loops
 from ....kernels.runtime.result_arrays import empty
 from ...linear.products.affine import linear
@@ -41,6 +42,7 @@ def _steps_back(dout: Any, dh: Any, out: Any, w_hh: Any, relu: bool, da: Any) ->
         dh[...] = da[t].dot(w_hh)
 
 
+@or_reference
 def _rnn(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, relu: bool, reverse: bool) -> tuple[Any, Any]:
     out = projected(ordered(x, reverse), w_ih)
     run = loops.rnn if loops.takes(out) else _steps
@@ -49,6 +51,7 @@ def _rnn(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, relu: bool,
     return ordered(out, reverse), last.copy()
 
 
+@or_reference
 def _rnn_backward(
     dout: Any,
     dh: Any,

@@ -12,6 +12,7 @@ CONV_WEIGHT, and each one's rules are the other two: every order of derivative i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache, wraps
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,8 @@ from numpy import ndarray
 
 from ....core.arrays.devices import array_module
 from ....core.graph.primitive import Primitive
-from ....kernels import takes
+from ....core.opaque_calls import LoopMissing
+from ....kernels import or_reference, takes
 from ....kernels.loops.images import convolution
 from ....kernels.loops.matrices.products import dot
 from ....kernels.loops.statistics import norms
@@ -178,6 +180,7 @@ def _flat(x: Any) -> Any:
 
 
 @in_single_precision
+@or_reference
 def _conv(x: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
     """T by y: the convolution."""
     n, outs = x.shape[0], w.shape[0]
@@ -221,6 +224,7 @@ def _mirrored(window: Window) -> Window:
 
 
 @in_single_precision
+@or_reference
 def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
     """T by x: what each element of y had read gets it back."""
     n, outs = y.shape[:2]
@@ -269,6 +273,7 @@ def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: in
 
 
 @in_single_precision
+@or_reference
 def _conv_weight(x: Any, y: Any, *, window: Window, groups: int) -> Any:
     """T by w: the correlation of x and y, summed over the batch."""
     n, outs = y.shape[:2]
@@ -306,7 +311,8 @@ def _as_channels(t: Any, window: Window) -> Any:
 def _over_channels(g: Any, window: Window) -> Any:
     """The cotangent of a bias: the sum over everything but its channel."""
     if takes(g) and prod(g.shape[2:]) >= norms.SHORTEST:
-        return norms.channel_sums(g)
+        with suppress(LoopMissing):
+            return norms.channel_sums(g)
     sums = g.reshape((g.shape[0], g.shape[1], prod(g.shape[2:]))).sum(axis=2)
     return sums.reshape(sums.shape[1:]) if len(sums) == 1 else sums.sum(axis=0)
 

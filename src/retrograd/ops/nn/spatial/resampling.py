@@ -14,6 +14,7 @@ import numpy as np
 
 from ....core.arrays.devices import array_module
 from ....core.graph.primitive import Primitive
+from ....kernels import or_reference
 from ....kernels.loops.images import resampling
 from ...table.batching import folded
 
@@ -148,6 +149,7 @@ def resampled(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
     return out
 
 
+@or_reference
 def _applied(x: Any, maps: tuple[AxisMap | None, ...], axes: list[tuple[int, AxisMap]]) -> Any:
     if resampling.takes(x, maps):
         return resampling.resample(x, maps)

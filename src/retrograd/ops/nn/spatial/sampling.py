@@ -19,6 +19,7 @@ import numpy as np
 from ....core.arrays.devices import array_module
 from ....core.graph.primitive import Primitive
 from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels import or_reference
 from ....kernels.loops.images import sampling
 from ...indexing.gather import gather
 from ...table.batching import folded
@@ -159,6 +160,7 @@ def _planes(x: Any) -> Any:
 
 
 @in_single_precision
+@or_reference
 def _sample(x: Any, grid: Any, *, way: Way) -> Any:
     """S by y: the input at the points."""
     shape = (*x.shape[:2], *grid.shape[1:-1])
@@ -179,6 +181,7 @@ def _sample(x: Any, grid: Any, *, way: Way) -> Any:
 
 
 @in_single_precision
+@or_reference
 def _sample_transpose(y: Any, grid: Any, *, way: Way) -> Any:
     """S by x: what each point has read is given back."""
     shape = (*y.shape[:2], *way.size)
@@ -199,6 +202,7 @@ def _sample_transpose(y: Any, grid: Any, *, way: Way) -> Any:
 
 
 @in_single_precision
+@or_reference
 def _sample_slope(y: Any, x: Any, grid: Any, *, way: Way) -> Any:
     """S by the grid."""
     xp = array_module(x)

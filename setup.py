@@ -1,0 +1,62 @@
+"""The wheel's compiled loops: those that `make kernels` has put into build/kernels, for one platform.
+
+Without them the wheel is for all platforms. All else stands in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+MADE = Path(__file__).parent / "build" / "kernels"
+KERNELS = Path(__file__).parent / "src" / "retrograd" / "kernels"
+# The libraries need nothing of the C library but functions that have always been there, by names without a version.
+PLATFORM = "manylinux_2_17_x86_64"
+
+
+def indices() -> list[Path]:
+    """The indices of the libraries that were made of these sources."""
+    found = []
+    for path in sorted(MADE.glob("x86-64-*.json")):
+        about = json.loads(path.read_text())
+        digest = hashlib.sha256()
+        for name in about["files"]:
+            source = KERNELS / name
+            digest.update(name.encode() + b"\0" + (source.read_bytes() if source.is_file() else b"") + b"\0")
+        if digest.hexdigest() == about["sources"]:
+            found.append(path)
+        else:
+            print(f"{path.stem} is left out: its sources have changed since `make kernels`", file=sys.stderr)
+    return found
+
+
+class BuildWithKernels(build_py):
+    """Copies the libraries to where they are opened, ``retrograd/kernels/library``."""
+
+    def run(self) -> None:
+        super().run()
+        place = Path(self.build_lib) / "retrograd" / "kernels" / "library"
+        shutil.rmtree(place, ignore_errors=True)  # of an earlier build
+        if not self.editable_mode:
+            for index in indices():
+                place.mkdir(parents=True, exist_ok=True)
+                for path in (index, index.with_suffix(".so")):
+                    shutil.copyfile(path, place / path.name)
+
+
+class WheelWithKernels(bdist_wheel):
+    """Says of a wheel with libraries for which platform it is."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        tag = super().get_tag()
+        return ("py3", "none", PLATFORM) if indices() else tag
+
+
+setup(cmdclass={"build_py": BuildWithKernels, "bdist_wheel": WheelWithKernels})
