@@ -285,7 +285,7 @@ print(compiled.found, compiled.loops)
 DONE = """
 from retrograd.kernels.build import code_store as store
 from retrograd.kernels.build.compile_ahead import following
-(wanted,) = following(("loops.gelu", repr(("int",) * 5 + (("f4", 1, True, True),) * 2)))
+(wanted,) = following(("basic_loops.gelu", repr(("int",) * 5 + (("f4", 1, True, True),) * 2)))
 end = time.monotonic() + 100
 while not store.holds(*wanted.key):
     assert time.monotonic() < end
@@ -408,13 +408,13 @@ def test_the_loops_of_a_program_are_told_as_they_will_be_called(tmp_path, monkey
         return loss
 
     asked, called = [], []
-    make = Loop._make
+    address = Loop._address
 
     def made(loop, kinds):
         called.append(Job(loop.module, loop.name, repr(kinds), loop.source))
-        return make(loop, kinds)
+        return address(loop, kinds)
 
-    monkeypatch.setattr(Loop, "_make", made)
+    monkeypatch.setattr(Loop, "_address", made)
     monkeypatch.setattr(compile_ahead.ahead, "ask", asked.extend)
     monkeypatch.setattr(fused_loops, "compiled_loop", fused_loops.compiled_loop.__wrapped__)
     monkeypatch.setattr(matrix_products, "compiled_loop", fused_loops.compiled_loop)
