@@ -19,8 +19,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 BOUNDS = {
     "modules in circles": 0,
     "lines of operators' docstrings that repeat another one": 1291,
-    "files of 60 lines and fewer, without `__init__.py`": 120,
-    "uses of Any": 8014,
+    "files of 60 lines and fewer, without `__init__.py`": 85,
+    "uses of Any": 8010,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 153,
 }
