@@ -241,3 +241,14 @@ def test_only_the_command_imports_the_legacy_names():
     files = {module for module, targets in imports().items() if any(".compat.files" in target for target in targets)}
     assert {module.split(".")[1] for module in users - files} <= {"compat", "cli", "as_torch"}
     assert {module.split(".")[1] for module in files} <= {"compat", "serialization"}  # which reads and writes .pt files
+
+
+def test_files_that_docstrings_and_comments_name_exist():
+    names = {path.name for folder in ("src", "tests", "tools") for path in (PACKAGE.parents[1] / folder).rglob("*.py")}
+    gone = {
+        f"{module} names {found}"
+        for module, path in MODULES.items()
+        for found in re.findall(r"`+(?:[a-z_]+/)*([a-z_]+\.py)`+", path.read_text())
+        if found not in names
+    }
+    assert gone == set()

@@ -1,7 +1,7 @@
-"""What rooms provide to those below them: entered when the package is imported, loaded at the first use.
+"""Register functions of higher packages for the engine, and the import hooks. Each loads its package on first use.
 
-Here stand the entries of ``sys.meta_path``, too: one finds module paths that PyTorch's layout alone has, the other adds
-a backend and layers for Tensors to einops.
+The two entries of ``sys.meta_path`` find module paths that only PyTorch's layout has, and add a backend and layers for
+Tensors to einops.
 """
 
 from __future__ import annotations

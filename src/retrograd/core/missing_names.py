@@ -1,7 +1,7 @@
-"""What rooms above the engine provide to it: answers to missing names and failed calls, and what loads on first use.
+"""Functions that packages above the engine register for it: legacy names, legacy calls, HTML for notebooks.
 
-The engine does not know these rooms. ``retrograd._hooks`` enters a function per purpose in ``provided``; each function
-imports its room at its first call.
+The engine does not import these packages. ``retrograd._hooks`` puts one function per purpose into ``provided``; each
+function imports its package when it is first called.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A file holds one loop for one kind of arguments, and begins with a digest over its content and all that the content
 depends on: a file that is damaged or old does not match, and the loop is compiled again. Files of one state of sources,
-versions and processor lie in a folder of their own. The digest guards against accidents only; ``private.py`` refuses
-files and folders that another user may have written.
+versions and processor lie in a folder of their own. The digest guards against accidents only; ``private_files.py``
+refuses files and folders that another user may have written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The second process: it compiles loops that the first one says it will need (``ahead.py``)."""
+"""The second process: compile the loops that the first process will need (``compile_ahead.py``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products inside compiled loops, by the BLAS that NumPy has loaded (``cblas.py``).
+"""Matrix products inside compiled loops, by the BLAS that NumPy has loaded (``blas_address.py``).
 
 In single precision, numbers too small for full precision count as zero while BLAS multiplies: the gradients of a model
 that is sure of its examples are full of them, and a processor takes a hundred times as long for each. The thread's own

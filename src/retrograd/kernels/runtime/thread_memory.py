@@ -1,4 +1,4 @@
-"""The words in which threads of the pool meet (``native.py``): their places, in bytes."""
+"""The words in which threads of the pool meet (``thread_protocol.py``): their places, in bytes."""
 
 OPEN = 0  # the number of the launch that may be joined, else 0
 BUSY = 64  # 1 from the beginning of a launch to its end

@@ -1,8 +1,8 @@
 """What caller and helpers of the pool do without Python's lock: to launch a loop, to wait for one, to take its parts.
 
-They meet in a block of memory (``words.py``). A launch is *open* between the caller's writing of it and the end of the
-caller's own work; helpers may join until then, and the caller leaves when all that joined have left. Every part is
-taken by one thread. Two callers never launch at once: the second does all of his work himself.
+They meet in a block of memory (``thread_memory.py``). A launch is *open* from when the caller writes it
+until the caller has finished its own parts. Helpers may join until then, and the caller returns when all of them have
+left. One thread takes each part. Two callers never launch at once: the second caller computes all of its parts itself.
 """
 # mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg, var-annotated"
 

@@ -82,16 +82,16 @@ def _mismatch(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 
 
 def _number_for_tensor(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Which argument is a Python number where PyTorch takes Tensors alone; empty where none is.
+    """Return which argument is a Python number where PyTorch accepts only Tensors, or an empty string.
 
-    Operators take numbers there, too. But where such a call fails it is a TypeError, as in PyTorch.
+    Operators accept numbers there as well; a call with one that fails raises TypeError, as in PyTorch.
     """
     short = name.rpartition(".")[2].strip("_")
     if short in _TAKE_NUMBERS:
         return ""
     kwargs = {getattr(function, "other_names", {}).get(argument, argument): value for argument, value in kwargs.items()}
     for place, (argument, value) in enumerate(signature(function).bind(*args, **kwargs).arguments.items()):
-        if place and (short in _TAKE_NUMBERS_SECOND or "polynomial" in short):
+        if place and short in _TAKE_NUMBERS_SECOND:
             break
         annotation = str(function.__annotations__.get(argument, "Any"))
         if isinstance(value, (int, float, complex)) and annotation.partition(" ")[0] in ("Operand", "Tensor"):
@@ -111,7 +111,10 @@ _TAKE_NUMBERS = frozenset(
 _TAKE_NUMBERS_SECOND = frozenset(
     str.split("""
     fmod copysign eq ne lt le gt ge less greater less_equal greater_equal not_equal clamp clip clamp_min clamp_max rsub
-    searchsorted bucketize
+    searchsorted bucketize chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w
+    shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
+    shifted_chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l
+    legendre_polynomial_p
     """)
 )
 
