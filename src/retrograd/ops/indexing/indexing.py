@@ -22,6 +22,7 @@ import numpy as np
 from ...core.arrays.devices import all_examples, array_module, backend_of, extent, is_array
 from ...core.arrays.dtypes import FLOATING
 from ...core.arrays.layout import order_like, row_major
+from ...core.arrays.unbuffered import ufunc_at
 from ...core.errors import describe
 from ...core.graph.modes import modes, watchers
 from ...core.graph.primitive import Primitive, apply
@@ -277,7 +278,7 @@ def add_at(out: Any, index: Index, values: Any) -> None:
     if xp is not np or not out.flags.c_contiguous or out.dtype.kind not in FLOATING or out.dtype.itemsize < 4:
         if xp is np and out.ndim == 1:  # NumPy 2.4 reads beyond values that it would have to broadcast
             values = np.broadcast_to(values, out[index.key].shape)
-        xp.add.at(out, index.key, values)
+        ufunc_at("add", out, index.key, values)
         return
     values = np.asarray(values, dtype=out.dtype)
     along = index.along
