@@ -324,6 +324,8 @@ class GuardedArray:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or API["cupy"].get(ufunc.__name__, "") == "":
             return NotImplemented
+        if "out" in kwargs:
+            (kwargs["out"],) = kwargs["out"]
         return getattr(cupy, ufunc.__name__)(*inputs, **kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

@@ -24,6 +24,7 @@ from ..program import SHAPED_BY_DATA, Instruction, Value
 from ..run.replay import Replay
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
 from .kernels import Copies, Module
+from .products import captured_products
 
 MAX_CAPTURES = 3  # graphs that are captured for changed addresses
 _PURE = ("array", "primitive", "whole", "loop")
@@ -205,10 +206,18 @@ class Graph:
         except Exception as error:
             raise Refused(f"no stream can capture: {error}") from error
         xp.cuda.get_current_stream().synchronize()
-        with xp.cuda.using_allocator(self._pool.malloc), self._stream:
-            found = self.inside(everything)
+        with xp.cuda.using_allocator(self._pool.malloc), self._stream, captured_products(xp, self._stream):
+            self._outs = self.inside(everything)
         self._stream.synchronize()
-        return tuple(found)
+        found = self._results()  # copies: what the caller keeps must not take memory from the pool
+        self._outs = ()
+        return found
+
+    def _reserve(self) -> None:
+        """Leave one free block in the pool, as large as a call needs: no memory can be allocated during a capture."""
+        size = self._pool.total_bytes()
+        self._pool.free_all_blocks()
+        self._pool.malloc(size + size // 4)
 
     def _capture(self, xp: Any, everything: list[Any], places: tuple[int, ...]) -> None:
         self._forget()
@@ -218,7 +227,13 @@ class Graph:
         given = [own.get(place, x) for place, x in enumerate(everything)]
         xp.cuda.get_current_stream().synchronize()
         try:
-            with xp.cuda.using_allocator(self._pool.malloc), self._stream as stream, _no_copies_from_host(xp):
+            with (
+                xp.cuda.using_allocator(self._pool.malloc),
+                self._stream as stream,
+                captured_products(xp, stream),
+                _no_copies_from_host(xp),
+            ):
+                self._reserve()
                 stream.begin_capture(mode=xp.cuda.runtime.streamCaptureModeThreadLocal)
                 try:
                     self._outs = self.inside(given)

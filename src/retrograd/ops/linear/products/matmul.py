@@ -105,7 +105,7 @@ FEW = 1 << 12  # elements of matrices whose product is NumPy's alone, without an
 
 
 def _mm(x: Any, y: Any) -> Any:
-    return x.dot(y) if x.size < FEW > y.size else product(x, y)
+    return x.dot(y) if x.size < FEW > y.size and type(x) is ndarray else product(x, y)
 
 
 def _mm_vjp_x(g: Any, y: Any) -> Any:
