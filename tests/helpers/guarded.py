@@ -408,7 +408,11 @@ class GuardedArray:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> GuardedArray:
-        return guarded(self._array[index_of(index)], self)
+        key = index_of(index)
+        found = self._array[key]
+        if isinstance(found, np.generic):  # CuPy has a view of one element where NumPy has a scalar
+            found = self._array[(*key, ...) if isinstance(key, tuple) else (key, ...)]
+        return guarded(found, self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._array[index_of(index)] = bare(value)

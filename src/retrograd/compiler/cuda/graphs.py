@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from threading import Lock, get_ident
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -199,7 +200,7 @@ class Graph:
         self._capture(xp, everything, places)
         return self._compared(xp, everything)
 
-    def _warm(self, xp: Any, everything: list[Any]) -> Sequence[Any]:
+    def _warm(self, xp: ModuleType, everything: list[Any]) -> Sequence[Any]:
         """Run a call in the memory pool and on the stream of the graph."""
         try:
             self._stream, self._pool = xp.cuda.Stream(), xp.cuda.MemoryPool()
@@ -219,7 +220,7 @@ class Graph:
         self._pool.free_all_blocks()
         self._pool.malloc(size + size // 4)
 
-    def _capture(self, xp: Any, everything: list[Any], places: tuple[int, ...]) -> None:
+    def _capture(self, xp: ModuleType, everything: list[Any], places: tuple[int, ...]) -> None:
         self._forget()
         self.captures += 1
         self._places = places
@@ -245,7 +246,7 @@ class Graph:
         except Exception as error:
             raise Refused(f"it cannot be captured: {type(error).__name__}: {error}") from error
 
-    def _compared(self, xp: Any, everything: list[Any]) -> Sequence[Any]:
+    def _compared(self, xp: ModuleType, everything: list[Any]) -> Sequence[Any]:
         """Return the results of the graph's first launch, if they equal those of an ordinary replay."""
         memory = [everything[place] for place in self.written]
         earlier = [x.copy() for x in memory]
@@ -305,16 +306,16 @@ def _constants(nest: Any) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _no_copies_from_host(xp: Any) -> Iterator[None]:
+def _no_copies_from_host(xp: ModuleType) -> Iterator[None]:
     """Refuse copies from the CPU: CuPy copies through pinned memory that it reuses, which a graph must not read."""
     pool, thread = xp.get_default_pinned_memory_pool(), get_ident()
 
-    def alloc(size: int) -> Any:
+    def alloc(size: int) -> object:
         if get_ident() == thread:
             raise Refused("it copies from CPU memory")
         return pool.malloc(size)
 
-    set_allocator: Callable[[Any], None] = xp.cuda.set_pinned_memory_allocator
+    set_allocator: Callable[[object], None] = xp.cuda.set_pinned_memory_allocator
     set_allocator(alloc)
     try:
         yield
@@ -322,7 +323,7 @@ def _no_copies_from_host(xp: Any) -> Iterator[None]:
         set_allocator(pool.malloc)
 
 
-def _alike(xp: Any, a: Any, b: Any) -> bool:
+def _alike(xp: ModuleType, a: Any, b: Any) -> bool:
     """Return whether results agree within the rounding of a library's summation order."""
     if a.dtype.kind not in "fc":
         return bool((a == b).all())

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from functools import cache
 from math import prod
 from threading import Lock, get_ident
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -40,12 +41,31 @@ PRECISIONS = {
 }
 
 
-class Matrix(NamedTuple):
-    """A matrix as cuBLAS takes it: its address, whether it is stored by columns, and the stride between rows."""
+class Stream(Protocol):
+    """A stream of CUDA's."""
 
-    address: int
-    by_columns: bool
-    stride: int
+    ptr: int
+
+
+class Pointer(Protocol):
+    """An address in the memory of a device."""
+
+    ptr: int
+
+
+class DeviceArray(Protocol):
+    """What is read of CuPy's arrays."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    ndim: int
+    itemsize: int
+    dtype: np.dtype[np.generic]
+    data: Pointer
+
+    def __getitem__(self, index: object) -> DeviceArray: ...
+
+    def __setitem__(self, index: object, value: object) -> None: ...
 
 
 @cache
@@ -59,7 +79,7 @@ def _library() -> ctypes.CDLL:
         raise NoProducts(f"the loaded cuBLAS is not found: {error}") from error
 
 
-def layout(x: Any) -> tuple[bool, int] | None:
+def layout(x: DeviceArray) -> tuple[bool, int] | None:
     """Whether a matrix, the last two dimensions of an array, is stored by columns, and the stride between rows, in
     elements; None if cuBLAS cannot read it."""
     (rows, columns), (down, along), size = x.shape[-2:], x.strides[-2:], x.itemsize
@@ -70,7 +90,7 @@ def layout(x: Any) -> tuple[bool, int] | None:
     return None
 
 
-def uniform_stride(x: Any) -> int | None:
+def uniform_stride(x: DeviceArray) -> int | None:
     """Return the stride, in elements, between consecutive matrices of a stack; None if it varies."""
     stride = None
     reach = 0
@@ -95,7 +115,7 @@ class Products:
         multiply: what computes products that cuBLAS cannot.
     """
 
-    def __init__(self, xp: Any, stream: Any, multiply: Callable[..., Any]) -> None:
+    def __init__(self, xp: ModuleType, stream: Stream, multiply: Callable[..., DeviceArray]) -> None:
         self.xp, self.multiply = xp, multiply
         self.handle = ctypes.c_void_p(xp.cuda.Device().cublas_handle)
         self.gemm = _library().cublasGemmStridedBatchedEx
@@ -106,9 +126,8 @@ class Products:
         if status:
             raise NoProducts(f"cuBLAS returned status {status}")
 
-    def __call__(self, x: Any, y: Any, out: Any = None, **kwargs: Any) -> Any:
-        kinds = [getattr(z, "dtype", None) for z in (x, y)]
-        if kwargs or kinds[0] != kinds[1] or kinds[0] is None or kinds[0].char not in PRECISIONS:
+    def __call__(self, x: DeviceArray, y: DeviceArray, out: DeviceArray | None = None, **kwargs: object) -> DeviceArray:
+        if kwargs or x.dtype != y.dtype or x.dtype.char not in PRECISIONS:
             return self.multiply(x, y, out=out, **kwargs)
         if x.ndim == 0 or y.ndim == 0 or x.shape[-1] != y.shape[0 if y.ndim == 1 else -2]:
             return self.multiply(x, y, out=out)  # which raises
@@ -124,7 +143,7 @@ class Products:
         out[...] = result
         return out
 
-    def _stacks(self, x: Any, y: Any) -> Any:
+    def _stacks(self, x: DeviceArray, y: DeviceArray) -> DeviceArray:
         xp = self.xp
         lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         (m, k), n = x.shape[-2:], y.shape[-1]
@@ -143,14 +162,14 @@ class Products:
             self._multiply(x[index], y[index], out[index])
         return out
 
-    def _multiply(self, x: Any, y: Any, out: Any) -> None:
+    def _multiply(self, x: DeviceArray, y: DeviceArray, out: DeviceArray) -> None:
         """Write a stack of products to C-contiguous ``out``.
 
         cuBLAS stores matrices by columns, so it is asked for the transposed product, ``y.T @ x.T``.
         """
         kind = PRECISIONS[x.dtype.char]
         one, zero = kind.scale(1), kind.scale(0)
-        operands: list[Any] = []
+        operands: list[object] = []
         turns: list[int] = []
         for z in (y, x):
             by_columns, stride = layout(z) or (False, z.shape[-1])
@@ -167,7 +186,7 @@ class Products:
 
 
 @contextmanager
-def captured_products(xp: Any, stream: Any) -> Iterator[None]:
+def captured_products(xp: ModuleType, stream: Stream) -> Iterator[None]:
     """Inside, products of this thread are calls of cuBLAS on ``stream``, which a capture accepts."""
     with _capturing:
         multiply, thread = xp.matmul, get_ident()
@@ -177,11 +196,11 @@ def captured_products(xp: Any, stream: Any) -> Iterator[None]:
             yield  # CuPy's own products, which it refuses during a capture
             return
 
-        def matmul(*args: Any, **kwargs: Any) -> Any:
-            return (products if get_ident() == thread else multiply)(*args, **kwargs)
+        def matmul(x: DeviceArray, y: DeviceArray, **kwargs: DeviceArray) -> DeviceArray:
+            return (products if get_ident() == thread else multiply)(x, y, **kwargs)
 
-        xp.matmul = matmul
+        setattr(xp, "matmul", matmul)  # noqa: B010 a module's attribute
         try:
             yield
         finally:
-            xp.matmul = multiply
+            setattr(xp, "matmul", multiply)  # noqa: B010

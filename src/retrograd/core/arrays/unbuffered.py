@@ -6,6 +6,7 @@ ignore NaN, and those of float64 are rounded to float32 (CuPy 14). What it lacks
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ _ATOMIC = frozenset("ilqefdILQ")  # the dtypes of CuPy's add.at
 Reduction = Literal["add", "multiply", "maximum", "minimum"]
 
 
-def ufunc_at(name: Reduction, out: Any, key: Any, values: Any) -> None:
+def ufunc_at(name: Reduction, out: Any, key: object, values: Any) -> None:
     """``getattr(np, name).at(out, key, values)``, on the device of ``out``."""
     xp = array_module(out)
     if xp is np or isinstance(out, Wrapping):
@@ -30,7 +31,7 @@ def ufunc_at(name: Reduction, out: Any, key: Any, values: Any) -> None:
         getattr(xp, name).at(out, key, values)
 
 
-def _add_at(xp: Any, out: Any, key: Any, values: Any) -> None:
+def _add_at(xp: ModuleType, out: Any, key: object, values: Any) -> None:
     if out.dtype.kind == "c":
         values = xp.asarray(values)
         xp.add.at(out.real, key, values.real)
@@ -43,7 +44,7 @@ def _add_at(xp: Any, out: Any, key: Any, values: Any) -> None:
         out[...] = total.astype(out.dtype)
 
 
-def _reduce_groups(xp: Any, name: str, out: Any, key: Any, values: Any) -> None:
+def _reduce_groups(xp: ModuleType, name: str, out: Any, key: object, values: Any) -> None:
     """Sort the values by their places, and reduce those of each place."""
     places = xp.arange(out.size).reshape(out.shape)[key]
     values = xp.broadcast_to(xp.asarray(values, dtype=out.dtype), places.shape).reshape(-1)
