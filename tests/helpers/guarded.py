@@ -534,8 +534,7 @@ class GuardedBackend(CupyBackend):
     """CuPy's backend on guarded arrays: its own code, but for the import."""
 
     def __init__(self) -> None:
-        self.xp = cupy
-        self.array_type = GuardedArray
+        self._use(cupy, GuardedArray)
 
 
 def _cupyx() -> dict[str, Any]:

@@ -13,7 +13,9 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import lru_cache, wraps
+from types import ModuleType
 from typing import Any, TypeVar
+from weakref import ref
 
 import numpy as np
 
@@ -113,7 +115,7 @@ class Backend:
         """The device that holds the array."""
         return CPU
 
-    def asarray(self, data: Any, dtype: Any = None, device: Device | None = None) -> Any:
+    def asarray(self, data: object, dtype: Any = None, device: Device | None = None) -> Any:
         """The data as an array of this library, sharing memory where it can."""
         return np.asarray(data, dtype=dtype)
 
@@ -171,13 +173,17 @@ class CupyBackend(Backend):
             raise RuntimeError(
                 "device 'cuda': CuPy is not installed; install retrograd[gpu] (CUDA 12) or retrograd[gpu13] (CUDA 13)"
             ) from None
-        self.xp = cupy
-        self.array_type = cupy.ndarray
+        self._use(cupy, cupy.ndarray)
+
+    def _use(self, xp: ModuleType, array_type: type) -> None:
+        self.xp, self.array_type = xp, array_type
+        # Of arrays at an address CuPy does not know whose memory they lie in: by their id, with a reference to each.
+        self._owners: dict[int, tuple[ref[Any], Any]] = {}
 
     def device(self, array: Any) -> Device:
         return Device("cuda", int(array.device.id))
 
-    def asarray(self, data: Any, dtype: Any = None, device: Device | None = None) -> Any:
+    def asarray(self, data: object, dtype: Any = None, device: Device | None = None) -> Any:
         if device is None or device.index is None:
             return self.xp.asarray(data, dtype=dtype)
         with self.xp.cuda.Device(device.index):
@@ -190,7 +196,14 @@ class CupyBackend(Backend):
         return int(array.data.ptr)
 
     def strided(self, owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Any:
-        return self.xp.ndarray(shape, dtype, owner.data + offset, strides=strides)
+        view = self.xp.ndarray(shape, dtype, owner.data + offset, strides=strides)
+        key, owners = id(view), self._owners
+        owners[key] = ref(view, lambda _: owners.pop(key, None)), owner
+        return view
+
+    def owner(self, array: Any) -> Any:
+        base = array.base
+        return self._owners.get(id(array), (None, None))[1] if base is None else base
 
     def allocation(self, array: Any) -> Any:
         return array.data.mem
