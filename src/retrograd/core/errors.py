@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+# What may still answer an operator's call that failed: ``answer(name, function, args, kwargs)``, or NotImplemented.
+answers: list[Callable[..., Any]] = []
 
 
 class GuardError(RuntimeError):
@@ -57,8 +61,8 @@ def describe(value: object, depth: int = 8) -> str:
     '[float64(2,), 1.5]'
     """
     if hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, type):
-        dtype: Any = getattr(value.dtype, "dtype", value.dtype)  # NumPy's, whose name is short
-        return f"{dtype}{tuple(value.shape)}"
+        numpys = getattr(value.dtype, "dtype", value.dtype)  # whose name is short
+        return f"{numpys}{tuple(value.shape)}"
     if isinstance(value, (list, tuple)):
         left, right = ("[", "]") if isinstance(value, list) else ("(", ")")
         shown = ", ".join(describe(item, depth - 1) for item in value[:8]) if depth else "..."

@@ -19,12 +19,16 @@ from weakref import ref
 
 import numpy as np
 
+from ..missing_names import provided
+
 
 class Device:
-    """A place for arrays: ``cpu`` or ``cuda`` with an index. In a ``with`` block, new Tensors are made there.
+    """A place for arrays: ``cpu``, ``cuda`` or ``meta``. In a ``with`` block, new Tensors are made there.
+
+    Tensors on ``meta`` have a shape, a dtype and strides, and no numbers; operators on them give such Tensors.
 
     Args:
-        type: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or a Device.
+        type: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"meta"``, or a Device.
         index: the number of the GPU, where ``type`` does not say it.
 
     >>> Device("cuda:1")
@@ -33,7 +37,7 @@ class Device:
     True
 
     Raises:
-        RuntimeError: the name is not ``cpu``, ``cuda`` or ``cuda:N``.
+        RuntimeError: the name is none of these.
     """
 
     __slots__ = ("index", "type")
@@ -46,8 +50,8 @@ class Device:
             self.type, self.index = type.type, type.index
             return
         name, colon, number = str(type).partition(":")
-        if name not in ("cpu", "cuda") or (colon and not number.isdigit()) or (colon and index is not None):
-            raise RuntimeError(f"device: wanted 'cpu', 'cuda' or 'cuda:N', got {type!r}")
+        if name not in ("cpu", "cuda", "meta") or (colon and not number.isdigit()) or (colon and index is not None):
+            raise RuntimeError(f"device: wanted 'cpu', 'cuda', 'cuda:N' or 'meta', got {type!r}")
         self.type = name
         self.index = int(number) if colon else index
 
@@ -316,9 +320,10 @@ def array_module(array: Any) -> Any:
 def all_examples(array: Any) -> Any:
     """The numbers behind an array: of one that ``vmap`` maps those of all examples, of any other itself.
 
-    Checks of values ask these: what must hold for each example must hold for all.
+    Checks of values ask these: what must hold for each example must hold for all. Of a ``meta`` array they are zeros,
+    at most one along each axis.
     """
-    return array.examples if isinstance(array, Wrapping) else array
+    return array if array.__class__ is np.ndarray else getattr(array, "examples", array)
 
 
 FEW = 32  # numbers whose least and largest Python finds before NumPy has begun
@@ -426,6 +431,9 @@ def set_default_device(device: str | Device | None) -> None:
 def backend_for(device: str | Device | None) -> Backend:
     """The backend whose arrays live on the device (the default device for None)."""
     place = get_default_device() if device is None else Device(device)
+    if place.type == "meta":
+        meta: Backend = provided["meta"]()
+        return meta
     return NUMPY if place.type == "cpu" else cupy_backend()
 
 

@@ -561,7 +561,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
             elif value._requires and modes.grad_enabled or value.array.dtype is not dtype:
                 number = None
             else:
-                number = value.array
+                number = value.array if type(value.array) is np.ndarray else None
         elif dtype.char not in "fd" or type(value) is not float and type(value) is not int or not -3e38 < value < 3e38:
             number = None
         array = None if number is None else memory_of_its_own(self)

@@ -437,6 +437,14 @@ def _attention_rule(
     return where_needed(ATTENTION_BACKWARD(g, q, k, v, mask, **saved, **params, wanted=needs), needs)
 
 
+def _attention_shape(
+    make: Callable[..., ndarray], q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, **params: object
+) -> tuple[ndarray, ...]:
+    lead = _leading(q, k, v)
+    rows = [make((*lead, q.shape[-2], 1), q.dtype) for _ in range(2)]
+    return make((*lead, q.shape[-2], v.shape[-1]), q.dtype, q), *rows
+
+
 ATTENTION = Primitive(
     "scaled_dot_product_attention",
     _attention,
@@ -445,6 +453,7 @@ ATTENTION = Primitive(
     residuals="top total",
     signals=True,
     batch=_attention_examples,
+    shaped=_attention_shape,
 )
 
 
