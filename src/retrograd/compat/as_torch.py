@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from multiprocessing import spawn
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import retrograd
 
@@ -22,6 +22,9 @@ from .. import serialization
 from ..core.tensor import tensor as _tensor
 from ..distributed.launcher import launched, local_rank, local_size
 from .modules.toplevel import __version__
+
+if TYPE_CHECKING:  # its import takes 20 ms
+    from importlib.metadata import Distribution, DistributionFinder
 
 _NAMES = ("torch", "functorch")
 
@@ -90,6 +93,12 @@ class _Finder:
             return None
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
 
+    def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
+        """Answer ``importlib.metadata`` for torch."""
+        from .packages.distribution import find_distributions
+
+        return find_distributions(context)
+
 
 class _InstallAtImport:
     """An entry of ``sys.meta_path`` that calls ``install`` at the first import of ``torch``."""
@@ -129,6 +138,13 @@ def install() -> None:
         from .modules.compilers import set_logs
 
         set_logs(recompiles=True)
+
+
+def take_the_place_of(name: str) -> None:
+    """Replace the module that is being imported: the file of ``torch`` that ``retrograd torch install`` writes."""
+    install()
+    sys.modules.pop(name, None)
+    import_module(name)
 
 
 class _ForChild:
