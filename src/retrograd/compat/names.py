@@ -9,7 +9,9 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any
 
+from ..core.tensor import tensor
 from ..ops.table.registry import OPERATORS
+from . import absent
 from .paths import PATHS, names_in
 
 # Per module the sources of its legacy names, which are searched in this order; see ``paths``.
@@ -60,7 +62,21 @@ def attribute(module: str, name: str) -> Any:
     path = _SAME_MODULE.get(f"{module}.{name}", f"{module}.{name}")
     if path in PATHS or path in sys.modules or _is_submodule(module, name):
         return import_module(path)
-    raise AttributeError(f"module {module!r} has no attribute {name!r}{_hint(module, name)}")
+    standing = absent.find(module.removeprefix("retrograd").lstrip("."), name)
+    if standing is not None:
+        return standing
+    raise AttributeError(missing(module, name))
+
+
+def missing(module: str, name: str) -> str:
+    """Return the message for a name that a module does not have. A program of PyTorch reads PyTorch's name in it."""
+    hint = _hint(module, name)
+    if not tensor.arrays_keep_dtype:  # Retrograd is torch in this program
+        module = module.replace("retrograd", "torch", 1)
+        hint = (hint or f": Retrograd, which is torch here, has no such name; see {absent.DOCUMENTATION}").replace(
+            "retrograd.", "torch."
+        )
+    return f"module {module!r} has no attribute {name!r}{hint}"
 
 
 def _is_submodule(module: str, name: str) -> bool:

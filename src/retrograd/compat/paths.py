@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
+
+from . import absent
 
 _NN = ("nn",)
 _LEGACY_NN, _PAIRS = "compat.modules.nn:nn.modules", "compat.modules.nn:nn.modules.utils"
@@ -75,10 +78,8 @@ _SECTIONS = {
     "modules.devices:cpu": "cpu",
     "modules.devices:cuda.nvtx": "cuda.nvtx",
     "modules.devices:mps": "mps",
-    "modules.distributed:fsdp": "distributed.fsdp distributed._composable.fsdp",
     "modules.distributed:multiprocessing": "multiprocessing",
-    "modules.distributed:tensor":
-        "distributed._tensor distributed._tensor.experimental distributed.tensor distributed.tensor.experimental",
+    "modules.distributed:tensor": "distributed._tensor.experimental distributed.tensor.experimental",
     "modules.hub": "hub utils.model_zoo",
     "modules.nn:nn.grad": "nn.grad",
     "modules.nn:nn.modules.utils": "nn.modules.utils",
@@ -99,6 +100,7 @@ _SECTIONS = {
 
 # The sources of each path below ``retrograd``. A path without sources has only submodules.
 _SOURCES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(absent.MODULES, ()),
     "__future__": ("nn.parameter",), "_inductor": (), "_tensor": ("core.tensor.tensor",),
     "autograd.anomaly_mode": ("autograd.anomaly",), "autograd.grad_mode": ("core.graph.modes",), "backends": (),
     "distributed._composable": (), "distributed.distributed_c10d": ("distributed",),
@@ -156,7 +158,8 @@ class _Loader:
         def __getattr__(name: str) -> Any:
             for ask in own:
                 if ask is not None and not name.startswith("__") and f"{module.__name__}.{name}" not in PATHS:
-                    return ask(name)
+                    with suppress(AttributeError):
+                        return ask(name)
             return fallback(name)
 
         module.__dict__["__getattr__"] = __getattr__
