@@ -151,7 +151,6 @@ ABSENT = (
             "_dynamo.backends": "",
             "_dynamo.backends.common": "aot_autograd",
             "_dynamo.backends.registry": "lookup_backend register_backend",
-            "_dynamo.eval_frame": "OptimizedModule",
             "_dynamo.testing": "CompileCounter CompileCounterWithBackend",
             "_dynamo.utils": "counters",
             "_export": "",

@@ -67,7 +67,29 @@ _SECTIONS = {
     "modules.compilers:_logging": "_logging",
     "modules.jit:fx": "fx",
     "modules.jit:jit": "jit",
-    "modules.jit:library": "library",
+    "modules.internals.flex_attention:nn.attention.flex_attention": "nn.attention.flex_attention",
+    "modules.internals.library:_C": "_C",
+    "modules.internals.library:_custom_ops": "_custom_ops",
+    "modules.internals.private:_C._nn": "_C._nn",
+    "modules.internals.private:_dynamo": "_dynamo _dynamo.eval_frame",
+    "modules.internals.private:_dynamo.utils": "_dynamo.utils",
+    "modules.internals.private:_utils": "_utils",
+    "modules.internals.private:hub": "hub",
+    "modules.internals.private:jit.annotations": "jit.annotations",
+    "modules.internals.private:nn.modules.batchnorm": "nn.modules.batchnorm",
+    "modules.internals.private:nn.modules.module": "nn.modules.module",
+    "modules.internals.private:nn.modules.transformer": "nn.modules.transformer",
+    "modules.internals.private:nn.utils._named_member_accessor": "nn.utils._named_member_accessor",
+    "modules.internals.private:onnx.symbolic_helper":
+        "onnx.symbolic_helper onnx.symbolic_opset9 onnx.symbolic_opset11 onnx.symbolic_opset12",
+    "modules.internals.private:return_types": "return_types",
+    "modules.internals.private:types": "types",
+    "modules.internals.private:utils._contextlib": "utils._contextlib",
+    "modules.internals.private:utils._foreach_utils": "utils._foreach_utils",
+    "modules.internals.private:utils.data._utils.worker": "utils.data._utils.worker",
+    "modules.internals.private:utils.data.dataloader": "utils.data.dataloader",
+    "modules.internals.private:utils.hooks": "utils.hooks",
+    "modules.internals.library:library": "library",
     "modules.compilers:settings": "_dynamo.config _inductor.config",
     "modules.cuda": "cuda cuda.memory cuda.random",
     "modules.devices:accelerator": "accelerator",
@@ -90,7 +112,7 @@ _SECTIONS = {
     "modules.utils:_six": "_six",
     "modules.utils:overrides": "overrides",
     "modules.utils:profiler": "profiler autograd.profiler",
-    "modules.utils:utils._pytree": "utils._pytree",
+    "modules.internals.pytree:utils._pytree": "utils._pytree",
     "modules.utils:utils.benchmark": "utils.benchmark",
     "modules.utils:utils.tensorboard": "utils.tensorboard utils.tensorboard.writer",
     "types:autograd": "autograd.variable",
@@ -108,7 +130,6 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "optim.adadelta": ("optim.adaptive",), "optim.adagrad": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
     "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",), "sparse": ("sparse",),
     "utils.data._utils": (), "utils.dlpack": ("ops.make.dlpack",), "utils.hooks": ("core.tensor.tensor",),
-    **{path: (f"compat.{source}",) for source, paths in _SECTIONS.items() for path in paths.split()},
     **_MOVED,
     **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS.split()},
     **{f"nn.modules.{name}": sources for name, sources in _MODULES.items()},
@@ -116,6 +137,9 @@ _SOURCES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 PATHS: dict[str, tuple[str, ...]] = {f"retrograd.{path}": sources for path, sources in _SOURCES.items()}
+for _section, _paths in _SECTIONS.items():
+    for _path in _paths.split():
+        PATHS[f"retrograd.{_path}"] = (*PATHS.get(f"retrograd.{_path}", ()), f"compat.{_section}")
 
 
 def names_in(source: str) -> dict[str, Any]:
