@@ -70,6 +70,7 @@ _SECTIONS = {
     "modules.internals.flex_attention:nn.attention.flex_attention": "nn.attention.flex_attention",
     "modules.internals.library:_C": "_C",
     "modules.internals.library:_custom_ops": "_custom_ops",
+    "modules.internals.private:_C": "_C",
     "modules.internals.private:_C._nn": "_C._nn",
     "modules.internals.private:_dynamo": "_dynamo _dynamo.eval_frame",
     "modules.internals.private:_dynamo.utils": "_dynamo.utils",

@@ -4,8 +4,8 @@ import torch
 from common import data, filled, show
 from pytorch_optimizer import load_optimizer
 
-for name in ("adabelief", "adan", "adopt", "came", "lamb", "lion", "madgrad", "muon", "prodigy", "radam", "ranger",
-             "schedulefreeadamw", "shampoo", "soap", "sophiah", "stableadamw"):  # fmt: skip
+for name in ("adabelief", "adan", "adopt", "came", "lamb", "lion", "madgrad", "prodigy", "radam", "ranger",
+             "schedulefreeadamw", "shampoo", "sophiah", "stableadamw"):  # fmt: skip
     model = filled(torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)))
     try:
         optimizer = load_optimizer(name)(model.parameters())

@@ -262,6 +262,7 @@ NAMES: dict[str, str | dict[str, object]] = {
         "_check_tensor_all_with": _check_tensor_all_with, "_check_with": _check_with,
         "_shape_as_tensor": _shape_as_tensor,
     },
+    "_C": {"_TensorMeta": type(Tensor)},
     "_C._nn": "_parse_to",
     "_dynamo": {"OptimizedModule": Compiled},
     "_dynamo.utils": "is_compile_supported",
