@@ -89,7 +89,9 @@ ABSENT = (
             "consolidate_safetensors_files_on_every_rank",
             "distributed.checkpoint.default_planner": "DefaultLoadPlanner DefaultSavePlanner",
             "distributed.checkpoint.filesystem": "FileSystemReader FileSystemWriter",
-            "distributed.checkpoint.format_utils": "dcp_to_torch_save torch_save_to_dcp",
+            "distributed.checkpoint.format_utils": "_EmptyStateDictLoadPlanner _load_state_dict "
+            "dcp_to_torch_save torch_save_to_dcp",
+            "distributed.checkpoint.state_dict_loader": "_load_state_dict load",
             "distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
             "distributed.checkpoint.metadata": "Metadata MetadataIndex TensorStorageMetadata",
             "distributed.checkpoint.optimizer": "load_sharded_optimizer_state_dict",
@@ -115,6 +117,7 @@ ABSENT = (
             "distributed.pipelining": "Pipe PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
             "distributed.rpc": "RRef init_rpc remote rpc_async rpc_sync shutdown",
             "distributed.run": "get_args_parser main run",
+            "_C._distributed_c10d": "ProcessGroup Reducer Store",
             "distributed.utils": "_sync_module_states _verify_param_shape_across_processes",
             "multiprocessing": "start_processes",
             "numa": "",
@@ -147,6 +150,10 @@ ABSENT = (
         "Use torch.compile, which is retrograd.compile, or retrograd.onnx.export.",
         {
             "": "SymBool SymFloat SymInt",
+            "_C": "Graph Value",
+            "_C._functorch": "TransformType _add_batch_dim _remove_batch_dim get_unwrapped is_batchedtensor",
+            "_functorch.vmap": "_add_batch_dim _broadcast_to_and_flatten _create_batched_inputs _process_batched_inputs "
+            "_remove_batch_dim _unwrap_batched _validate_and_get_batch_size",
             "_dynamo._trace_wrapped_higher_order_op": "TransformGetItemToIndex",
             "_dynamo.backends": "",
             "_dynamo.backends.common": "aot_autograd",
@@ -171,13 +178,13 @@ ABSENT = (
             "_subclasses": "FakeTensor FakeTensorMode",
             "_subclasses.fake_tensor": "FakeTensor FakeTensorMode",
             "_subclasses.functional_tensor": "FunctionalTensor mb_unwrap_functional_tensor",
-            "_subclasses.meta_utils": "",
+            "_subclasses.meta_utils": "MetaConverter",
             "export": "Constraint Dim ExportedProgram ShapesCollection draft_export export load "
             "register_dataclass save",
             "export._trace": "",
             "export.decomp_utils": "CustomDecompTable",
             "export.dynamic_shapes": "Dim",
-            "onnx": "ONNXProgram",
+            "onnx": "ONNXProgram TensorProtoDataType",
             "utils._python_dispatch": "TorchDispatchMode",
             "utils._sympy": "",
             "utils._sympy.numbers": "IntInfinity",
@@ -196,6 +203,7 @@ ABSENT = (
             "ao.quantization": "DeQuantStub FakeQuantize MinMaxObserver MovingAverageMinMaxObserver QConfig "
             "QConfigMapping QuantStub QuantWrapper convert default_qconfig fuse_modules fuse_modules_qat "
             "get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize_dynamic",
+            "ao.quantization.fx": "_decomposed",
             "ao.quantization.fake_quantize": "FakeQuantize",
             "ao.quantization.observer": "HistogramObserver MinMaxObserver",
             "nn.quantized": "Conv2d FloatFunctional Linear",
@@ -215,6 +223,30 @@ ABSENT = (
             "nested._internal.nested_tensor": "NestedTensor",
             "nested._internal.ops": "",
         },
+    ),
+    Group(
+        "reads or writes parts of PyTorch's files",
+        "Use torch.load and torch.save.",
+        {
+            "": "PyTorchFileReader PyTorchFileWriter",
+            "_tensor": "_rebuild_from_type_v2",
+            "_utils": "_rebuild_parameter _rebuild_tensor_v2",
+        },
+    ),
+    Group(
+        "multiplies matrices of 8-bit numbers, or groups of matrices, on new GPUs",
+        "Use torch.matmul.",
+        {"": "_grouped_mm _scaled_mm", "nn.functional": "ScalingType grouped_mm scaled_mm"},
+    ),
+    Group(
+        "counts floating-point operations by dispatching on operators",
+        "Use retrograd.inspect.profile.",
+        {"utils.flop_counter": "FlopCounterMode"},
+    ),
+    Group(
+        "loads classes of compiled libraries",
+        "Write them in Python.",
+        {"": "classes"},
     ),
     Group(
         "records work of a GPU to repeat it",

@@ -57,7 +57,7 @@ class _Loader:
         if spec.name == "torch":
             module: ModuleType = Torch("torch", retrograd.__doc__)
             names = {name: value for name, value in vars(retrograd).items() if not name.startswith("_")}
-            vars(module).update(names, __version__=__version__, __path__=[])
+            vars(module).update(names, torch=module, __version__=__version__, __path__=[])
             return module
         old = spec.name.partition(".")[0] == "functorch"
         room = spec.name.removesuffix(".experimental")  # functorch.experimental has the names of functorch

@@ -36,7 +36,10 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.nn.utils": ("compat.modules.nn:nn.utils",),
     "retrograd.onnx": ("compat.modules.jit:onnx", "compat.modules.internals.private:onnx"),
     "retrograd.ops": ("compat.modules.internals.library:ops",),
-    "retrograd.optim.optimizer": ("compat.modules.nn:optim.optimizer",),
+    "retrograd.optim.optimizer": (
+        "compat.modules.nn:optim.optimizer",
+        "compat.modules.internals.private:optim.optimizer",
+    ),
     "retrograd.optim.lr_scheduler": ("compat.modules.nn:optim.lr_scheduler",),
     "retrograd.serialization": ("compat.files.names:serialization",),
     "retrograd.sparse": ("compat.calls:sparse",),

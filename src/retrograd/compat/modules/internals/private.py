@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ContextDecorator, contextmanager
+from datetime import timedelta
 from types import ModuleType
 from typing import NoReturn
 from urllib.parse import urlparse as urlparse
@@ -29,6 +30,7 @@ from ....ops.linear.decompositions.spectral import EighResult, SVDResult
 from ....ops.math.floating_numbers import FrexpResult
 from ....ops.reduce.extremes import MinMax
 from ....ops.reduce.sorting import ValuesIndices
+from ..devices import constants
 
 Message = Callable[[], object] | None
 
@@ -220,6 +222,31 @@ def _parse_to(*args: object, **kwargs: object) -> tuple[object, object, bool, ob
     return place, dtype, blocking, kwargs.get("memory_format")
 
 
+def is_traceable_wrapper_subclass(t: object) -> bool:
+    """Return False: no Tensor contains others."""
+    return False
+
+
+@contextmanager
+def printoptions(**options: object) -> Iterator[None]:
+    """Change how Tensors are printed inside a ``with`` statement; see ``set_printoptions``."""
+    from ....core.tensor.printing import print_options
+    from ..toplevel import set_printoptions
+
+    before = dict(print_options)
+    set_printoptions(**options)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        print_options.clear()
+        print_options.update(before)
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Return the device types whose optimizers accept ``capturable``."""
+    return ["cuda"]
+
+
 # ``onnx.symbolic_helper``: packages register how PyTorch's exporter writes their operators
 
 
@@ -262,10 +289,20 @@ NAMES: dict[str, str | dict[str, object]] = {
         "_check_tensor_all_with": _check_tensor_all_with, "_check_with": _check_with,
         "_shape_as_tensor": _shape_as_tensor,
     },
-    "_C": {"_TensorMeta": type(Tensor)},
+    "_C": {
+        "_TensorMeta": type(Tensor),
+        **constants("privateuseone", "_get_privateuse1_backend_name"),
+        **constants(False, "_are_functorch_transforms_active _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu"),
+        **constants(
+            None, "_jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled "
+            "_jit_set_nvfuser_guard_mode _jit_set_profiling_executor _jit_set_profiling_mode "
+            "_jit_set_texpr_fuser_enabled _set_math_sdp_allow_fp16_bf16_reduction",
+        ),
+    },
     "_C._nn": "_parse_to",
     "_dynamo": {"OptimizedModule": Compiled},
     "_dynamo.utils": "is_compile_supported",
+    "_tensor_str": "printoptions",
     "_utils": "_get_available_device_type _get_device_index _get_device_module",
     "hub": {"HASH_REGEX": re.compile(r"-([a-f0-9]*)\."), "urlparse": urlparse},
     "jit": "RecursiveScriptModule=ScriptModule ScriptModule",
@@ -281,12 +318,15 @@ NAMES: dict[str, str | dict[str, object]] = {
     "nn.modules.transformer": {"_get_activation_fn": _activation},
     "nn.parameter": {"UninitializedTensorMixin": (UninitializedBuffer, UninitializedParameter)},
     "nn.utils._named_member_accessor": "swap_tensor",
+    "optim.optimizer": "_get_capturable_supported_devices",
     "onnx": "register_custom_op_symbolic unregister_custom_op_symbolic",
     "onnx.symbolic_helper": "parse_args",
+    "distributed.constants": {"default_pg_timeout": timedelta(minutes=30)},
     "return_types": _RESULTS,
     "types": {"_size": Sequence[int]},
     "utils": "swap_tensors",
     "utils._foreach_utils": "_group_tensors_by_device_and_dtype",
+    "utils._python_dispatch": "is_traceable_wrapper_subclass",
     "utils._contextlib": "_DecoratorContextManager",
     "utils.data._utils.worker": "_generate_state",
     "utils.data.dataloader": "_BaseDataLoaderIter _MultiProcessingDataLoaderIter",
