@@ -1,4 +1,4 @@
-"""``jit``, ``fx``, ``library``, ``ops``, ``onnx`` and ``_C``: marks and registrations for PyTorch's compilers.
+"""``jit``, ``library``, ``ops``, ``onnx`` and ``_C``: marks and registrations for PyTorch's compilers.
 
 Marks return what they are given. Registered operators are Python functions.
 """
@@ -22,7 +22,7 @@ from ...ops.make.generators import Generator
 
 Marked = TypeVar("Marked")
 
-# ``jit`` and ``fx``: marks
+# ``jit``: marks
 
 
 def unchanged(*args: Any, **kwargs: Any) -> Any:
@@ -281,7 +281,6 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
 
 
 NAMES: dict[str, str | dict[str, Any]] = {
-    "fx": "wrap=unchanged",
     "jit": """
         Attribute=unchanged Final ScriptFunction=Callable ScriptModule=Module TracerWarning _overload=ignore
         _overload_method=ignore annotate export=ignore fork freeze=unchanged fuser=optimized_execution ignore

@@ -98,6 +98,8 @@ class SparseTensor:
         """The number of dimensions."""
         return len(self.shape)
 
+    ndimension = dim
+
     def sparse_dim(self) -> int:
         """How many dimensions the coordinates have."""
         return self._at.array.shape[0]
