@@ -381,7 +381,7 @@ def _numbers(version: Any) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", str(version).partition("+")[0])]
 
 
-__version__ = TorchVersion("2.13.0")
+__version__ = TorchVersion("2.13.0+retrograd")
 
 NAMES: dict[str, str | dict[str, Any]] = {
     "random": "default_generator fork_rng get_rng_state initial_seed manual_seed seed set_rng_state",
