@@ -11,25 +11,26 @@ from ._generated import toplevel as _operators
 from ._generated.toplevel import *  # noqa: F403
 from .core.arrays.devices import Device as device
 from .core.arrays.devices import get_array_module, get_default_device, is_cuda_available, set_default_device
-from .core.arrays.dtypes import (
+from .core.arrays.dtypes import can_cast, set_default_dtype
+from .core.arrays.memory import empty_cache
+from .core.arrays.public_dtypes import (
+    bfloat16,
     bool_,
-    can_cast,
     complex64,
     complex128,
+    dtype,
     float16,
     float32,
     float64,
-    get_default_dtype,
     int8,
     int16,
     int32,
     int64,
-    promote_types,
-    result_type,
-    set_default_dtype,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
-from .core.arrays.memory import empty_cache
 from .core.graph.modes import (
     enable_grad,
     inference_mode,
@@ -52,6 +53,7 @@ from .ops.make.generators import (
     set_rng_state,
 )
 from .ops.numpy.index_tricks import c_, r_
+from .ops.shape.conversion import get_default_dtype, promote_types, result_type
 
 if TYPE_CHECKING:
     from . import cli as cli
@@ -117,12 +119,12 @@ _tensor_method(_repr_html("tensor_html"), "_repr_html_")
 
 
 __all__ = [
-    "Generator", "Size", "Tensor", "autograd", "bool_", "c_", "can_cast", "complex64", "complex128",
-    "default_generator", "device", "empty_cache", "enable_grad", "float16", "float32", "float64", "get_array_module",
-    "get_default_device", "get_default_dtype", "get_rng_state", "inference_mode", "initial_seed", "int8", "int16",
-    "int32", "int64", "is_cuda_available", "is_grad_enabled", "is_inference_mode_enabled", "manual_seed", "no_grad",
-    "ops", "promote_types", "r_", "result_type", "seed", "set_default_device", "set_default_dtype", "set_grad_enabled",
-    "set_rng_state", "uint8",
+    "Generator", "Size", "Tensor", "autograd", "bfloat16", "bool_", "c_", "can_cast", "complex64", "complex128",
+    "default_generator", "device", "dtype", "empty_cache", "enable_grad", "float16", "float32", "float64",
+    "get_array_module", "get_default_device", "get_default_dtype", "get_rng_state", "inference_mode", "initial_seed",
+    "int8", "int16", "int32", "int64", "is_cuda_available", "is_grad_enabled", "is_inference_mode_enabled",
+    "manual_seed", "no_grad", "ops", "promote_types", "r_", "result_type", "seed", "set_default_device",
+    "set_default_dtype", "set_grad_enabled", "set_rng_state", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 __all__ += _operators.__all__
 

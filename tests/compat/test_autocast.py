@@ -29,7 +29,7 @@ OTHERWISE = {
 
 
 def floating_dtypes(results):
-    return [str(x.dtype).removeprefix("torch.") for x in results if "float" in str(getattr(x, "dtype", ""))]
+    return [str(x.dtype).rpartition(".")[2] for x in results if "float" in str(getattr(x, "dtype", ""))]
 
 
 NAMES = namespaces(set(CASES) - OTHERWISE)

@@ -59,7 +59,7 @@ def test_tensors_and_plain_containers_are_read(tmp_path, form):
 def test_dtypes(tmp_path, form, dtype):
     tensor = torch.tensor([0, 1, 1, 0]).to(getattr(torch, dtype))
     found = rg.load(_saved([tensor], tmp_path / "a.pt", form))[0]
-    assert str(found.dtype) == (
+    assert found.dtype.name == (
         "float32" if dtype == "bfloat16" and not HAS_BFLOAT16 else dtype
     ) and found.tolist() == [0, 1, 1, 0]
 
@@ -308,7 +308,7 @@ def test_pytorch_loads_what_is_written_with_views_ties_and_dtypes(tmp_path):
     for name, tensor in state.items():
         for found in (theirs["tensors"][name], ours["tensors"][name]):
             assert found.tolist() == tensor.tolist() and tuple(found.shape) == tuple(tensor.shape), name
-            assert str(found.dtype).removeprefix("torch.") == str(tensor.dtype), name
+            assert str(found.dtype).rpartition(".")[2] == tensor.dtype.name, name
             assert found.requires_grad == tensor.requires_grad and found.is_leaf, name
             if name != "backwards" and tensor.numel():
                 assert tuple(found.stride()) == tuple(tensor.stride()), name

@@ -15,7 +15,6 @@ import pytest
 import retrograd as rg
 from retrograd.compat.names import SOURCES
 from retrograd.compat.paths import PATHS, names_in
-from retrograd.compat.types import MissingDType
 
 
 @pytest.mark.parametrize("path", sorted(PATHS))
@@ -204,11 +203,12 @@ def test_what_needs_the_network_or_compiled_programs_says_so():
         rg.jit.load("x.pt")
 
 
-def test_a_dtype_that_is_missing_can_be_named_but_not_used():
-    missing = MissingDType("bfloat16")
-    assert repr(missing) == "torch.bfloat16" and rg.float32 != missing
-    for use in (lambda: rg.ones(1).to(missing), lambda: rg.zeros(1, dtype=missing)):
-        with pytest.raises(TypeError, match="bfloat16"):
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "complex32", "quint8"])
+def test_a_dtype_without_numbers_can_be_named_but_not_used(name):
+    named = getattr(rg, name)
+    assert repr(named) == f"retrograd.{name}" and rg.float32 != named
+    for use in (lambda: rg.ones(1).to(named), lambda: rg.zeros(1, dtype=named), lambda: np.zeros(1, named)):
+        with pytest.raises(TypeError, match=f"{name} exists by name only"):
             use()
 
 

@@ -73,7 +73,7 @@ def compare_with_torch(program: Program) -> float:
     worst = 0.0
     for a, b in zip(got, wanted, strict=True):
         if hasattr(a, "dtype") and hasattr(b, "dtype"):
-            dtype = str(b.dtype).removeprefix("torch.")
+            dtype = str(b.dtype).rpartition(".")[2]
             assert a.dtype.name == dtype, f"{program}: the result has dtype {a.dtype}, PyTorch's {dtype}"
         worst = max(worst, assert_close(a, b, tolerance, f"{program}: forward against PyTorch"))
     if theirs:

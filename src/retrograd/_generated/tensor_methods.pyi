@@ -1235,7 +1235,7 @@ class TensorMethods:
             memory_format: taken for compatibility.
 
         >>> rg.tensor([0, 1]).bool().dtype
-        dtype('bool')
+        retrograd.bool
         """
     def broadcast_to(self, size: Size) -> Tensor:
         """``input.expand(size)``.
@@ -1267,7 +1267,7 @@ class TensorMethods:
             memory_format: taken for compatibility.
 
         >>> rg.tensor([0, 1]).byte().dtype
-        dtype('uint8')
+        retrograd.uint8
         """
     def cauchy_(self, median: builtins.float = 0.0, sigma: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Write numbers of density ``sigma / (pi ((x - median)^2 + sigma^2))`` over every element.
@@ -1299,7 +1299,7 @@ class TensorMethods:
             memory_format: taken for compatibility.
 
         >>> rg.tensor([0, 1]).cdouble().dtype
-        dtype('complex128')
+        retrograd.complex128
         """
     def ceil(self) -> Tensor:
         """``ceil(input)``, elementwise: the smallest whole number not below.
@@ -1330,7 +1330,7 @@ class TensorMethods:
             memory_format: taken for compatibility.
 
         >>> rg.tensor([0, 1]).cfloat().dtype
-        dtype('complex64')
+        retrograd.complex64
         """
     def char(self, memory_format: builtins.object = None) -> Tensor:
         """``self.to(int8)``; itself where it has that dtype already.
@@ -1343,7 +1343,7 @@ class TensorMethods:
             memory_format: taken for compatibility.
 
         >>> rg.tensor([0, 1]).char().dtype
-        dtype('int8')
+        retrograd.int8
         """
     def cholesky(self, upper: builtins.bool = False) -> Tensor:
         """``L`` with ``L @ L^H = input``: ``linalg.cholesky``.
@@ -2285,7 +2285,7 @@ class TensorMethods:
             memory_format: taken for compatibility.
 
         >>> rg.tensor([0, 1]).double().dtype
-        dtype('float64')
+        retrograd.float64
         """
     @overload
     def dsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
@@ -2681,7 +2681,7 @@ class TensorMethods:
             memory_format: taken for compatibility.
 
         >>> rg.tensor([0, 1]).float().dtype
-        dtype('float32')
+        retrograd.float32
         """
     def float_power(self, exponent: Operand) -> Tensor:
         """``input^exponent``, elementwise, in double precision.
@@ -3044,7 +3044,7 @@ class TensorMethods:
             memory_format: taken for compatibility.
 
         >>> rg.tensor([0, 1]).half().dtype
-        dtype('float16')
+        retrograd.float16
         """
     def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
         """``input`` where ``|input| > lambd``, else 0.
@@ -3582,7 +3582,7 @@ class TensorMethods:
             memory_format: taken for compatibility.
 
         >>> rg.tensor([0, 1]).int().dtype
-        dtype('int32')
+        retrograd.int32
         """
     def inverse(self) -> Tensor:
         """``input^-1`` of each square matrix: ``linalg.inv``.
@@ -4313,7 +4313,7 @@ class TensorMethods:
             memory_format: taken for compatibility.
 
         >>> rg.tensor([0, 1]).long().dtype
-        dtype('int64')
+        retrograd.int64
         """
     def lt(self, other: Operand) -> Tensor:
         """``input < other``, elementwise; never with NaN.
@@ -6587,7 +6587,7 @@ class TensorMethods:
             memory_format: taken for compatibility.
 
         >>> rg.tensor([0, 1]).short().dtype
-        dtype('int16')
+        retrograd.int16
         """
     def sigmoid(self) -> Tensor:
         """``1 / (1 + e^-input)``, elementwise: the logistic function.

@@ -6843,7 +6843,7 @@ def randint(low: builtins.int = 0, high: builtins.int | Size | None = None, size
         RuntimeError: ``low`` is not less than ``high``, or the dtype does not hold the numbers between them.
 
     >>> rg.randint(5, (2,)).dtype
-    dtype('int64')
+    retrograd.int64
     """
 def randint_like(input: Tensor, low: builtins.int | None = None, high: builtins.int | None = None, *, generator: Generator | None = None, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
     """Integers uniform on ``low, ..., high - 1``, in the shape, dtype and device of ``input``.

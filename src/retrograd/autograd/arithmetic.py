@@ -73,7 +73,7 @@ _NUMBERS_OF = {
 
 def _advised(advice: str, dtype: Any) -> str:
     """Return an advice with the constants for a dtype."""
-    return advice.format_map(_NUMBERS_OF.get(str(dtype), _NUMBERS))
+    return advice.format_map(_NUMBERS_OF.get(np.dtype(dtype).name, _NUMBERS))
 
 
 # By operator: a predicate for invalid arguments, the explanation, and the advice.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import retrograd
 
 from .. import serialization
+from ..core.arrays.public_dtypes import dtype
 from ..core.missing_names import legacy_names
 from ..core.tensor import tensor as _tensor
 from ..distributed.launcher import launched, local_rank, local_size
@@ -147,7 +148,8 @@ def installed_when_imported() -> Iterator[None]:
 def install() -> None:
     """Make ``import torch`` import Retrograd in this process, with PyTorch's semantics where the two differ.
 
-    As in PyTorch, ``Tensor(array)`` has the default dtype, ``Size`` has its repr, and ``save`` accepts whole modules.
+    As in PyTorch, ``Tensor(array)`` has the default dtype, ``Size`` and dtypes have PyTorch's repr, and ``save``
+    accepts whole modules.
     """
     for name in [name for name in sys.modules if name.partition(".")[0] in _NAMES]:
         del sys.modules[name]
@@ -157,6 +159,7 @@ def install() -> None:
     _tensor.arrays_keep_dtype = False
     serialization.saves_objects = True
     _install_in_children()
+    dtype.package = "torch"
     _tensor.Size.__repr__ = _size_repr  # type: ignore[assignment]
     if "recompiles" in os.environ.get("TORCH_LOGS", ""):
         from .modules.compilers import set_logs

@@ -19,6 +19,7 @@ from .paths import PATHS, names_in
 SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd": (
         "compat.modules.toplevel:retrograd",
+        "compat.modules.toplevel:retrograd.dtypes",
         "compat.types:retrograd",
         "compat.modules.functions:retrograd",
         "compat.modules.internals.foreach:retrograd",

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays.devices import backend_of
+from ..core.arrays.public_dtypes import bfloat16 as _bfloat16
 from ..core.graph.modes import no_grad
 from ..core.graph.nodes import output_number
 from ..core.missing_names import LegacyMethod
 from ..core.tensor.storage import storage_of
 from ..core.tensor.tensor import Tensor, constructed, new_tensor
 from ..ops.table.arguments import integers
-from .types import MissingDType, TypedStorage, UntypedStorage, memory_of, place_in_memory
-from .types import bfloat16 as _bfloat16
+from .types import TypedStorage, UntypedStorage, memory_of, place_in_memory
 from .types import layout as _layout
 from .types import resize as _resize
 
@@ -205,8 +205,7 @@ def bfloat16(self: Tensor, memory_format: Any = None) -> Tensor:
     Raises:
         TypeError: ml_dtypes (extra ``bfloat16``) is not installed.
     """
-    dtype = _bfloat16()
-    return self.to(dtype.dtype if isinstance(dtype, MissingDType) else dtype)
+    return self.to(_bfloat16.dtype)
 
 
 def dense_dim(self: Tensor) -> int:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from collections.abc import Callable, Iterator
-from functools import cache
 from math import prod
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from ..autograd.context import Context
 from ..autograd.function import Function
 from ..core.arrays.devices import Device, backend_of, is_cuda_available, set_default_device
-from ..core.arrays.dtypes import DType, set_default_dtype
+from ..core.arrays.dtypes import set_default_dtype
+from ..core.arrays.public_dtypes import DTYPES
+from ..core.arrays.public_dtypes import dtype as PublicDType
 from ..core.errors import describe
 from ..core.tensor.storage import share
 from ..core.tensor.tensor import Tensor, constructed, new_tensor
 from ..func.recipes import owner_of
 
-# Layouts, memory formats, and bfloat16
+# Layouts and memory formats
 
 
 class _Named:
@@ -29,7 +29,10 @@ class _Named:
     name: str
 
     def __new__(cls, name: str) -> _Named:
-        return _instance(cls, name)  # type: ignore[arg-type]  # mypy takes instances for the class
+        if (cls, name) not in _instances:
+            _instances[cls, name] = instance = object.__new__(cls)
+            instance.name = name
+        return _instances[cls, name]
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -38,11 +41,7 @@ class _Named:
         return type(self), (self.name,)
 
 
-@cache
-def _instance(cls: type[_Named], name: str) -> _Named:
-    instance = object.__new__(cls)
-    instance.name = name
-    return instance
+_instances: dict[tuple[type[_Named], str], _Named] = {}
 
 
 class layout(_Named):
@@ -53,48 +52,20 @@ class memory_format(_Named):
     """An order of elements in memory. Operators accept the argument and ignore it: results have NumPy's order."""
 
 
-class MissingDType:
-    """A dtype whose package is not installed. It has a name and compares; any use raises TypeError."""
-
-    is_floating_point = True
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"torch.{self.name}"
-
-    @property
-    def dtype(self) -> NoReturn:  # NumPy reads this attribute when it converts an object to a dtype
-        raise TypeError(
-            f"dtype {self.name} needs ml_dtypes: pip install 'retrograd[bfloat16]', or use float32 or float16"
-        )
-
-
-@cache
-def bfloat16() -> Any:
-    """Return the dtype of ml_dtypes, or a MissingDType without that package."""
-    if importlib.util.find_spec("ml_dtypes") is None:
-        return MissingDType("bfloat16")
-    import ml_dtypes
-
-    return np.dtype(ml_dtypes.bfloat16)
-
-
 # Legacy constructors: ``FloatTensor([1, 2])``, ``LongTensor(2, 3)``, ``cuda.FloatTensor``
 
 
 class LegacyType(type):
     """The metaclass of legacy types. A call returns a Tensor of the dtype; isinstance checks dtype and device."""
 
-    dtype: np.dtype[Any]
+    dtype: PublicDType
     is_cuda: bool
 
     def __call__(cls, *data: Any, device: Any = None) -> Any:
         _check_available(cls)
         if len(data) == 1 and isinstance(data[0], Tensor) and data[0].dtype != cls.dtype:
             raise TypeError(
-                f"{cls.__name__}: expected a Tensor of {cls.dtype}, got {describe(data[0])}; convert it with .to()"
+                f"{cls.__name__}: expected a Tensor of {cls.dtype.name}, got {describe(data[0])}; convert it with .to()"
             )
         place = "cuda" if cls.is_cuda and device is None else device
         return new_tensor(constructed(cls.__name__, data, cls.dtype, place or "cpu"))
@@ -118,7 +89,7 @@ def _types(is_cuda: bool) -> dict[str, LegacyType]:
         "DoubleTensor": "float64", "ComplexFloatTensor": "complex64", "ComplexDoubleTensor": "complex128",
     }  # fmt: skip
     fields = {"is_cuda": is_cuda, "__module__": "torch.cuda" if is_cuda else "torch"}
-    return {name: LegacyType(name, (), {"dtype": np.dtype(dtype), **fields}) for name, dtype in dtypes.items()}
+    return {name: LegacyType(name, (), {"dtype": PublicDType(dtype), **fields}) for name, dtype in dtypes.items()}
 
 
 CPU_TYPES = _types(False)
@@ -131,7 +102,7 @@ def set_default_tensor_type(t: Any) -> None:
     >>> import retrograd as rg
     >>> rg.set_default_tensor_type("torch.FloatTensor")
     >>> rg.get_default_dtype()
-    dtype('float32')
+    retrograd.float32
 
     Raises:
         TypeError: the type does not exist, is not floating point, or needs a GPU that is not available.
@@ -275,10 +246,9 @@ class TypedStorage:
         self._array = memory_of(tensor)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> PublicDType:
         """The dtype of the numbers."""
-        dtype: np.dtype[Any] = self._array.dtype
-        return dtype
+        return DTYPES[self._array.dtype]
 
     @property
     def device(self) -> Device:
@@ -340,7 +310,7 @@ _ALIASES = {
     "Number": bool | int | float,
     "_int": int,
     "_bool": bool,
-    "_dtype": DType,
+    "_dtype": PublicDType,
     "_device": Device,
     "_size_1_t": int | tuple[int],
     "_size_2_t": int | tuple[int, int],

@@ -272,14 +272,16 @@ def check_dtypes(operator: Operator, case: Case) -> None:
                 if hasattr(a, "dtype") and b.dtype.kind in INEXACT and "dtype" not in program.call.kwargs:
                     wanted_dtype = "complex64" if b.dtype.kind == "c" else dtype
                     assert a.dtype.name == wanted_dtype, (
-                        f"{narrow}: the result has dtype {a.dtype}, expected {wanted_dtype}"
+                        f"{narrow}: the result has dtype {a.dtype.name}, expected {wanted_dtype}"
                     )
                 if not case.random and hasattr(a, "dtype") and a.dtype.kind in INEXACT:
                     assert_near(a, b, tolerance, f"{narrow}: forward in {dtype}")
             for x, a, b in zip(inputs, got_gradients, wanted_gradients, strict=True):
                 assert (a is None) == (b is None), f"{narrow}: a gradient exists in {dtype} or in float64, but not both"
                 if a is not None and b is not None:
-                    assert a.dtype == x.dtype, f"{narrow}: the gradient has dtype {a.dtype}, its input {x.dtype}"
+                    assert a.dtype == x.dtype, (
+                        f"{narrow}: the gradient has dtype {a.dtype.name}, its input {x.dtype.name}"
+                    )
                     if not case.random:
                         assert_near(a, b, 10 * tolerance, f"{narrow}: gradient in {dtype}")
 

@@ -18,7 +18,7 @@ def torch():
 
 def named(dtype) -> str:
     """PyTorch's dtype by NumPy's name, which has no complex numbers of half precision."""
-    return str(dtype).removeprefix("torch.").replace("complex32", "complex64")
+    return str(dtype).rpartition(".")[2].replace("complex32", "complex64")
 
 
 @pytest.mark.parametrize("first", NAMES)
@@ -55,7 +55,7 @@ def test_operators(torch, name, first):
             continue
         if expected.dtype is not torch.complex32:
             mine = getattr(rg, name)(rg.tensor(np.ones(2, first)), rg.tensor(np.ones(2, second)))
-            assert str(mine.dtype) == named(expected.dtype), second
+            assert mine.dtype.name == named(expected.dtype), second
 
 
 def test_tensor_of_python_numbers():

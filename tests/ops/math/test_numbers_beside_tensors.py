@@ -254,7 +254,7 @@ def _answer(lib, call, dtype, number):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = call(lib, x, number)
-            name = str(result.dtype).removeprefix("torch.")
+            name = str(result.dtype).rpartition(".")[2]
             return name, result.to(dtype=lib.float32).numpy() if name == "bfloat16" else result.numpy()
     except Exception as error:
         return error

@@ -45,7 +45,7 @@ def _answer(lib, torch, call, sample, dtype, wanted):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = call(lib, x, kind)
-            name = str(result.dtype).removeprefix("torch.")
+            name = str(result.dtype).rpartition(".")[2]
             return name, (result.to(dtype=lib.float32) if name == "bfloat16" else result).numpy()
     except Exception as error:
         return error

@@ -141,7 +141,7 @@ def rebuilt_tensor_of_dtype(
     """``torch._utils._rebuild_tensor_v3``, which states the dtype of the storage's bytes."""
     if not isinstance(storage, Storage) or not isinstance(dtype, np.dtype) or not is_number_dtype(dtype):
         raise CorruptFileError("a tensor without a storage and a dtype")
-    return storage.tensor(offset, size, stride, requires_grad, dtype)
+    return storage.tensor(offset, size, stride, requires_grad, np.dtype(dtype))
 
 
 def rebuilt_parameter(data: Any, requires_grad: Any = True, hooks: Any = None, state: Any = None) -> Parameter:

@@ -19,6 +19,7 @@ import numpy as np
 from ...core.arrays.bfloat16 import bfloat16_or_none
 from ...core.arrays.devices import Device
 from ...core.arrays.layout import Size
+from ...core.arrays.public_dtypes import NAMED_ONLY, bfloat16, dtype
 from ...core.tensor.tensor import Tensor
 from ...nn.base.module import Module
 from ...nn.parameter import Buffer, Parameter
@@ -83,9 +84,10 @@ def torch_names() -> dict[tuple[str, str], Any]:
     }
     names |= {("torch", name): arrays.StorageType(name) for name in arrays.STORAGE_DTYPES}
     names["torch.storage", "UntypedStorage"] = arrays.StorageType("UntypedStorage")
-    names |= {("torch", name): np.dtype(code) for name, code in arrays.DTYPE_NAMES.items()}
-    kind = bfloat16_or_none()
-    return names if kind is None else {**names, ("torch", "bfloat16"): kind}
+    names |= {("torch", name): dtype(code) for name, code in arrays.DTYPE_NAMES.items()}
+    names |= {("torch", name): named for name, named in NAMED_ONLY.items()}
+    names["torch", "bfloat16"] = bfloat16
+    return names
 
 
 class FileNames:

@@ -20,6 +20,8 @@ import numpy as np
 from ...core.arrays.devices import Device, backend_of
 from ...core.arrays.dtypes import DType
 from ...core.arrays.layout import Size
+from ...core.arrays.public_dtypes import NAMED_ONLY
+from ...core.arrays.public_dtypes import dtype as PublicDType
 from ...core.tensor.storage import byte_span
 from ...core.tensor.tensor import Tensor
 from ...func.recipes import owner_of
@@ -132,7 +134,7 @@ class _Pickler(pickle._Pickler):  # Python's version: the C version writes only 
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
         """Write any object; write a dtype by PyTorch's name."""
-        named = _named_dtype(obj) if isinstance(obj, np.dtype) else obj
+        named = _named_dtype(obj) if isinstance(obj, (np.dtype, PublicDType)) else obj
         super().save(named, save_persistent_id)  # type: ignore[misc]
 
     def _save_torch_name(self, obj: _TorchName) -> None:
@@ -232,8 +234,10 @@ def _is_plain_dtype(dtype: DType) -> bool:
 
 def _named_dtype(dtype: DType) -> Any:
     """Return PyTorch's name of a dtype, or NumPy's dtype if PyTorch has none."""
+    if type(dtype) is PublicDType and dtype.name in NAMED_ONLY:
+        return _torch_name("torch", dtype.name)
     name = "bfloat16" if dtype.name == "bfloat16" else _NAMES_OF_DTYPES.get(dtype) if dtype.isnative else None
-    return _NumpyDtype(dtype) if name is None else _torch_name("torch", name)
+    return _NumpyDtype(np.dtype(dtype)) if name is None else _torch_name("torch", name)
 
 
 def _is_named(obj: Any) -> bool:

@@ -29,8 +29,6 @@ from .cuda import Event as Event
 from .cuda import OutOfMemoryError as OutOfMemoryError
 from .cuda import Stream as Stream
 
-uint16, uint32, uint64 = np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.uint64)
-
 # Operators that PyTorch also has as functions that write in place: ``abs_``. ``_NO_METHOD`` have no such method.
 _IN_PLACE = """
     abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max
@@ -423,8 +421,7 @@ def _not_in_functional() -> dict[str, Any]:
         grid_sampler grid_sampler_2d grid_sampler_3d is_anomaly_check_nan_enabled is_conj is_distributed is_inference
         is_neg is_warn_always_enabled native_batch_norm native_channel_shuffle native_dropout native_group_norm
         native_layer_norm norm_except_dim nuclear_norm resize_as_ resolve_conj resolve_neg set_anomaly_enabled
-        set_deterministic_debug_mode set_warn_always sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum uint16
-        uint32 uint64 vmap
+        set_deterministic_debug_mode set_warn_always sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum vmap
     """
     return {
         **{name: globals()[name] for name in names.split()},

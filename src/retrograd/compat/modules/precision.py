@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays.devices import Device, is_cuda_available
-from ...core.arrays.dtypes import FLOATING, DType, float16, float32, float64
+from ...core.arrays.dtypes import FLOATING, DType
+from ...core.arrays.public_dtypes import bfloat16, float16, float32, float64
 from ...core.graph.modes import AtomicExit, casting, decorated, no_grad, surroundings, watchers
 from ...core.graph.observers import scaling
 from ...core.tensor.tensor import Tensor
@@ -86,11 +87,7 @@ surroundings.append(_current_state)  # a checkpoint restores the state for its s
 
 
 def _default_dtype(device_type: str) -> Any:
-    if device_type == "cuda":
-        return float16
-    from ..types import bfloat16
-
-    return bfloat16()
+    return float16 if device_type == "cuda" else bfloat16
 
 
 def _cast(value: Any, device_type: str, dtype: DType) -> Any:
@@ -180,7 +177,7 @@ class autocast(AtomicExit):
     >>> with rg.autocast("cpu", dtype=rg.float16):
     ...     y = rg.ones(2, 2) @ rg.ones(2, 2)
     ...     y.dtype, rg.nn.functional.mse_loss(y, y).dtype
-    (dtype('float16'), dtype('float32'))
+    (retrograd.float16, retrograd.float32)
     """
 
     def __init__(

@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...core.arrays.dtypes import INEXACT, as_dtype, get_default_dtype
+from ...core.arrays.dtypes import as_dtype
+from ...core.arrays.public_dtypes import NAMED_ONLY, dtype
 from ...core.tensor.tensor import Tensor
 from ...kernels.runtime.cores import count
 from ...kernels.runtime.denormals import set_flush
@@ -23,6 +24,7 @@ from ...ops.make.generators import initial_seed as initial_seed
 from ...ops.make.generators import manual_seed as manual_seed
 from ...ops.make.generators import seed as seed
 from ...ops.make.generators import set_rng_state as set_rng_state
+from ...ops.shape.conversion import get_default_dtype
 from .. import types
 from ..types import layout as layout
 from ..types import memory_format as memory_format
@@ -42,11 +44,22 @@ from .precision import set_autocast_enabled as set_autocast_enabled
 
 pi, e, inf, nan = math.pi, math.e, math.inf, math.nan
 newaxis = None
-bfloat16 = types.bfloat16()
-dtype = np.dtype
+chalf = NAMED_ONLY["complex32"]
+bit = NAMED_ONLY["uint1"]
 strided, sparse_coo, sparse_csr = layout("strided"), layout("sparse_coo"), layout("sparse_csr")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
+
+
+# eps, largest and smallest number, smallest normal number; the resolution of all is 1
+_LIMITS = {
+    "float8_e4m3fn": (2.0**-3, 448.0, -448.0, 2.0**-6),
+    "float8_e4m3fnuz": (2.0**-3, 240.0, -240.0, 2.0**-7),
+    "float8_e5m2": (2.0**-2, 57344.0, -57344.0, 2.0**-14),
+    "float8_e5m2fnuz": (2.0**-3, 57344.0, -57344.0, 2.0**-15),
+    "float8_e8m0fnu": (1.0, 2.0**127, 2.0**-127, 2.0**-127),
+    "bfloat16": (2.0**-7, 2.0**128 - 2.0**120, -(2.0**128) + 2.0**120, 2.0**-126),
+}
 
 
 class finfo:
@@ -58,24 +71,26 @@ class finfo:
     """
 
     def __init__(self, type: Any = None) -> None:
-        kind = get_default_dtype() if type is None else np.dtype(type)
-        if kind.kind not in INEXACT:
-            raise TypeError(f"finfo: expected a floating-point dtype, got {kind}; use iinfo")
-        limits: Any = np.finfo(kind) if kind.kind == "f" else _ml_dtypes().finfo(kind)
-        self.bits = int(limits.bits)
-        self.dtype = str(limits.dtype)
-        self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
-        self.tiny = self.smallest_normal = float(limits.smallest_normal)
-        self.resolution = float(limits.resolution)
+        kind = get_default_dtype() if type is None else dtype(type)
+        if not kind.is_floating_point and not kind.is_complex:
+            raise TypeError(f"finfo: expected a floating-point dtype, got {kind.name}; use iinfo")
+        part = kind.to_real()
+        self.bits, self.dtype = 8 * part.itemsize, part.name
+        self.resolution = 1.0
+        if part.name in _LIMITS:
+            self.eps, self.max, self.min, self.tiny = _LIMITS[part.name]
+            if part.name == "bfloat16":
+                self.resolution = 0.01
+        else:
+            limits = np.finfo(part)
+            self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
+            self.tiny = float(limits.smallest_normal)
+            self.resolution = 10.0**-limits.precision
+        self.smallest_normal = self.tiny
 
     def __repr__(self) -> str:
-        return f"finfo({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
-
-
-def _ml_dtypes() -> Any:
-    import ml_dtypes
-
-    return ml_dtypes
+        names = ["resolution", "min", "max", "eps", "smallest_normal", "tiny"]
+        return f"finfo({', '.join(f'{name}={getattr(self, name):.6g}' for name in names)}, dtype={self.dtype})"
 
 
 class iinfo:
@@ -87,15 +102,15 @@ class iinfo:
     """
 
     def __init__(self, type: Any) -> None:
-        kind = np.dtype(type)
+        kind = dtype(type)
         if kind.kind not in "iu":
-            raise TypeError(f"iinfo: expected an integer dtype, got {kind}; use finfo")
+            raise TypeError(f"iinfo: expected an integer dtype, got {kind.name}; use finfo")
         limits = np.iinfo(kind)
-        self.bits, self.dtype = int(limits.bits), str(kind)
+        self.bits, self.dtype = int(limits.bits), kind.name
         self.max, self.min = int(limits.max), int(limits.min)
 
     def __repr__(self) -> str:
-        return f"iinfo({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
 def set_printoptions(
@@ -386,8 +401,8 @@ __version__ = TorchVersion("2.13.0+retrograd")
 NAMES: dict[str, str | dict[str, Any]] = {
     "random": "default_generator fork_rng get_rng_state initial_seed manual_seed seed set_rng_state",
     "retrograd": """
-        GradScaler _assert are_deterministic_algorithms_enabled autocast bfloat16 broadcast_shapes channels_last
-        channels_last_3d clear_autocast_cache contiguous_format dtype e finfo get_autocast_cpu_dtype get_autocast_dtype
+        GradScaler _assert are_deterministic_algorithms_enabled autocast bit broadcast_shapes chalf channels_last
+        channels_last_3d clear_autocast_cache contiguous_format e finfo get_autocast_cpu_dtype get_autocast_dtype
         get_autocast_gpu_dtype get_device_module get_float32_matmul_precision get_num_interop_threads get_num_threads
         iinfo inf is_anomaly_enabled is_autocast_available is_autocast_cache_enabled is_autocast_cpu_enabled
         is_autocast_enabled is_deterministic_algorithms_warn_only_enabled is_storage layout memory_format nan newaxis pi
@@ -395,5 +410,6 @@ NAMES: dict[str, str | dict[str, Any]] = {
         set_float32_matmul_precision set_flush_denormal set_num_interop_threads set_num_threads set_printoptions
         sparse_coo sparse_csr strided typename use_deterministic_algorithms
     """,
+    "retrograd.dtypes": NAMED_ONLY,
     "version": {"TorchVersion": TorchVersion, "cuda": None, "debug": False, "git_version": "unknown", "hip": None},
 }

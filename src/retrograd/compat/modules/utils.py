@@ -192,7 +192,7 @@ def _problem(
     if check_stride and x.stride() != y.stride():
         return f"The values for attribute 'stride()' do not match: {x.stride()} != {y.stride()}."
     if rtol is None or atol is None:
-        pairs = [_TOLERANCES.get(str(z.dtype), (0.0, 0.0)) for z in (x, y)]
+        pairs = [_TOLERANCES.get(z.dtype.name, (0.0, 0.0)) for z in (x, y)]
         rtol, atol = max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
     common = promote_types(x.dtype, y.dtype)
     a, b = x.cpu().array.astype(common), y.cpu().array.astype(common)

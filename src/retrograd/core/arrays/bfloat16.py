@@ -52,7 +52,7 @@ def widened(halves: Any) -> Any:
 
 def set_up(dtype: DType) -> bool:
     """Whether the dtype is ml_dtypes' bfloat16, which is then ready to compute with."""
-    return dtype is bfloat16()
+    return dtype == bfloat16()
 
 
 def wide(value: Any) -> Any:

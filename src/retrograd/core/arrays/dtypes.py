@@ -1,6 +1,6 @@
 """The dtypes, the default floating dtype, and PyTorch's rules of type promotion.
 
-A dtype here is a NumPy dtype: ``retrograd.float32 == numpy.float32``. Only the promotion differs from NumPy's:
+A dtype here is NumPy's; ``public_dtypes`` has the objects that users see. Only the promotion differs from NumPy's:
 an operand of a higher category (bool < integer < floating < complex) decides the category, never the precision, and
 0-d tensors and Python numbers count only when their category is higher than that of every tensor with dimensions.
 """
@@ -14,10 +14,10 @@ import numpy as np
 
 from ..errors import call_error, describe
 from ..missing_names import provided
-from .devices import is_array
+from .devices import NUMPY, backend_of, is_array
+from .public_dtypes import DType as DType
+from .public_dtypes import dtype as PublicDType
 from .python_numbers import wrapped
-
-DType = np.dtype[Any]
 
 bool_ = np.dtype(np.bool_)
 uint8 = np.dtype(np.uint8)
@@ -42,11 +42,7 @@ _default_float = float32
 
 
 def get_default_dtype() -> DType:
-    """The dtype that Python floats become, and integers where an operator needs floating numbers.
-
-    >>> get_default_dtype()
-    dtype('float32')
-    """
+    """The dtype that Python floats become, and integers where an operator needs floating numbers."""
     return _default_float
 
 
@@ -58,7 +54,7 @@ def set_default_dtype(dtype: Any) -> None:
 
     >>> rg.set_default_dtype(rg.float64)
     >>> rg.tensor(0.5).dtype
-    dtype('float64')
+    retrograd.float64
     >>> rg.set_default_dtype(rg.float32)
 
     Raises:
@@ -91,7 +87,7 @@ def is_number_dtype(dtype: DType) -> bool:
 
 def as_dtype(dtype: Any) -> DType:
     """A dtype from whatever names it, with bfloat16's arithmetic set up where it is that."""
-    result: DType = np.dtype(dtype)
+    result: DType = dtype.dtype if type(dtype) is PublicDType else np.dtype(dtype)
     if result.kind == "V":
         is_number_dtype(result)
     return result
@@ -108,17 +104,7 @@ def complex_of(dtype: DType) -> DType:
 
 
 def promote_types(first: Any, second: Any) -> DType:
-    """The smallest dtype that both convert to, by PyTorch's table.
-
-    Args:
-        first, second: dtypes.
-
-    Raises:
-        TypeError: a dtype of no numbers.
-
-    >>> promote_types(int64, float32), promote_types(int32, float16), promote_types(uint8, int8)
-    (dtype('float32'), dtype('float16'), dtype('int16'))
-    """
+    """The smallest dtype that both convert to, by PyTorch's table."""
     return _promote(np.dtype(first), np.dtype(second))
 
 
@@ -166,20 +152,14 @@ def scalar_dtype(value: object) -> DType:
 
 
 def result_type(*operands: Any) -> DType:
-    """The dtype of arithmetic on the operands (arrays, Tensors, Python numbers), by PyTorch's rules.
-
-    >>> result_type(np.ones(3, np.float32), np.float64(2.0) * np.ones(()))
-    dtype('float32')
-    >>> result_type(np.ones(3, np.int64), 1.5)
-    dtype('float32')
-    """
+    """The dtype of arithmetic on the operands (arrays, Tensors, Python numbers), by PyTorch's rules."""
     kinds = []
     for operand in operands:
         shape = getattr(operand, "shape", None)
         if shape is None or isinstance(operand, np.generic):
             kinds.append((_NUMBER, scalar_dtype(operand)))
         else:
-            kinds.append((_DIMENSIONED if len(shape) else _ZERO_DIM, operand.dtype))
+            kinds.append((_DIMENSIONED if len(shape) else _ZERO_DIM, np.dtype(operand.dtype)))
     return _result_type(*kinds)
 
 
@@ -250,7 +230,7 @@ def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple
 
 def _cast(value: Any, dtype: DType) -> Any:
     if is_array(value):
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) and backend_of(value) is NUMPY:
             value = np.asarray(value)  # A matrix in a Tensor would make its products others.
         return value if value.dtype is dtype else value.astype(dtype, copy=False)
     # A Python number of the dtype's category takes the arrays' dtype in NumPy, too.

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arrays.devices import Device, backend_of
 from ..arrays.dtypes import bool_, get_default_dtype, int64
+from ..arrays.public_dtypes import dtype
 from ..graph.nodes import Node
 
 # What else is shown of a Tensor, by functions of it: ``tangent=...`` of a dual Tensor.
@@ -40,7 +41,7 @@ def tensor_repr(x: Printable) -> str:
     if array.size == 0 and array.shape != (0,):
         parts.append(f"size={array.shape}")
     if array.dtype not in (get_default_dtype(), int64, bool_) or array.size == 0 and array.dtype != get_default_dtype():
-        parts.append(f"dtype={array.dtype}")
+        parts.append(f"dtype={'torch.' if dtype.package == 'torch' else ''}{array.dtype}")
     if x.device.type != "cpu":
         parts.append(f"device='{x.device}'")
     if x._node is not None:

@@ -22,6 +22,8 @@ from ..arrays.dtypes import (
     scalar_dtype,
 )
 from ..arrays.layout import Size as Size
+from ..arrays.public_dtypes import DTYPES
+from ..arrays.public_dtypes import dtype as PublicDType
 from ..arrays.python_numbers import check_elements, whole_number
 from ..errors import (
     ConversionError,
@@ -112,9 +114,9 @@ class Tensor(Copies, TensorMethods):
         return _new_tuple(Size, self.array.shape)
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> PublicDType:
         """The dtype of the elements."""
-        return self.array.dtype
+        return DTYPES[self.array.dtype]
 
     @property
     def device(self) -> Device:

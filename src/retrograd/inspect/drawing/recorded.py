@@ -52,7 +52,7 @@ def named_outputs(outputs: Any, call: str) -> dict[str, Tensor]:
 
 
 def _no_graph(x: Tensor) -> str:
-    what = f"this Tensor of shape {shape_text(x.shape)} and dtype {x.dtype}"
+    what = f"this Tensor of shape {shape_text(x.shape)} and dtype {x.dtype.name}"
     if x.requires_grad:
         return f"{what} is a leaf, which has no graph; pass a result that was computed from it"
     return (
@@ -145,7 +145,7 @@ def _leaf(picture: Picture, x: Tensor, name: str, traced: str) -> Vertex:
 
 def _tensor_details(x: Tensor) -> list[tuple[str, str]]:
     device = "" if x.device.type == "cpu" else f" on {x.device}"
-    details = [("shape", shape_text(x.shape)), ("dtype", f"{x.dtype}{device}"), ("values", str(figures(x)))]
+    details = [("shape", shape_text(x.shape)), ("dtype", f"{x.dtype.name}{device}"), ("values", str(figures(x)))]
     if x._grad is not None:
         details.append(("gradient", str(figures(x._grad))))
     elif x.is_leaf:

@@ -125,7 +125,7 @@ def _output(giver: Vertex, x: Input, taken: dict[int, int]) -> int:
 def _leaf(picture: Picture, x: Input) -> Vertex:
     kind = "parameter" if x.requires_grad else "input"
     vertex = picture.add(kind, x.name or kind, note=short_shape(x.shape), shapes=(tuple(x.shape),))
-    vertex.details = [("shape", shape_text(x.shape)), ("dtype", str(x.dtype))]
+    vertex.details = [("shape", shape_text(x.shape)), ("dtype", x.dtype.name)]
     if not x.requires_grad:
         vertex.details.append(("gradient", "none: it does not require grad"))
     return vertex

@@ -58,7 +58,7 @@ def _tree(module: Module, name: str, shared: set[int], opened: bool = False) -> 
 def _tensor(kind: str, name: str, x: Tensor, shared: set[int]) -> str:
     if isinstance(x, Uninitialized):
         return _row("div", f"{escape(name)} <i>not initialized</i>", "", "", "")
-    marks = [shape_text(x.shape), str(x.dtype)]
+    marks = [shape_text(x.shape), x.dtype.name]
     if str(x.device) != "cpu":
         marks.append(str(x.device))
     marks += ["buffer"] * (kind == "buffer") + ["shared"] * (id(x) in shared)

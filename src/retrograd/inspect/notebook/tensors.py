@@ -28,7 +28,7 @@ def tensor_html(x: Any) -> str:
     kind = "Parameter" if isinstance(x, Parameter) else type(x).__name__
     if isinstance(x, Uninitialized):
         return f'<div style="{_BOX}"><b>{escape(kind)}</b> {x.dtype}, not initialized: its shape is not known yet</div>'
-    facts = [shape_text(x.shape), str(x.dtype), str(x.device), byte_text(x.nbytes)]
+    facts = [shape_text(x.shape), x.dtype.name, str(x.device), byte_text(x.nbytes)]
     if x.grad_fn is not None:
         facts.append(f"result of {x.grad_fn.operator}")
     elif x.requires_grad:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from ...core.arrays.devices import Device
-from ...core.arrays.dtypes import DType
+from ...core.arrays.public_dtypes import DTYPES, DType
+from ...core.arrays.public_dtypes import dtype as PublicDType
 from ...core.tensor.tensor import Size, Tensor
 from ...ops.make.filled import empty
 from ..parameter import Buffer, Parameter
@@ -69,13 +70,13 @@ class Uninitialized:
 
     @data.setter
     def data(self: Any, value: Tensor) -> None:
-        self._dtype = value.dtype
+        self._dtype = value.array.dtype
         self._device = value.device
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> PublicDType:
         """The dtype after materialization."""
-        return self._dtype
+        return DTYPES[self._dtype]
 
     @property
     def device(self) -> Device:

@@ -37,7 +37,7 @@ class Bucket:
         """Return the part of the buffer for a parameter's gradient; the buffer is allocated at first use."""
         parameter = self.parameters[index]
         if self._row is None:
-            dtype = parameter.dtype
+            dtype = parameter.array.dtype
             if dtype.itemsize == 2 and dtype.kind in INEXACT:
                 dtype = np.dtype(np.float32)  # half precision is accumulated in float32
             self._row = backend_of(parameter.array).xp.empty(self.starts[-1], dtype)

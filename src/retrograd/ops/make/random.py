@@ -156,7 +156,7 @@ def randint(
         RuntimeError: ``low`` is not less than ``high``, or the dtype does not hold the numbers between them.
 
     >>> rg.randint(5, (2,)).dtype
-    dtype('int64')
+    retrograd.int64
     """
     if size is None:
         low, high, size = 0, low, high

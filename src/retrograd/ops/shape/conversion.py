@@ -7,9 +7,12 @@ from typing import Any, overload
 import numpy as np
 from numpy import ndarray
 
+from ...core.arrays import dtypes
 from ...core.arrays.devices import Device, backend_for, backend_of
-from ...core.arrays.dtypes import INEXACT, DType, is_number_dtype
+from ...core.arrays.dtypes import INEXACT, DType, as_dtype, is_number_dtype
 from ...core.arrays.layout import order_like
+from ...core.arrays.public_dtypes import DTYPES
+from ...core.arrays.public_dtypes import dtype as PublicDType
 from ...core.errors import InvalidValue
 from ...core.graph.primitive import Primitive, apply, apply1, operand
 from ...core.tensor.tensor import Tensor
@@ -53,6 +56,8 @@ TRANSFER: Primitive = Primitive(
 
 
 def _as_dtype(dtype: DTypeLike) -> DType:
+    if type(dtype) is PublicDType:
+        return as_dtype(dtype)
     try:
         result = np.dtype(dtype)
     except TypeError:
@@ -240,7 +245,7 @@ def _dtype_method(name: str, dtype: str) -> None:
         memory_format: taken for compatibility.
 
     >>> rg.tensor([0, 1]).{name}().dtype
-    dtype('{dtype}')
+    retrograd.{dtype}
     """
     operator(namespace="Tensor", differentiable=target.kind in INEXACT)(method)
 
@@ -359,3 +364,41 @@ def detach(input: Tensor) -> Tensor:
     False
     """
     return operand(input).detach()
+
+
+# Questions about dtypes, answered in those that users see
+
+
+def get_default_dtype() -> PublicDType:
+    """The dtype that Python floats become, and integers where an operator needs floating numbers.
+
+    >>> rg.get_default_dtype()
+    retrograd.float32
+    """
+    return DTYPES[dtypes.get_default_dtype()]
+
+
+def promote_types(first: DTypeLike, second: DTypeLike) -> PublicDType:
+    """The smallest dtype that both convert to, by PyTorch's table.
+
+    Args:
+        first, second: dtypes.
+
+    Raises:
+        TypeError: a dtype of no numbers.
+
+    >>> rg.promote_types(rg.int64, rg.float32), rg.promote_types(rg.uint8, rg.int8)
+    (retrograd.float32, retrograd.int16)
+    """
+    return DTYPES[dtypes.promote_types(first, second)]
+
+
+def result_type(*operands: object) -> PublicDType:
+    """The dtype of arithmetic on the operands (arrays, Tensors, Python numbers), by PyTorch's rules.
+
+    >>> rg.result_type(np.ones(3, np.float32), np.float64(2.0) * np.ones(()))
+    retrograd.float32
+    >>> rg.result_type(np.ones(3, np.int64), 1.5)
+    retrograd.float32
+    """
+    return DTYPES[dtypes.result_type(*operands)]

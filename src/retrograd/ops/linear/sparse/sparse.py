@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....core.arrays.devices import Device, array_module
-from ....core.arrays.dtypes import DType
+from ....core.arrays.public_dtypes import dtype as PublicDType
 from ....core.errors import describe
 from ....core.graph.primitive import apply, operand
 from ....core.missing_names import provided
@@ -118,7 +118,7 @@ class SparseTensor:
         return prod(self.shape)
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> PublicDType:
         """The dtype of the values."""
         return self._values.dtype
 
