@@ -193,6 +193,8 @@ class Proxy:
         if tracer is None:
             raise AssertionError("Expected at least one tracer but found none")
         name = getattr(orig_method, "__name__", "")
+        if name == "einsum" and len(args) == 2 and isinstance(args[1], (tuple, list)):
+            args = (args[0], *args[1])  # as PyTorch records it
         if getattr(Tensor, name, None) is orig_method and not hasattr(orig_method, "exchange"):
             return tracer.create_proxy("call_method", name, args, kwargs)
         return tracer.create_proxy("call_function", orig_method, args, kwargs)

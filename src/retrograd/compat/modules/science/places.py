@@ -6,12 +6,15 @@ _HERE = "compat.modules.science"
 
 # Modules that are there already, and get further names.
 SOURCES: dict[str, tuple[str, ...]] = {
-    "retrograd": (f"{_HERE}.distributions:retrograd", f"{_HERE}.functional:retrograd", f"{_HERE}.futures:retrograd"),
+    "retrograd": tuple(f"{_HERE}.{file}:retrograd" for file in ("distributions", "functional", "futures", "questions")),
     "retrograd.autograd.functional": (f"{_HERE}.functional:autograd.functional",),
     "retrograd.distributions.constraints": (f"{_HERE}.distributions:constraints",),
     "retrograd.distributions.kl": (f"{_HERE}.distributions:kl",),
     "retrograd.distributions.transforms": (f"{_HERE}.distributions:transforms",),
     "retrograd.distributions.utils": (f"{_HERE}.distributions:utils",),
+    "retrograd.distributed": (f"{_HERE}.questions:distributed",),
+    "retrograd.nn.init": (f"{_HERE}.questions:nn.init",),
+    "retrograd.sparse": (f"{_HERE}.questions:sparse",),
     "retrograd.nn.utils.stateless": (f"{_HERE}.functional:stateless",),
     "retrograd.serialization": (f"{_HERE}.functional:serialization",),
     "retrograd.optim.lbfgs": (f"{_HERE}.functional:lbfgs",),
@@ -31,4 +34,13 @@ PATHS: dict[str, tuple[str, ...]] = {
     "optim.radam": ("optim.adam",),
     "optim.rprop": ("optim.adaptive",),
     "utils.data._utils.collate": (f"{_HERE}.collate:collate", "data.collate"),
-}
+    **{
+        path: (f"{_HERE}.questions:{path}",)
+        for path in (
+            "_C", "_C._distributed_rpc", "_C._functorch", "_dynamo.exc", "_subclasses.fake_tensor", "_tensor_str",
+            "cuda", "fx.experimental.proxy_tensor", "jit", "utils._python_dispatch", "utils.data.dataloader",
+            "utils.weak", "xpu",
+        )
+    },
+    "cuda.sparse": ("sparse",),
+}  # fmt: skip
