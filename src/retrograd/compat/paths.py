@@ -75,6 +75,7 @@ _SECTIONS = {
     "modules.internals.private:_dynamo.utils": "_dynamo.utils",
     "modules.internals.private:_utils": "_utils",
     "modules.internals.private:hub": "hub",
+    "modules.internals.private:jit": "jit",
     "modules.internals.private:jit.annotations": "jit.annotations",
     "modules.internals.private:nn.modules.batchnorm": "nn.modules.batchnorm",
     "modules.internals.private:nn.modules.module": "nn.modules.module",

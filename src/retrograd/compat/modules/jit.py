@@ -221,7 +221,7 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
 
 NAMES: dict[str, str | dict[str, Any]] = {
     "jit": """
-        Attribute=unchanged Final ScriptFunction=Callable ScriptModule=Module TracerWarning _overload=ignore
+        Attribute=unchanged Final ScriptFunction=Callable TracerWarning _overload=ignore
         _overload_method=ignore annotate export=ignore fork freeze=unchanged fuser=optimized_execution ignore
         interface=unchanged is_scripting is_tracing=is_scripting isinstance=jit_isinstance load=jit_load
         optimize_for_inference=unchanged optimized_execution save=jit_save script script_if_tracing=ignore

@@ -67,12 +67,12 @@ def _accepts_scores(mod: Callable[..., Tensor]) -> bool:
 def create_mask(
     mod_fn: ScoreMod | MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: object = None
 ) -> Tensor:
-    """Return what a function gives for each batch, head, query and key: a mask, or scores that start at 0."""
+    """Return which pairs a function allows, for each batch, head, query and key. Scores of -inf are not allowed."""
     shape = (B or 1, H or 1, Q_LEN, KV_LEN)
     positions = _positions(shape, device)
     if _accepts_scores(mod_fn):
         score: Tensor = mod_fn(zeros(shape, device=device), *positions)  # type: ignore[arg-type, call-arg]
-        return score.expand(shape)
+        return ~score.isneginf().expand(shape)
     mask: Tensor = mod_fn(*positions)  # type: ignore[call-arg, arg-type]
     return mask.expand(shape)
 

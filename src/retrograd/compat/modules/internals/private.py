@@ -264,6 +264,7 @@ NAMES: dict[str, str | dict[str, object]] = {
     "_dynamo.utils": "is_compile_supported",
     "_utils": "_get_available_device_type _get_device_index _get_device_module",
     "hub": {"HASH_REGEX": re.compile(r"-([a-f0-9]*)\."), "urlparse": urlparse},
+    "jit": "RecursiveScriptModule=ScriptModule ScriptModule",
     "jit.annotations": {**{f"BroadcastingList{n}": list for n in range(1, 7)}, "Dict": dict, "List": list},
     "nn.init": "_calculate_correct_fan",
     "nn.modules.batchnorm": "SyncBatchNorm",
