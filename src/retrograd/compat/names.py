@@ -12,6 +12,7 @@ from typing import Any
 from ..core.tensor import tensor
 from ..ops.table.registry import OPERATORS
 from . import absent
+from .modules.science.places import SOURCES as _SCIENCE
 from .paths import PATHS, names_in
 
 # Per module the sources of its legacy names, which are searched in this order; see ``paths``.
@@ -62,7 +63,7 @@ def attribute(module: str, name: str) -> Any:
     Raises:
         AttributeError: the name does not exist; the message suggests a similar one.
     """
-    for source in SOURCES.get(module, ()):
+    for source in (*SOURCES.get(module, ()), *_SCIENCE.get(module, ())):
         names = names_in(source)
         if name in names:
             return names[name]

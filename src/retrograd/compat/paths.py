@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from . import absent
+from .modules.science.places import PATHS as _SCIENCE
 
 _NN = ("nn",)
 _LEGACY_NN, _PAIRS = "compat.modules.nn:nn.modules", "compat.modules.nn:nn.modules.utils"
@@ -65,7 +66,6 @@ _SECTIONS = {
     "modules.jit:_C": "_C _utils",
     "modules.compilers:_dynamo": "_dynamo",
     "modules.compilers:_logging": "_logging",
-    "modules.jit:fx": "fx",
     "modules.jit:jit": "jit",
     "modules.internals.flex_attention:nn.attention.flex_attention": "nn.attention.flex_attention",
     "modules.internals.library:_C": "_C",
@@ -127,17 +127,28 @@ _SECTIONS = {
     "types:types": "types nn.common_types",
 }  # fmt: skip
 
+# Modules of ``fx``, and the files that have their names.
+_FX = {
+    "fx._symbolic_trace": "tracer patching", "fx.graph": "graph code names node",
+    "fx.graph_module": "graph_module",
+    "fx.immutable_collections": "immutable_collections", "fx.interpreter": "interpreter", "fx.node": "node",
+    "fx.operator_schemas": "operator_schemas", "fx.passes.shape_prop": "passes", "fx.passes.split_module": "passes",
+    "fx.proxy": "proxy", "fx.subgraph_rewriter": "subgraph_rewriter",
+}  # fmt: skip
+
 # The sources of each path below ``retrograd``. A path without sources has only submodules.
 _SOURCES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(absent.MODULES, ()),
     "__future__": ("nn.parameter",), "_inductor": (), "_tensor": ("core.tensor.tensor",),
     "autograd.anomaly_mode": ("autograd.anomaly",), "autograd.grad_mode": ("core.graph.modes",), "backends": (),
     "distributed._composable": (), "distributed.distributed_c10d": ("distributed",),
-    "functional": ("_generated.toplevel",), "nn.modules": ("nn", _LEGACY_NN),
+    "functional": ("_generated.toplevel",), "fx.experimental": (), "fx.passes": (), "nn.modules": ("nn", _LEGACY_NN),
     "optim.adadelta": ("optim.adaptive",), "optim.adagrad": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
     "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",), "sparse": ("sparse",),
-    "utils.data._utils": (), "utils.dlpack": ("ops.make.dlpack",), "utils.hooks": ("core.tensor.tensor",),
+    "utils.data._utils": (), "utils.dlpack": ("ops.make.dlpack",), "utils.hooks": ("core.graph.handles",),
     **_MOVED,
+    "fx": ("compat.modules.fx",),
+    **{path: tuple(f"compat.modules.fx.{file}".rstrip(".") for file in files.split()) for path, files in _FX.items()},
     **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS.split()},
     **{f"nn.modules.{name}": sources for name, sources in _MODULES.items()},
     **{f"utils.data.{name}": sources for name, sources in _FILES.items()},
@@ -147,6 +158,8 @@ PATHS: dict[str, tuple[str, ...]] = {f"retrograd.{path}": sources for path, sour
 for _section, _paths in _SECTIONS.items():
     for _path in _paths.split():
         PATHS[f"retrograd.{_path}"] = (*PATHS.get(f"retrograd.{_path}", ()), f"compat.{_section}")
+for _path, _sources in _SCIENCE.items():
+    PATHS[f"retrograd.{_path}"] = (*PATHS.get(f"retrograd.{_path}", ()), *_sources)
 
 
 def names_in(source: str) -> dict[str, Any]:

@@ -105,6 +105,19 @@ def range_pop() -> int:
     return 0
 
 
+@contextmanager
+def named_range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """Name a part of the program in the profiles of NVIDIA's tools. Without a GPU it has no effect."""
+    if not cuda.is_available():
+        yield
+        return
+    range_push(msg.format(*args, **kwargs))
+    try:
+        yield
+    finally:
+        range_pop()
+
+
 def mark(msg: str) -> None:
     """Mark this moment in the profiles of NVIDIA's tools."""
     cuda._cupy().cuda.nvtx.Mark(msg)
@@ -133,7 +146,7 @@ NAMES: dict[str, str | dict[str, Any]] = {
         **constants(None, "set_device synchronize"),
         **constants(nullcontext(), "stream"),
     },
-    "cuda.nvtx": "mark range_pop range_push",
+    "cuda.nvtx": "mark range=named_range range_pop range_push",
     "mps": {
         **constants(False, "is_available"),
         **constants(0, "current_allocated_memory device_count driver_allocated_memory recommended_max_memory"),

@@ -1,4 +1,4 @@
-"""``jit``, ``fx``, ``ops.aten``, ``onnx`` and ``_C``: marks for PyTorch's compilers, which return what they are given."""
+"""``jit``, ``ops.aten``, ``onnx`` and ``_C``: marks for PyTorch's compilers, which return what they are given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...ops.make.generators import Generator
 
 Marked = TypeVar("Marked")
 
-# ``jit`` and ``fx``: marks
+# ``jit``: marks
 
 
 def unchanged(*args: Any, **kwargs: Any) -> Any:
@@ -220,7 +220,6 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
 
 
 NAMES: dict[str, str | dict[str, Any]] = {
-    "fx": "wrap=unchanged",
     "jit": """
         Attribute=unchanged Final ScriptFunction=Callable TracerWarning _overload=ignore
         _overload_method=ignore annotate export=ignore fork freeze=unchanged fuser=optimized_execution ignore

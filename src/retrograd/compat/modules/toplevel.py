@@ -319,8 +319,11 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 
 
 def _assert(condition: Any, message: str) -> None:
-    """Assert a condition, as a function that PyTorch's tracers can record."""
-    assert condition, message
+    """Assert a condition, as a function that tracers can record."""
+    if hasattr(type(condition), "__torch_function__") and not isinstance(condition, Tensor):
+        type(condition).__torch_function__(_assert, (type(condition),), (condition, message), {})
+    else:
+        assert condition, message
 
 
 def get_device_module(device: Any = None) -> Any:

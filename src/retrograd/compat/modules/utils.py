@@ -330,11 +330,13 @@ def _without_tensors(value: Any) -> Any:
 
 
 def _summary_writer() -> type:
-    """Return tensorboardX's class with methods that accept Tensors."""
+    """Return tensorboardX's class with methods that accept Tensors, or without that package a class of ours."""
     try:
         from tensorboardX import SummaryWriter as Base
     except ImportError:
-        raise ImportError("utils.tensorboard needs tensorboardX: pip install 'retrograd[tensorboard]'") from None
+        from .science.tensorboard import SummaryWriter
+
+        return SummaryWriter
 
     def accepting_tensors(name: str) -> Any:
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:

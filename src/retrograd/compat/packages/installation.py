@@ -82,7 +82,9 @@ def remove(user: bool = False) -> list[Path]:
 
 def _installed(path: list[str] | None = None) -> Iterator[Distribution]:
     """The distributions named torch of this interpreter, or of some folders."""
-    context = DistributionFinder.Context(name=NAME) if path is None else DistributionFinder.Context(name=NAME, path=path)
+    context = (
+        DistributionFinder.Context(name=NAME) if path is None else DistributionFinder.Context(name=NAME, path=path)
+    )
     return iter(MetadataPathFinder.find_distributions(context))
 
 

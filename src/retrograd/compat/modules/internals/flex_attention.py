@@ -51,7 +51,9 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
 
 def _positions(shape: tuple[int, ...], device: object) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the indices of batch, head, query and key, each along its own dimension."""
-    b, h, q, k = (arange(n, device=device).reshape([-1 if i == d else 1 for i in range(4)]) for d, n in enumerate(shape))
+    b, h, q, k = (
+        arange(n, device=device).reshape([-1 if i == d else 1 for i in range(4)]) for d, n in enumerate(shape)
+    )
     return b, h, q, k
 
 

@@ -183,9 +183,7 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
 
 
-def swap_tensor(
-    module: Module, name: str, tensor: Tensor | None, allow_missing: bool = False
-) -> Tensor | None:
+def swap_tensor(module: Module, name: str, tensor: Tensor | None, allow_missing: bool = False) -> Tensor | None:
     """Replace a parameter, a buffer or an attribute of a module by a Tensor, and return the former one.
 
     Raises:
@@ -277,7 +275,6 @@ def _generate_state(base_seed: int, worker_id: int) -> Sequence[int]:
     import numpy as np
 
     return [int(number) for number in np.random.SeedSequence([worker_id, base_seed]).generate_state(4)]
-
 
 
 NAMES: dict[str, str | dict[str, object]] = {

@@ -155,9 +155,7 @@ SUPPORTED_NODES: dict[object, NodeDef] = {
         NodeDef(list, _list_flatten, _list_unflatten, _list_flatten_with_keys, "builtins.list"),
         NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys, "builtins.dict"),
         NodeDef(namedtuple, _namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys),
-        NodeDef(
-            OrderedDict, _dict_flatten, _ordereddict_unflatten, _dict_flatten_with_keys, "collections.OrderedDict"
-        ),
+        NodeDef(OrderedDict, _dict_flatten, _ordereddict_unflatten, _dict_flatten_with_keys, "collections.OrderedDict"),
         NodeDef(defaultdict, _defaultdict_flatten, _defaultdict_unflatten),
         NodeDef(deque, _deque_flatten, _deque_unflatten, _list_flatten_with_keys, "collections.deque"),
         NodeDef(Size, _list_flatten, lambda values, context: Size(values), _list_flatten_with_keys),  # type: ignore[arg-type]
@@ -413,7 +411,9 @@ def _with_paths(tree: PyTree, is_leaf: IsLeaf, path: KeyPath) -> Iterator[tuple[
     if keyed is not None:
         pairs = keyed(tree)[0]
     else:
-        keys: Iterable[KeyEntry] = map(MappingKey, tree) if isinstance(tree, Mapping) else map(SequenceKey, range(2**62))
+        keys: Iterable[KeyEntry] = (
+            map(MappingKey, tree) if isinstance(tree, Mapping) else map(SequenceKey, range(2**62))
+        )
         pairs = list(zip(keys, SUPPORTED_NODES[kind].flatten_fn(tree)[0]))
     for key, child in pairs:
         yield from _with_paths(child, is_leaf, (*path, key))
