@@ -271,7 +271,6 @@ ABSENT = (
             "autograd.profiler": "EventList FunctionEvent emit_itt emit_nvtx",
             "autograd.profiler_util": "EventList FunctionEvent FunctionEventAvg",
             "cuda.profiler": "profile start stop",
-            "profiler": "kineto_available",
             "profiler.profiler": "_default_schedule_fn",
         },
     ),

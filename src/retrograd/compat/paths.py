@@ -86,6 +86,7 @@ _SECTIONS = {
     "modules.internals.private:nn.utils._named_member_accessor": "nn.utils._named_member_accessor",
     "modules.internals.private:onnx.symbolic_helper":
         "onnx.symbolic_helper onnx.symbolic_opset9 onnx.symbolic_opset11 onnx.symbolic_opset12",
+    "modules.internals.private:profiler": "profiler",
     "modules.internals.private:return_types": "return_types",
     "modules.internals.private:types": "types",
     "modules.internals.private:utils._contextlib": "utils._contextlib",

@@ -315,6 +315,7 @@ NAMES: dict[str, str | dict[str, object]] = {
     "nn.modules.transformer": {"_get_activation_fn": _activation},
     "nn.parameter": {"UninitializedTensorMixin": (UninitializedBuffer, UninitializedParameter)},
     "nn.utils._named_member_accessor": "swap_tensor",
+    "profiler": constants(False, "kineto_available"),
     "optim.optimizer": "_get_capturable_supported_devices",
     "onnx": "register_custom_op_symbolic unregister_custom_op_symbolic",
     "onnx.symbolic_helper": "parse_args",
