@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.arrays.dtypes import is_differentiable
 from ..core.errors import conversion_behind, describe
 from ..core.graph.modes import differentiating, enable_grad
+from ..core.missing_names import legacy_names
 from ..core.tensor.tensor import Tensor
 from ..func.jacobians import jacfwd, jacrev
 from ..ops.make.filled import ones_like, zeros, zeros_like
@@ -329,3 +330,7 @@ def hvp(
         directed = _gradients("hvp", first, points, dummies, True, strict, second=True)
         product = _gradients("hvp", directed, dummies, vectors, create_graph, False)
     return _result((value,), value, create_graph), _result(product, inputs, create_graph)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)  # private names of PyTorch

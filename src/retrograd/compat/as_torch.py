@@ -14,15 +14,21 @@ from importlib.machinery import ModuleSpec
 from multiprocessing import spawn
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import retrograd
 
 from .. import serialization
 from ..core.arrays.public_dtypes import dtype
+from ..core.missing_names import legacy_names
 from ..core.tensor import tensor as _tensor
 from ..distributed.launcher import launched, local_rank, local_size
+from .absent import DOCUMENTATION
 from .modules.toplevel import __version__
+from .names import missing
+
+if TYPE_CHECKING:  # its import takes 20 ms
+    from importlib.metadata import Distribution, DistributionFinder
 
 _NAMES = ("torch", "functorch")
 
@@ -51,7 +57,7 @@ class _Loader:
         if spec.name == "torch":
             module: ModuleType = Torch("torch", retrograd.__doc__)
             names = {name: value for name, value in vars(retrograd).items() if not name.startswith("_")}
-            vars(module).update(names, __version__=__version__, __path__=[])
+            vars(module).update(names, torch=module, __version__=__version__, __path__=[])
             return module
         old = spec.name.partition(".")[0] == "functorch"
         room = spec.name.removesuffix(".experimental")  # functorch.experimental has the names of functorch
@@ -59,17 +65,37 @@ class _Loader:
         try:
             found = import_module(path)
             self._own = found.__spec__  # the import system replaces it by the spec of torch's name
+            # Every module of torch answers for missing names, and those that are single files may have submodules.
+            found.__dict__.setdefault("__getattr__", legacy_names(path))
+            found.__dict__.setdefault("__path__", [])
             _keep_functions(found, spec.name)
             return found
         except ModuleNotFoundError as error:
-            if error.name is None or not error.name.startswith("retrograd"):
+            if error.name is None or error.name.partition(".")[0] not in ("retrograd", "torch"):
                 raise
-            message = f"No module named {spec.name!r} in Retrograd, which replaces PyTorch in this program"
-            raise ModuleNotFoundError(message, name=spec.name) from None
+            raise _no_module(spec.name) from None
 
     def exec_module(self, module: ModuleType) -> None:
         if self._own is not None:
             module.__spec__ = self._own
+
+
+def _no_module(name: str) -> ModuleNotFoundError:
+    message = f"{name} does not exist in Retrograd, which is torch in this program; see {DOCUMENTATION}"
+    return ModuleNotFoundError(message, name=name)
+
+
+class _MissingNames:
+    """The last entry of ``sys.meta_path``: reports ``from torch.nn import name`` under the name of PyTorch.
+
+    Python's own message would name the module of Retrograd.
+    """
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        parent, _, attribute = name.rpartition(".")
+        place = f"torch{parent.removeprefix('retrograd')}"
+        if parent.startswith("retrograd") and place in sys.modules:
+            raise ModuleNotFoundError(missing(parent, attribute), name=f"{place}.{attribute}")
 
 
 def _keep_functions(package: ModuleType, name: str) -> None:
@@ -90,6 +116,12 @@ class _Finder:
         if name.partition(".")[0] not in _NAMES:
             return None
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
+
+    def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
+        """Answer ``importlib.metadata`` for torch."""
+        from .packages.distribution import find_distributions
+
+        return find_distributions(context)
 
 
 class _InstallAtImport:
@@ -123,6 +155,7 @@ def install() -> None:
         del sys.modules[name]
     if not any(isinstance(entry, _Finder) for entry in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+        sys.meta_path.append(_MissingNames())
     _tensor.arrays_keep_dtype = False
     serialization.saves_objects = True
     _install_in_children()
@@ -132,6 +165,13 @@ def install() -> None:
         from .modules.compilers import set_logs
 
         set_logs(recompiles=True)
+
+
+def take_the_place_of(name: str) -> None:
+    """Replace the module that is being imported: the file of ``torch`` that ``retrograd torch install`` writes."""
+    install()
+    sys.modules.pop(name, None)
+    import_module(name)
 
 
 class _ForChild:

@@ -9,7 +9,10 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any
 
+from ..core.tensor import tensor
 from ..ops.table.registry import OPERATORS
+from . import absent
+from .modules.science.places import SOURCES as _SCIENCE
 from .paths import PATHS, names_in
 
 # Per module the sources of its legacy names, which are searched in this order; see ``paths``.
@@ -19,6 +22,8 @@ SOURCES: dict[str, tuple[str, ...]] = {
         "compat.modules.toplevel:retrograd.dtypes",
         "compat.types:retrograd",
         "compat.modules.functions:retrograd",
+        "compat.modules.internals.foreach:retrograd",
+        "compat.modules.internals.private:retrograd",
     ),
     "retrograd.autograd": ("compat.types:autograd",),
     "retrograd.autograd.function": ("compat.types:autograd",),
@@ -27,16 +32,20 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.func": ("compat.modules.functorch:func",),
     "retrograd.nn.attention": ("compat.modules.nn:nn.attention",),
     "retrograd.nn.functional": ("compat.modules.functions:nn.functional",),
-    "retrograd.nn.init": ("compat.modules.nn:nn.init",),
-    "retrograd.nn.parameter": ("compat.modules.nn:nn",),
+    "retrograd.nn.init": ("compat.modules.nn:nn.init", "compat.modules.internals.private:nn.init"),
+    "retrograd.nn.parameter": ("compat.modules.nn:nn", "compat.modules.internals.private:nn.parameter"),
     "retrograd.nn.utils": ("compat.modules.nn:nn.utils",),
-    "retrograd.onnx": ("compat.modules.jit:onnx",),
-    "retrograd.ops": ("compat.modules.jit:ops",),
-    "retrograd.optim.optimizer": ("compat.modules.nn:optim.optimizer",),
+    "retrograd.onnx": ("compat.modules.jit:onnx", "compat.modules.internals.private:onnx"),
+    "retrograd.ops": ("compat.modules.internals.library:ops",),
+    "retrograd.optim.optimizer": (
+        "compat.modules.nn:optim.optimizer",
+        "compat.modules.internals.private:optim.optimizer",
+    ),
     "retrograd.optim.lr_scheduler": ("compat.modules.nn:optim.lr_scheduler",),
     "retrograd.serialization": ("compat.files.names:serialization",),
     "retrograd.sparse": ("compat.calls:sparse",),
     "retrograd.testing": ("compat.modules.utils:testing",),
+    "retrograd.utils": ("compat.modules.internals.private:utils",),
     "retrograd.utils.checkpoint": ("compat.modules.utils:utils.checkpoint",),
 }
 
@@ -54,14 +63,28 @@ def attribute(module: str, name: str) -> Any:
     Raises:
         AttributeError: the name does not exist; the message suggests a similar one.
     """
-    for source in SOURCES.get(module, ()):
+    for source in (*SOURCES.get(module, ()), *_SCIENCE.get(module, ())):
         names = names_in(source)
         if name in names:
             return names[name]
     path = _SAME_MODULE.get(f"{module}.{name}", f"{module}.{name}")
     if path in PATHS or path in sys.modules or _is_submodule(module, name):
         return import_module(path)
-    raise AttributeError(f"module {module!r} has no attribute {name!r}{_hint(module, name)}")
+    standing = absent.find(module.removeprefix("retrograd").lstrip("."), name)
+    if standing is not None:
+        return standing
+    raise AttributeError(missing(module, name))
+
+
+def missing(module: str, name: str) -> str:
+    """Return the message for a name that a module does not have. A program of PyTorch reads PyTorch's name in it."""
+    hint = _hint(module, name)
+    if not tensor.arrays_keep_dtype:  # Retrograd is torch in this program
+        module = module.replace("retrograd", "torch", 1)
+        hint = (hint or f": Retrograd, which is torch here, has no such name; see {absent.DOCUMENTATION}").replace(
+            "retrograd.", "torch."
+        )
+    return f"module {module!r} has no attribute {name!r}{hint}"
 
 
 def _is_submodule(module: str, name: str) -> bool:

@@ -6,10 +6,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
+
+from . import absent
+from .modules.science.places import PATHS as _SCIENCE
 
 _NN = ("nn",)
 _LEGACY_NN, _PAIRS = "compat.modules.nn:nn.modules", "compat.modules.nn:nn.modules.utils"
@@ -62,9 +66,36 @@ _SECTIONS = {
     "modules.jit:_C": "_C _utils",
     "modules.compilers:_dynamo": "_dynamo",
     "modules.compilers:_logging": "_logging",
-    "modules.jit:fx": "fx",
     "modules.jit:jit": "jit",
-    "modules.jit:library": "library",
+    "modules.internals.flex_attention:nn.attention.flex_attention": "nn.attention.flex_attention",
+    "modules.internals.library:_C": "_C",
+    "modules.internals.library:_custom_ops": "_custom_ops",
+    "modules.internals.private:_C": "_C",
+    "modules.internals.private:_C._nn": "_C._nn",
+    "modules.internals.private:_dynamo": "_dynamo _dynamo.eval_frame",
+    "modules.internals.private:_dynamo.utils": "_dynamo.utils",
+    "modules.internals.private:_tensor_str": "_tensor_str",
+    "modules.internals.private:_utils": "_utils",
+    "modules.internals.private:distributed.constants": "distributed.constants",
+    "modules.internals.private:hub": "hub",
+    "modules.internals.private:jit": "jit",
+    "modules.internals.private:jit.annotations": "jit.annotations",
+    "modules.internals.private:nn.modules.batchnorm": "nn.modules.batchnorm",
+    "modules.internals.private:nn.modules.module": "nn.modules.module",
+    "modules.internals.private:nn.modules.transformer": "nn.modules.transformer",
+    "modules.internals.private:nn.utils._named_member_accessor": "nn.utils._named_member_accessor",
+    "modules.internals.private:onnx.symbolic_helper":
+        "onnx.symbolic_helper onnx.symbolic_opset9 onnx.symbolic_opset11 onnx.symbolic_opset12",
+    "modules.internals.private:profiler": "profiler",
+    "modules.internals.private:return_types": "return_types",
+    "modules.internals.private:types": "types",
+    "modules.internals.private:utils._contextlib": "utils._contextlib",
+    "modules.internals.private:utils._python_dispatch": "utils._python_dispatch",
+    "modules.internals.private:utils._foreach_utils": "utils._foreach_utils",
+    "modules.internals.private:utils.data._utils.worker": "utils.data._utils.worker",
+    "modules.internals.private:utils.data.dataloader": "utils.data.dataloader",
+    "modules.internals.private:utils.hooks": "utils.hooks",
+    "modules.internals.library:library": "library",
     "modules.compilers:settings": "_dynamo.config _inductor.config",
     "modules.cuda": "cuda cuda.memory cuda.random",
     "modules.devices:accelerator": "accelerator",
@@ -75,10 +106,10 @@ _SECTIONS = {
     "modules.devices:cpu": "cpu",
     "modules.devices:cuda.nvtx": "cuda.nvtx",
     "modules.devices:mps": "mps",
-    "modules.distributed:fsdp": "distributed.fsdp distributed._composable.fsdp",
+    "modules.devices:xpu": "mtia xpu",
+    "modules.devices:backends.quantized": "backends.quantized",
     "modules.distributed:multiprocessing": "multiprocessing",
-    "modules.distributed:tensor":
-        "distributed._tensor distributed._tensor.experimental distributed.tensor distributed.tensor.experimental",
+    "modules.distributed:tensor": "distributed._tensor.experimental distributed.tensor.experimental",
     "modules.hub": "hub utils.model_zoo",
     "modules.nn:nn.grad": "nn.grad",
     "modules.nn:nn.modules.utils": "nn.modules.utils",
@@ -89,7 +120,7 @@ _SECTIONS = {
     "modules.utils:_six": "_six",
     "modules.utils:overrides": "overrides",
     "modules.utils:profiler": "profiler autograd.profiler",
-    "modules.utils:utils._pytree": "utils._pytree",
+    "modules.internals.pytree:utils._pytree": "utils._pytree",
     "modules.utils:utils.benchmark": "utils.benchmark",
     "modules.utils:utils.tensorboard": "utils.tensorboard utils.tensorboard.writer",
     "types:autograd": "autograd.variable",
@@ -97,23 +128,39 @@ _SECTIONS = {
     "types:types": "types nn.common_types",
 }  # fmt: skip
 
+# Modules of ``fx``, and the files that have their names.
+_FX = {
+    "fx._symbolic_trace": "tracer patching", "fx.graph": "graph code names node",
+    "fx.graph_module": "graph_module",
+    "fx.immutable_collections": "immutable_collections", "fx.interpreter": "interpreter", "fx.node": "node",
+    "fx.operator_schemas": "operator_schemas", "fx.passes.shape_prop": "passes", "fx.passes.split_module": "passes",
+    "fx.proxy": "proxy", "fx.subgraph_rewriter": "subgraph_rewriter",
+}  # fmt: skip
+
 # The sources of each path below ``retrograd``. A path without sources has only submodules.
 _SOURCES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(absent.MODULES, ()),
     "__future__": ("nn.parameter",), "_inductor": (), "_tensor": ("core.tensor.tensor",),
     "autograd.anomaly_mode": ("autograd.anomaly",), "autograd.grad_mode": ("core.graph.modes",), "backends": (),
     "distributed._composable": (), "distributed.distributed_c10d": ("distributed",),
-    "functional": ("_generated.toplevel",), "nn.modules": ("nn", _LEGACY_NN),
+    "functional": ("_generated.toplevel",), "fx.experimental": (), "fx.passes": (), "nn.modules": ("nn", _LEGACY_NN),
     "optim.adadelta": ("optim.adaptive",), "optim.adagrad": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
     "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",), "sparse": ("sparse",),
-    "utils.data._utils": (), "utils.dlpack": ("ops.make.dlpack",), "utils.hooks": ("core.tensor.tensor",),
-    **{path: (f"compat.{source}",) for source, paths in _SECTIONS.items() for path in paths.split()},
+    "utils.data._utils": (), "utils.dlpack": ("ops.make.dlpack",), "utils.hooks": ("core.graph.handles",),
     **_MOVED,
+    "fx": ("compat.modules.fx",),
+    **{path: tuple(f"compat.modules.fx.{file}".rstrip(".") for file in files.split()) for path, files in _FX.items()},
     **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS.split()},
     **{f"nn.modules.{name}": sources for name, sources in _MODULES.items()},
     **{f"utils.data.{name}": sources for name, sources in _FILES.items()},
 }  # fmt: skip
 
 PATHS: dict[str, tuple[str, ...]] = {f"retrograd.{path}": sources for path, sources in _SOURCES.items()}
+for _section, _paths in _SECTIONS.items():
+    for _path in _paths.split():
+        PATHS[f"retrograd.{_path}"] = (*PATHS.get(f"retrograd.{_path}", ()), f"compat.{_section}")
+for _path, _sources in _SCIENCE.items():
+    PATHS[f"retrograd.{_path}"] = (*PATHS.get(f"retrograd.{_path}", ()), *_sources)
 
 
 def names_in(source: str) -> dict[str, Any]:
@@ -156,7 +203,8 @@ class _Loader:
         def __getattr__(name: str) -> Any:
             for ask in own:
                 if ask is not None and not name.startswith("__") and f"{module.__name__}.{name}" not in PATHS:
-                    return ask(name)
+                    with suppress(AttributeError):
+                        return ask(name)
             return fallback(name)
 
         module.__dict__["__getattr__"] = __getattr__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from math import prod
@@ -275,6 +276,10 @@ class TypedStorage:
         numbers: list[Any] = backend_of(self._array).to_numpy(self._array).tolist()
         return numbers
 
+    def untyped(self) -> UntypedStorage:
+        """Return the memory as bytes."""
+        return UntypedStorage(self._tensor)
+
     def data_ptr(self) -> int:
         """Return the address of the memory."""
         return backend_of(self._array).address(self._array)
@@ -302,6 +307,39 @@ class UntypedStorage(TypedStorage):
     def __init__(self, tensor: Tensor) -> None:
         super().__init__(tensor)
         self._array = self._array.view(np.uint8)
+
+    @classmethod
+    def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """Map the bytes of a file into memory. With ``shared`` what is written to the memory goes to the file.
+
+        Args:
+            filename: the path.
+            shared: whether to write to the file; it becomes ``nbytes`` long.
+            nbytes: number of bytes; those of the whole file by default.
+        """
+        count = nbytes or os.path.getsize(filename)
+        if shared:
+            with open(filename, "ab") as file:
+                file.truncate(max(count, file.tell()))
+        mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(count,)) if count else np.empty(0, np.uint8)
+        return cls(new_tensor(np.asarray(mapped)))
+
+    def __getitem__(self, index: int | slice) -> int | UntypedStorage:  # type: ignore[override]
+        if not isinstance(index, slice):
+            return int(self._array[index])
+        part = object.__new__(UntypedStorage)
+        part._tensor, part._array = self._tensor, self._array[index]
+        return part
+
+    def untyped(self) -> UntypedStorage:
+        """Return the object itself."""
+        return self
+
+    def __array__(self, dtype: np.typing.DTypeLike = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(backend_of(self._array).to_numpy(self._array), dtype, copy=copy)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
 
 
 # Aliases that programs use in annotations

@@ -20,7 +20,10 @@ def legacy_names(module: str) -> Callable[[str], Any]:
     def __getattr__(name: str) -> Any:
         if name in known:
             return known[name]
-        if name.startswith("__") and name != "__future__":  # asked for by Python itself, at every import
+        if name.startswith("__") and name not in (
+            "__future__",
+            "__config__",
+        ):  # asked for by Python itself, at every import
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         known[name] = provided["legacy_name"](module, name)
         return known[name]

@@ -11,6 +11,8 @@ from ..core.tensor.tensor import Tensor
 from ..ops.make.creation import from_numpy
 from ..ops.shape.joining import stack
 
+CollateMap = dict[Any, Callable[..., Any]]
+
 _NUMBER_KINDS = "biufc"
 
 
@@ -30,34 +32,90 @@ def default_collate(batch: Sequence[Any]) -> Any:
     >>> x.tolist(), name
     ([[1.0, 1.0], [0.0, 0.0]], ('a', 'b'))
     """
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Stack samples into a batch, with functions for the types of the samples.
+
+    Args:
+        batch: a non-empty sequence of samples of one type.
+        collate_fn_map: functions by type or tuple of types, called as ``function(batch, collate_fn_map=...)``. An exact
+            type precedes the base classes. ``default_collate`` uses ``default_collate_fn_map``, to which a program may
+            add its own types. Samples of other types are mappings and sequences, as in ``default_collate``.
+
+    Raises:
+        RuntimeError: arrays have different shapes, or sequences different lengths.
+        TypeError: no function fits the samples.
+
+    >>> from retrograd.data.collate import collate
+    >>> collate([{"a": 1}, {"a": 2}], collate_fn_map={int: lambda batch, *, collate_fn_map: sum(batch)})
+    {'a': 3}
+    """
     first = batch[0]
-    if isinstance(first, Tensor):
-        _check_shapes([tuple(tensor.shape) for tensor in batch])
-        return stack(list(batch))
-    if isinstance(first, (np.ndarray, np.generic)):
-        arrays = [np.asarray(item) for item in batch]
-        if arrays[0].dtype.kind in _NUMBER_KINDS:
-            _check_shapes([array.shape for array in arrays])
-            return from_numpy(np.stack(arrays))
-    elif isinstance(first, (int, float, complex)):
-        numbers = np.array(batch)
-        if numbers.dtype.kind in _NUMBER_KINDS:
-            return from_numpy(numbers)
-    elif isinstance(first, (str, bytes)):
-        return batch
-    elif isinstance(first, Mapping):
-        return _rebuild(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
-    elif isinstance(first, Sequence):
+    if collate_fn_map is not None:
+        function = collate_fn_map.get(type(first))
+        if function is None:
+            function = next((f for kind, f in collate_fn_map.items() if isinstance(first, kind)), None)
+        if function is not None:
+            return function(batch, collate_fn_map=collate_fn_map)
+
+    def inner(samples: Sequence[Any]) -> Any:
+        return collate(samples, collate_fn_map=collate_fn_map)
+
+    if isinstance(first, Mapping):
+        return _rebuild(first, {key: inner([sample[key] for sample in batch]) for key in first})
+    if isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError(
                 f"default_collate: samples must have one length, got lengths {[len(sample) for sample in batch]}; "
                 "pad them or pass a collate_fn"
             )
-        fields = [default_collate(field) for field in zip(*batch)]
+        fields = [inner(field) for field in zip(*batch)]
         return fields if type(first) is tuple else _rebuild(first, fields)
-    raise TypeError(
+    raise _unknown(first)
+
+
+def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: CollateMap | None = None) -> Tensor:
+    """Return a batch of Tensors of one shape."""
+    _check_shapes([tuple(tensor.shape) for tensor in batch])
+    return stack(list(batch))
+
+
+def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Tensor:
+    """Return a batch of NumPy arrays or scalars of one shape as a Tensor."""
+    arrays = [np.asarray(item) for item in batch]
+    if arrays[0].dtype.kind not in _NUMBER_KINDS:
+        raise _unknown(batch[0])
+    _check_shapes([array.shape for array in arrays])
+    return from_numpy(np.stack(arrays))
+
+
+def collate_number_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Tensor:
+    """Return a batch of Python numbers as a Tensor of dimension 1."""
+    numbers = np.array(batch)
+    if numbers.dtype.kind not in _NUMBER_KINDS:
+        raise _unknown(batch[0])
+    return from_numpy(numbers)
+
+
+def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return a batch of strings unchanged."""
+    return batch
+
+
+default_collate_fn_map: CollateMap = {
+    Tensor: collate_tensor_fn,
+    **dict.fromkeys((str, bytes), collate_str_fn),
+    **dict.fromkeys((np.ndarray, np.generic), collate_numpy_array_fn),
+    **dict.fromkeys((int, float, complex), collate_number_fn),
+}
+
+
+def _unknown(sample: object) -> TypeError:
+    return TypeError(
         f"default_collate: a batch must consist of Tensors, arrays, numbers, strings, mappings or sequences, "
-        f"got {_describe(first)}"
+        f"got {_describe(sample)}"
     )
 
 

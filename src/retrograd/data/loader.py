@@ -37,7 +37,7 @@ class DataLoader(Generic[T_co]):
         batch_sampler: lists of indices, instead of ``batch_size``, ``shuffle``, ``sampler`` and ``drop_last``.
         num_workers: the number of workers that prefetch batches; 0 loads each batch in the calling thread.
         collate_fn: converts a list of samples to a batch; ``default_collate`` stacks them into Tensors.
-        pin_memory: ignored; for compatibility.
+        pin_memory, pin_memory_device, in_order: accepted for compatibility; batches come in the order of the sampler.
         drop_last: leave out a last batch that is smaller than the others.
         timeout: seconds to wait for a worker's batch before RuntimeError is raised; 0 waits indefinitely.
         worker_init_fn: called with the worker's id in every worker before its first batch.
@@ -72,6 +72,8 @@ class DataLoader(Generic[T_co]):
         *,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None:
         iterable = isinstance(dataset, IterableDataset)
         if num_workers < 0:
@@ -112,7 +114,7 @@ class DataLoader(Generic[T_co]):
         self.batch_sampler = None if iterable else batch_sampler
         self.num_workers = num_workers
         self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
-        self.pin_memory = pin_memory
+        self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
         self.drop_last = drop_last
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn

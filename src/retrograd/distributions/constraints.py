@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._generated.linalg import eigvalsh
 from .._generated.toplevel import cat as joined
 from .._generated.toplevel import stack as stacked
 from .._generated.toplevel import where
+from ..core.missing_names import legacy_names
 from ..core.tensor.tensor import Tensor
 from .utils import eps_of, shown
 
@@ -452,3 +453,6 @@ positive_semidefinite = PositiveSemidefinite()
 positive_definite = PositiveDefinite()
 cat = Cat
 stack = Stack
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)  # private names of PyTorch

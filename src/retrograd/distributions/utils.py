@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
-from typing import Any, Final, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from .._generated.toplevel import arange, as_tensor, sigmoid, softmax, tensor, w
 from ..core.arrays.devices import is_array
 from ..core.graph.modes import recording
 from ..core.graph.primitive import operand
+from ..core.missing_names import legacy_names
 from ..core.tensor.tensor import Size, Tensor
 
 euler_constant: Final = 0.57721566490153286060
@@ -186,3 +187,6 @@ ARGUMENTS = {
     "cache_size": "the size of the cache, 0 or 1.",
 }
 ERRORS = {"validate_args": "ValueError: a parameter is invalid."}
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)  # private names of PyTorch

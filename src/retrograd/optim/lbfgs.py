@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ..core.arrays.blas import beside_pool
 from ..core.arrays.devices import array_module
 from ..core.arrays.fp_warnings import silent
 from ..core.graph.modes import enable_grad
+from ..core.missing_names import legacy_names
 from ..core.tensor.tensor import Tensor, new_tensor
 from .hyperparameters import LearningRate, hyperparameters, number
 from .optimizer import Optimizer, ParamsT, writable
@@ -301,3 +302,7 @@ def _dot(x: Any, y: Any) -> float:
 
 def _largest(x: Any) -> float:
     return float(np.abs(x).max()) if x.size else 0.0
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)  # private names of PyTorch

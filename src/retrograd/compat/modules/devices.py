@@ -1,6 +1,6 @@
 """Devices and backends: ``accelerator``, ``cpu``, ``mps``, ``cuda.nvtx`` and ``backends``.
 
-``mps`` and the backends of PyTorch's own kernels are absent, so their functions return constants, and their switches
+``mps``, ``xpu``, ``mtia`` and the backends of PyTorch's own kernels are absent, so their functions return constants, and their switches
 can be set without effect. ``NAMES`` lists them.
 """
 
@@ -15,7 +15,7 @@ from ...core.arrays.devices import Device, is_cuda_available
 from . import cuda
 
 
-def _constants(value: object, names: str) -> dict[str, Callable[..., Any]]:
+def constants(value: object, names: str) -> dict[str, Callable[..., Any]]:
     """Return functions of the given names that accept any arguments and return a constant."""
 
     def function_named(name: str) -> Callable[..., Any]:
@@ -105,11 +105,28 @@ def range_pop() -> int:
     return 0
 
 
+@contextmanager
+def named_range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """Name a part of the program in the profiles of NVIDIA's tools. Without a GPU it has no effect."""
+    if not cuda.is_available():
+        yield
+        return
+    range_push(msg.format(*args, **kwargs))
+    try:
+        yield
+    finally:
+        range_pop()
+
+
 def mark(msg: str) -> None:
     """Mark this moment in the profiles of NVIDIA's tools."""
     cuda._cupy().cuda.nvtx.Mark(msg)
 
 
+_MEMORY = """
+    empty_cache max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats
+    reset_peak_memory_stats
+"""
 NAMES: dict[str, str | dict[str, Any]] = {
     "accelerator": {
         "is_available": cuda.is_available,
@@ -119,28 +136,37 @@ NAMES: dict[str, str | dict[str, Any]] = {
         **dict.fromkeys(("set_device_index", "set_device_idx"), cuda.set_device),
         "device_index": device_index,
         "synchronize": synchronize,
+        "get_memory_info": cuda.mem_get_info,
+        **{name: getattr(cuda, name) for name in _MEMORY.split()},
     },
     "cpu": {
-        **_constants(True, "is_available"),
-        **_constants(1, "device_count"),
-        **_constants("cpu", "current_device"),
-        **_constants(None, "set_device synchronize"),
-        **_constants(nullcontext(), "stream"),
+        **constants(True, "is_available"),
+        **constants(1, "device_count"),
+        **constants("cpu", "current_device"),
+        **constants(None, "set_device synchronize"),
+        **constants(nullcontext(), "stream"),
     },
-    "cuda.nvtx": "mark range_pop range_push",
+    "cuda.nvtx": "mark range=named_range range_pop range_push",
     "mps": {
-        **_constants(False, "is_available"),
-        **_constants(0, "current_allocated_memory device_count driver_allocated_memory recommended_max_memory"),
-        **_constants(None, "empty_cache manual_seed synchronize"),
+        **constants(False, "is_available"),
+        **constants(0, "current_allocated_memory device_count driver_allocated_memory recommended_max_memory"),
+        **constants(None, "empty_cache manual_seed synchronize"),
     },
+    "xpu": {
+        **constants(False, "is_available is_bf16_supported is_initialized"),
+        **constants(0, "current_device device_count max_memory_allocated max_memory_reserved memory_allocated "
+        "memory_reserved"),
+        **constants(None, "empty_cache manual_seed manual_seed_all reset_peak_memory_stats set_device synchronize"),
+    },
+    "backends.quantized": {"engine": "none", "supported_engines": ["none"]},
     "absent": {
         "enabled": False,
         "allow_tf32": False,
         "strategy": None,
-        **_constants(False, "is_available is_built is_macos13_or_newer"),
+        **constants(False, "is_available is_built is_macos13_or_newer is_macos_or_newer"),
         "flags": flags,
     },
-    "backends.cpu": _constants("DEFAULT", "get_cpu_capability"),
+    "backends.cpu": constants("DEFAULT", "get_cpu_capability"),
     "backends.cuda": {
         "matmul": SimpleNamespace(
             allow_tf32=False,
@@ -160,8 +186,8 @@ NAMES: dict[str, str | dict[str, Any]] = {
         "deterministic": False,
         "allow_tf32": True,
         "benchmark_limit": 10,
-        **_constants(False, "is_acceptable is_available"),
-        **_constants(None, "version"),
+        **constants(False, "is_acceptable is_available"),
+        **constants(None, "version"),
         "flags": cudnn_flags,
     },
 }

@@ -1,4 +1,4 @@
-"""``multiprocessing``, and the parts of ``distributed`` that shard Tensors or parameters, which Retrograd does not.
+"""``multiprocessing``, and a context manager of ``distributed.tensor``.
 
 Tensors are sent to other processes by copy; Tensors of ``share_memory_()`` are in memory that forked processes share.
 """
@@ -8,80 +8,16 @@ from __future__ import annotations
 import multiprocessing as _python
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from ...distributed.launcher import launched
 
-# ``distributed.tensor``: programs test whether a Tensor is a DTensor, and none is
-
-
-class DTensor:
-    """A Tensor that is sharded over processes. No Tensor is."""
-
-
-class Placement:
-    """How a Tensor is distributed over processes."""
-
-
-class Replicate(Placement):
-    """Every process has the whole Tensor."""
-
-
-class Shard(Placement):
-    """Every process has a slice along a dimension."""
-
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
-
-
-class DeviceMesh:
-    """A grid of processes. None can be used."""
+# ``distributed.tensor``: programs test whether a Tensor is a DTensor, and none is; ``compat.absent`` has the names
 
 
 def implicit_replication() -> Any:
     """Return a context manager that has no effect: every Tensor is whole."""
     return nullcontext()
-
-
-# ``distributed.fsdp``
-
-
-class FSDPModule:
-    """A module whose parameters are sharded over processes. No module is."""
-
-
-@dataclass
-class MixedPrecisionPolicy:
-    """The dtypes of a sharded module."""
-
-    param_dtype: Any = None
-    reduce_dtype: Any = None
-    output_dtype: Any = None
-    cast_forward_inputs: bool = True
-
-
-def fully_shard(module: Any, **options: Any) -> NoReturn:
-    """Raise an error: parameters cannot be sharded.
-
-    Raises:
-        RuntimeError: always.
-    """
-    raise RuntimeError(
-        "fully_shard: Retrograd does not shard parameters; train with nn.parallel.DistributedDataParallel, and shard "
-        "the optimizer's state with distributed.optim.ZeroRedundancyOptimizer"
-    )
-
-
-class FullyShardedDataParallel(FSDPModule):
-    """Raise an error: parameters cannot be sharded.
-
-    Raises:
-        RuntimeError: always.
-    """
-
-    def __init__(self, module: Any, *args: Any, **options: Any) -> None:
-        fully_shard(module)
 
 
 # ``multiprocessing``
@@ -159,10 +95,9 @@ _OWN = (
     ProcessRaisedException, get_all_sharing_strategies, get_sharing_strategy, set_sharing_strategy, spawn,
 )  # fmt: skip
 NAMES: dict[str, str | dict[str, Any]] = {
-    "fsdp": "FSDPModule FullyShardedDataParallel MixedPrecisionPolicy fully_shard",
     "multiprocessing": {
         **{name: getattr(_python, name) for name in _python.__all__},
         **{own.__name__: own for own in _OWN},
     },
-    "tensor": "DTensor DeviceMesh Placement Replicate Shard implicit_replication",
+    "tensor": "implicit_replication",
 }

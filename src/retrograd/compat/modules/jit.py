@@ -1,7 +1,4 @@
-"""``jit``, ``fx``, ``library``, ``ops``, ``onnx`` and ``_C``: marks and registrations for PyTorch's compilers.
-
-Marks return what they are given. Registered operators are Python functions.
-"""
+"""``jit``, ``ops.aten``, ``onnx`` and ``_C``: marks for PyTorch's compilers, which return what they are given."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from ...ops.make.generators import Generator
 
 Marked = TypeVar("Marked")
 
-# ``jit`` and ``fx``: marks
+# ``jit``: marks
 
 
 def unchanged(*args: Any, **kwargs: Any) -> Any:
@@ -106,64 +103,6 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def wait(future: Any) -> Any:
     """Return the result of ``fork``."""
     return future
-
-
-# ``library``: operators that programs register with PyTorch are Python functions
-
-
-class CustomOp:
-    """A function that a program registered as an operator. ``register_autograd`` gives it a derivative."""
-
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        self.name, self._function = name, function
-        self.__name__, self.__doc__ = function.__name__, function.__doc__
-        self._differentiated: type[Function] | None = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._differentiated is None or kwargs:
-            return self._function(*args, **kwargs)
-        return self._differentiated.apply(*args)
-
-    def register_fake(self, function: Any = None, /) -> Any:
-        """Accepted for compatibility: shapes follow from the computation."""
-        return function if function is not None else lambda f: f
-
-    def register_kernel(self, device_types: Any, function: Any = None, /) -> Any:
-        """Accepted for compatibility: the first function computes on every device."""
-        return function if function is not None else lambda f: f
-
-    def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Any = None) -> None:
-        """Give the operator a derivative: ``backward(ctx, *cotangents)``. ``setup_context`` saves what it reads."""
-        plain = self._function
-
-        class Registered(Function):
-            @staticmethod
-            def forward(ctx: Any, *args: Any) -> Any:
-                output = plain(*[x.detach() if isinstance(x, Tensor) else x for x in args])
-                if setup_context is not None:
-                    setup_context(ctx, args, output)
-                return output
-
-        Registered.backward = staticmethod(backward)  # type: ignore[method-assign]
-        Registered.__name__ = self.__name__
-        self._differentiated = Registered
-
-
-def custom_op(
-    name: str, fn: Any = None, /, *, mutates_args: Any = (), device_types: Any = None, schema: Any = None
-) -> Any:
-    """Return the function as an operator, or a decorator that does."""
-    return CustomOp(name, fn) if fn is not None else lambda function: CustomOp(name, function)
-
-
-def register_fake(op: Any, func: Any = None, /, **options: Any) -> Any:
-    """Accepted for compatibility: shapes follow from the computation."""
-    return func if func is not None else lambda function: function
-
-
-def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Any = None) -> None:
-    """Call ``op.register_autograd(...)``."""
-    op.register_autograd(backward, setup_context=setup_context)
 
 
 # ``ops.aten``
@@ -281,19 +220,13 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
 
 
 NAMES: dict[str, str | dict[str, Any]] = {
-    "fx": "wrap=unchanged",
     "jit": """
-        Attribute=unchanged Final ScriptFunction=Callable ScriptModule=Module TracerWarning _overload=ignore
+        Attribute=unchanged Final ScriptFunction=Callable TracerWarning _overload=ignore
         _overload_method=ignore annotate export=ignore fork freeze=unchanged fuser=optimized_execution ignore
         interface=unchanged is_scripting is_tracing=is_scripting isinstance=jit_isinstance load=jit_load
         optimize_for_inference=unchanged optimized_execution save=jit_save script script_if_tracing=ignore
-        script_method=ignore trace trace_module=unchanged unused=ignore wait
+        _script_if_tracing=ignore script_method=ignore trace trace_module=unchanged unused=ignore wait
     """,
-    "library": """
-        Aten CustomOp Packet aten custom_op impl_abstract=register_fake register_autograd register_fake
-        triton_op=custom_op
-    """,
-    "ops": "aten",
     "onnx": "OperatorExportTypes TrainingMode is_in_onnx_export",
     "_C": {
         "Generator": Generator, "Size": Size, "TensorBase": Tensor, "_TensorBase": Tensor, "_FunctionBase": Function,

@@ -319,8 +319,11 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 
 
 def _assert(condition: Any, message: str) -> None:
-    """Assert a condition, as a function that PyTorch's tracers can record."""
-    assert condition, message
+    """Assert a condition, as a function that tracers can record."""
+    if hasattr(type(condition), "__torch_function__") and not isinstance(condition, Tensor):
+        type(condition).__torch_function__(_assert, (type(condition),), (condition, message), {})
+    else:
+        assert condition, message
 
 
 def get_device_module(device: Any = None) -> Any:
@@ -396,7 +399,7 @@ def _numbers(version: Any) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", str(version).partition("+")[0])]
 
 
-__version__ = TorchVersion("2.13.0")
+__version__ = TorchVersion("2.13.0+retrograd")
 
 NAMES: dict[str, str | dict[str, Any]] = {
     "random": "default_generator fork_rng get_rng_state initial_seed manual_seed seed set_rng_state",

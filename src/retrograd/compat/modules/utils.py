@@ -6,7 +6,7 @@ import collections.abc as container_abcs
 import os
 import time
 import timeit
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from enum import Enum
 from math import inf as inf
@@ -17,9 +17,6 @@ import numpy as np
 
 from ...core.arrays.dtypes import promote_types
 from ...core.tensor.tensor import Tensor, new_tensor, to_array
-from ...func import nests
-from ...func.nests import Structure as TreeSpec
-from ...func.nests import flatten
 from . import cuda
 
 # ``utils.benchmark``: a timer of statements, built on ``timeit``
@@ -227,69 +224,6 @@ def assert_allclose(
     assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, msg=msg or None)
 
 
-# ``utils._pytree``: functions over nested containers; ``func.nests`` registers the types
-
-
-IsLeaf = Callable[[Any], bool] | None
-
-
-def _none_is_leaf(is_leaf: IsLeaf) -> Callable[[Any], bool]:
-    """Return ``is_leaf``, extended by None, which is a leaf in PyTorch."""
-    return lambda part: part is None or is_leaf is not None and is_leaf(part)
-
-
-def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
-    """Return the leaves of a tree, and the structure that ``tree_unflatten`` needs."""
-    return flatten(tree, _none_is_leaf(is_leaf))
-
-
-def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
-    """Return a tree of the given structure with other leaves."""
-    return treespec.unflatten(leaves)
-
-
-def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
-    """Return the leaves of a tree, in order."""
-    return tree_flatten(tree, is_leaf)[0]
-
-
-def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> TreeSpec:
-    """Return the structure of a tree."""
-    return tree_flatten(tree, is_leaf)[1]
-
-
-def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
-    """Apply a function to every leaf, and to the leaves of further trees of the same structure."""
-    leaves, structure = tree_flatten(tree, is_leaf)
-    others = [structure.leaves_of(rest) for rest in rests]
-    return structure.unflatten([func(*parts) for parts in zip(leaves, *others, strict=True)])
-
-
-def tree_map_only(kind: Any, func: Callable[[Any], Any], tree: Any, is_leaf: IsLeaf = None) -> Any:
-    """Apply a function to the leaves of one type, and leave others unchanged."""
-    return tree_map(lambda leaf: func(leaf) if isinstance(leaf, kind) else leaf, tree, is_leaf=is_leaf)
-
-
-def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
-    """Return whether the predicate is true for every leaf."""
-    return all(map(pred, tree_leaves(tree, is_leaf)))
-
-
-def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
-    """Return whether the predicate is true for any leaf."""
-    return any(map(pred, tree_leaves(tree, is_leaf)))
-
-
-def register_pytree_node(
-    cls: type, flatten_fn: Callable[[Any], Any], unflatten_fn: Callable[[Any, Any], Any], **_: Any
-) -> None:
-    """Register a class as a container: ``func.nests.register`` with PyTorch's order of arguments."""
-    nests.register(cls, flatten_fn, lambda context, children: unflatten_fn(children, context))
-
-
-_register_pytree_node = register_pytree_node
-
-
 # ``utils.checkpoint``: helpers that programs with their own checkpoints import
 
 
@@ -396,11 +330,13 @@ def _without_tensors(value: Any) -> Any:
 
 
 def _summary_writer() -> type:
-    """Return tensorboardX's class with methods that accept Tensors."""
+    """Return tensorboardX's class with methods that accept Tensors, or without that package a class of ours."""
     try:
         from tensorboardX import SummaryWriter as Base
     except ImportError:
-        raise ImportError("utils.tensorboard needs tensorboardX: pip install 'retrograd[tensorboard]'") from None
+        from .science.tensorboard import SummaryWriter
+
+        return SummaryWriter
 
     def accepting_tensors(name: str) -> Any:
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -453,8 +389,6 @@ NAMES: dict[str, str | dict[str, Any]] = {
     "has_torch_function_variadic=has_torch_function is_tensor_like",
     "profiler": "ProfilerAction ProfilerActivity profile record_function schedule tensorboard_trace_handler",
     "testing": "assert_allclose assert_close",
-    "utils._pytree": "TreeSpec _register_pytree_node register_pytree_node tree_all tree_any tree_flatten tree_leaves "
-    "tree_map tree_map_only tree_structure tree_unflatten",
     "utils.benchmark": "Measurement Timer",
     "utils.checkpoint": "detach_variable get_device_states set_device_states",
     "utils.tensorboard": "SummaryWriter",

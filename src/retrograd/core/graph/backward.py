@@ -317,9 +317,11 @@ class Walk:
 
     def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
         # ``retain_grad`` (entered under a negative number) keeps what the other hooks have made of the gradient.
+        shown: Tensor | None = None  # the same object for all hooks until one changes it: programs set attributes
         for hook in [hooks[key] for key in sorted(hooks, key=lambda key: key < 0)]:
             # A hook may write to what it is shown: the token it is saved under keeps that from other cotangents.
-            shown = conjugate(g.clone() if self.tensors else new_tensor(as_array(g, place)))
+            if shown is None:
+                shown = conjugate(g.clone() if self.tensors else new_tensor(as_array(g, place)))
             token = storage_of(shown)
             _hooked.walks.append(self)
             try:
@@ -338,6 +340,7 @@ class Walk:
                 )
             changed = conjugate(changed)
             g = changed if self.tensors else changed.array
+            shown = None
         return g
 
 

@@ -35,10 +35,11 @@ class RemovableHandle:
 
     _ids = count()
 
-    def __init__(self, hooks: dict[int, Any], hook: Any, prepend: bool = False) -> None:
+    def __init__(self, hooks: dict[int, Any], hook: Any = None, prepend: bool = False) -> None:
         self.id = next(self._ids)
         self._hooks = hooks
-        hooks[self.id] = hook
+        if hook is not None:  # PyTorch's own class leaves this to its callers
+            hooks[self.id] = hook
         if prepend:
             assert isinstance(hooks, OrderedDict)
             hooks.move_to_end(self.id, last=False)

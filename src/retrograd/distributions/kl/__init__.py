@@ -1,6 +1,12 @@
 """The Kullback-Leibler divergence: which function computes it for which pair of families."""
 
+from typing import TYPE_CHECKING
+
+from ...core.missing_names import legacy_names
 from . import across, within
 from .registry import kl_divergence, register_kl
 
 __all__ = ["across", "kl_divergence", "register_kl", "within"]
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)  # private names of PyTorch

@@ -1,5 +1,8 @@
 """Invertible functions with their log-determinants, under the names of ``torch.distributions.transforms``."""
 
+from typing import TYPE_CHECKING
+
+from ...core.missing_names import legacy_names
 from .base import ComposeTransform, IndependentTransform, Transform, identity_transform
 from .elementwise import (
     AbsTransform,
@@ -43,3 +46,6 @@ __all__ = [
     "Transform",
     "identity_transform",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)  # private names of PyTorch

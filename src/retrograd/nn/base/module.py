@@ -21,6 +21,7 @@ from .state import State
 
 Self = TypeVar("Self", bound="Module")
 T = TypeVar("T")
+Declaration = type | None  # in the class, `type` is a method, which typing.get_type_hints would find
 
 
 class Module(State):
@@ -41,7 +42,7 @@ class Module(State):
     """
 
     # Of modules declared by fields (fields.py): the fields, and the attributes that forward passes to its function.
-    _declaration: ClassVar[type | None] = None
+    _declaration: ClassVar[Declaration] = None
     _settings: ClassVar[tuple[str, ...]] = ()
 
     dump_patches = False  # PyTorch's legacy attribute

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...core.missing_names import legacy_names
 from ...core.tensor.tensor import Tensor
 from ...func import modules
 from ..base.module import Module
@@ -40,3 +41,7 @@ def functional_call(
         stacklevel=2,
     )
     return modules.functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)  # private names of PyTorch

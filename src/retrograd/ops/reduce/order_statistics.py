@@ -15,7 +15,7 @@ from ...core.tensor.tensor import Tensor, new_tensor
 from ..indexing.selection import where
 from ..math.interpolation import lerp
 from ..shape.permutation import movedim
-from ..table.arguments import dimension
+from ..table.arguments import dimension, integer
 from ..table.batching import composed
 from ..table.elementwise import unary
 from ..table.registry import operator
@@ -76,6 +76,7 @@ def kthvalue(input: Operand, k: int, dim: Dim = -1, keepdim: bool = False) -> Va
     """
     x = operand(input)
     dim = _dimension_of(x, dim)
+    k = integer(k, "k")
     length = x.array.shape[dim] if x.array.ndim else 1
     if not 1 <= k <= length:
         raise RuntimeError(f"k={k} is out of range for dimension {dim} of {describe(x)}")

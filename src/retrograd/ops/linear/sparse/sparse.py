@@ -42,16 +42,14 @@ class SparseTensor:
 
     def __init__(self, indices: Tensor, values: Tensor, size: tuple[int, ...], coalesced: bool = False) -> None:
         self._at = indices
-        self._values = values
+        self._elements = values
         self.shape = Shape(size)
         self._coalesced = coalesced
 
     # What it is
 
     def __repr__(self) -> str:
-        return (
-            f"sparse_coo_tensor(indices={self._at}, values={self._values}, size={tuple(self.shape)}, nnz={self._nnz()})"
-        )
+        return f"sparse_coo_tensor(indices={self._at}, values={self._elements}, size={tuple(self.shape)}, nnz={self._nnz()})"
 
     def indices(self) -> Tensor:
         """The coordinates ``(ndim, nnz)``, each once.
@@ -69,7 +67,7 @@ class SparseTensor:
             RuntimeError: the Tensor is not coalesced.
         """
         self._want_coalesced("values")
-        return self._values
+        return self._elements
 
     def _want_coalesced(self, name: str) -> None:
         if not self._coalesced:
@@ -77,6 +75,9 @@ class SparseTensor:
 
     def _indices(self) -> Tensor:
         return self._at
+
+    def _values(self) -> Tensor:
+        return self._elements
 
     def _nnz(self) -> int:
         return self._at.array.shape[1]
@@ -98,13 +99,15 @@ class SparseTensor:
         """The number of dimensions."""
         return len(self.shape)
 
+    ndimension = dim
+
     def sparse_dim(self) -> int:
         """How many dimensions the coordinates have."""
         return self._at.array.shape[0]
 
     def dense_dim(self) -> int:
         """How many dimensions each value has."""
-        return self._values.array.ndim - 1
+        return self._elements.array.ndim - 1
 
     @property
     def layout(self) -> Any:
@@ -118,27 +121,27 @@ class SparseTensor:
     @property
     def dtype(self) -> PublicDType:
         """The dtype of the values."""
-        return self._values.dtype
+        return self._elements.dtype
 
     @property
     def device(self) -> Device:
         """Where the values live."""
-        return self._values.device
+        return self._elements.device
 
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to the values."""
-        return self._values.requires_grad
+        return self._elements.requires_grad
 
     def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
         """Set whether gradients flow to the values."""
-        self._values.requires_grad_(requires_grad)
+        self._elements.requires_grad_(requires_grad)
         return self
 
     @property
     def grad(self) -> SparseTensor | None:
         """The gradient that the values have accumulated, at their coordinates."""
-        gradient = self._values._grad
+        gradient = self._elements._grad
         return None if gradient is None else self._with(gradient)
 
     @grad.setter
@@ -151,7 +154,7 @@ class SparseTensor:
                     f"grad: wanted the size {tuple(self.shape)} and the coordinates of the Tensor, "
                     f"got the size {tuple(gradient.shape)} and {gradient._nnz()} coordinates"
                 )
-        self._values.grad = None if gradient is None else gradient._values
+        self._elements.grad = None if gradient is None else gradient._elements
 
     # Other forms of it
 
@@ -160,7 +163,7 @@ class SparseTensor:
 
     def _flat(self) -> Any:
         """The coordinates in the flattened Tensor."""
-        flat = array_module(self._values).zeros(self._nnz(), np.int64)
+        flat = array_module(self._elements).zeros(self._nnz(), np.int64)
         for length, index in zip(self.shape, self._at.array, strict=False):
             flat = flat * length + index
         return flat
@@ -177,22 +180,24 @@ class SparseTensor:
         """
         if self._coalesced:
             return self
-        xp = array_module(self._values)
+        xp = array_module(self._elements)
         flat, inverse = xp.unique(self._flat(), return_inverse=True)
         lengths, rest = self._split()
-        summed = self._values.new_zeros((len(flat), *rest)).index_add(0, new_tensor(inverse.reshape(-1)), self._values)
+        summed = self._elements.new_zeros((len(flat), *rest)).index_add(
+            0, new_tensor(inverse.reshape(-1)), self._elements
+        )
         indices = xp.stack([xp.asarray(index, dtype=np.int64) for index in xp.unravel_index(flat, lengths)])
         return SparseTensor(new_tensor(indices), summed, self.shape, True)
 
     def to_dense(self) -> Tensor:
         """The Tensor with all its zeros."""
         lengths, rest = self._split()
-        flat = self._values.new_zeros((prod(lengths), *rest)).index_add(0, new_tensor(self._flat()), self._values)
+        flat = self._elements.new_zeros((prod(lengths), *rest)).index_add(0, new_tensor(self._flat()), self._elements)
         return flat.reshape(tuple(self.shape))
 
     def to_sparse(self, sparse_dim: int | None = None, *, layout: Any = None) -> SparseTensor:
         """With coordinates: itself."""
-        return SparseTensor(self._at, self._values, self.shape, self._coalesced)
+        return SparseTensor(self._at, self._elements, self.shape, self._coalesced)
 
     to_sparse_coo = to_sparse
 
@@ -216,11 +221,11 @@ class SparseTensor:
         if order[self.sparse_dim() :] != list(range(self.sparse_dim(), self.ndim)):
             raise RuntimeError(f"transpose: wanted two of the {self.sparse_dim()} dimensions of the coordinates")
         places = order[: self.sparse_dim()]
-        return SparseTensor(self._at[places], self._values, tuple(self.shape[d] for d in order))
+        return SparseTensor(self._at[places], self._elements, tuple(self.shape[d] for d in order))
 
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """The same in another dtype or on another device."""
-        values = self._values.to(*args, **kwargs)
+        values = self._elements.to(*args, **kwargs)
         return SparseTensor(self._at.to(values.device), values, self.shape, self._coalesced)
 
     def float(self) -> SparseTensor:
@@ -241,16 +246,16 @@ class SparseTensor:
 
     def detach(self) -> SparseTensor:
         """The same without a history."""
-        return self._with(self._values.detach())
+        return self._with(self._elements.detach())
 
     def clone(self) -> SparseTensor:
         """A copy, through which gradients flow."""
-        return self._with(self._values.clone())
+        return self._with(self._elements.clone())
 
     # Arithmetic
 
     def __neg__(self) -> SparseTensor:
-        return self._with(-self._values)
+        return self._with(-self._elements)
 
     def __mul__(self, other: Number | Tensor) -> SparseTensor:
         """``self * other``, elementwise; at the places that both have, of two sparse matrices."""
@@ -258,17 +263,17 @@ class SparseTensor:
             return _intersection(self, other)
         dense = operand(other)
         if not dense.array.ndim:
-            return self._with(self._values * other)
+            return self._with(self._elements * other)
         if dense.array.shape != tuple(self.shape):
             raise RuntimeError(f"mul: a sparse Tensor of shape {tuple(self.shape)} and {describe(dense)}")
-        return self._with(self._values * dense[tuple(self._at[d] for d in range(self.sparse_dim()))])
+        return self._with(self._elements * dense[tuple(self._at[d] for d in range(self.sparse_dim()))])
 
     __rmul__ = mul = multiply = __mul__
 
     def __truediv__(self, other: Number | Tensor) -> SparseTensor:
         if isinstance(other, SparseTensor) or np.ndim(getattr(other, "array", other)):
             return NotImplemented
-        return self._with(self._values / other)
+        return self._with(self._elements / other)
 
     def __add__(self, other: SparseTensor | Tensor) -> Any:
         """``self + alpha * other``, elementwise."""
@@ -281,7 +286,7 @@ class SparseTensor:
         from ...shape.joining import cat
 
         indices = cat([self._at, other._at], 1)
-        return SparseTensor(indices, cat([self._values, other._values]), self.shape)
+        return SparseTensor(indices, cat([self._elements, other._elements]), self.shape)
 
     add = __add__
 
@@ -300,15 +305,15 @@ class SparseTensor:
     def sum(self, dim: int | None = None) -> Tensor | SparseTensor:
         """The sum of all elements, or sums along one dimension, as a sparse Tensor of the others."""
         if dim is None:
-            return self._values.sum()
+            return self._elements.sum()
         if dim % self.ndim >= self.sparse_dim():
-            values = self._values.sum(dim % self.ndim - self.sparse_dim() + 1)
+            values = self._elements.sum(dim % self.ndim - self.sparse_dim() + 1)
             return SparseTensor(self._at, values, self.shape[: dim % self.ndim] + self.shape[dim % self.ndim + 1 :])
         places = [d for d in range(self.sparse_dim()) if d != dim % self.ndim]
         if not places:
-            return self._values.sum(0)
+            return self._elements.sum(0)
         shape = (*(self.shape[d] for d in places), *self._split()[1])
-        return SparseTensor(self._at[places], self._values, shape).coalesce()
+        return SparseTensor(self._at[places], self._elements, shape).coalesce()
 
     def __matmul__(self, other: Tensor | SparseTensor) -> Any:
         return sparse_product(self, other) if isinstance(other, SparseTensor) else product(self, other)
@@ -338,7 +343,7 @@ class CompressedTensor(SparseTensor):
     def __repr__(self) -> str:
         return (
             f"sparse_csr_tensor(crow_indices={self.crow_indices()}, col_indices={self.col_indices()}, "
-            f"values={self._values}, size={tuple(self.shape)}, nnz={self._nnz()})"
+            f"values={self._elements}, size={tuple(self.shape)}, nnz={self._nnz()})"
         )
 
     @property
@@ -348,7 +353,7 @@ class CompressedTensor(SparseTensor):
 
     def crow_indices(self) -> Tensor:
         """Where each row's values begin, and the last one's end, ``(rows + 1,)``."""
-        xp = array_module(self._values)
+        xp = array_module(self._elements)
         return new_tensor(xp.searchsorted(self._at.array[0], xp.arange(self.shape[0] + 1)).astype(np.int64))
 
     def col_indices(self) -> Tensor:
@@ -357,7 +362,7 @@ class CompressedTensor(SparseTensor):
 
     def values(self) -> Tensor:
         """The values ``(nnz,)``, row by row."""
-        return self._values
+        return self._elements
 
     def _with(self, values: Tensor) -> SparseTensor:
         return CompressedTensor(self._at, values, self.shape, True)
@@ -372,7 +377,7 @@ def compressed(a: SparseTensor) -> CompressedTensor:
     if a.ndim != 2 or a.dense_dim():
         raise RuntimeError(f"to_sparse_csr: wanted a sparse matrix, got one of shape {tuple(a.shape)}")
     a = a.coalesce()
-    return CompressedTensor(a._indices(), a._values, a.shape, True)
+    return CompressedTensor(a._indices(), a._elements, a.shape, True)
 
 
 def product(a: SparseTensor, x: Operand) -> Tensor:
@@ -382,7 +387,7 @@ def product(a: SparseTensor, x: Operand) -> Tensor:
         raise RuntimeError(f"a sparse matrix of shape {tuple(a.shape)} cannot be multiplied by {describe(dense)}")
     column = dense if dense.array.ndim == 2 else dense.unsqueeze(1)
     rows, columns = a._indices().array
-    result: Tensor = apply(SPMM, (a._values, column), {"places": Places(rows, columns, *a.shape)})
+    result: Tensor = apply(SPMM, (a._elements, column), {"places": Places(rows, columns, *a.shape)})
     return result if dense.array.ndim == 2 else result.squeeze(1)
 
 
@@ -391,9 +396,9 @@ def _intersection(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     if a.shape != b.shape or a.sparse_dim() != b.sparse_dim():
         raise RuntimeError(f"mul: sparse Tensors of shapes {tuple(a.shape)} and {tuple(b.shape)}")
     a, b = a.coalesce(), b.coalesce()
-    _, first, second = array_module(a._values).intersect1d(a._flat(), b._flat(), True, True)
+    _, first, second = array_module(a._elements).intersect1d(a._flat(), b._flat(), True, True)
     mine = new_tensor(first)
-    return SparseTensor(a._at[:, mine], a._values[mine] * b._values[new_tensor(second)], a.shape, True)
+    return SparseTensor(a._at[:, mine], a._elements[mine] * b._elements[new_tensor(second)], a.shape, True)
 
 
 def sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
@@ -401,7 +406,7 @@ def sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or a.dense_dim() or b.dense_dim():
         raise RuntimeError(f"sparse matrices of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
     b = b.coalesce()
-    xp = array_module(a._values)
+    xp = array_module(a._elements)
     starts = xp.searchsorted(b._at.array[0], xp.arange(b.shape[0] + 1))
     rows, inner = a._at.array
     counts = (starts[1:] - starts[:-1])[inner]
@@ -409,7 +414,7 @@ def sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     first = xp.repeat(starts[inner] - xp.cumsum(counts) + counts, counts)
     right = first + xp.arange(len(left))
     indices = new_tensor(xp.stack([rows[left], b._at.array[1][right]]))
-    values = a._values[new_tensor(left)] * b._values[new_tensor(right)]
+    values = a._elements[new_tensor(left)] * b._elements[new_tensor(right)]
     return SparseTensor(indices, values, (a.shape[0], b.shape[1])).coalesce()
 
 

@@ -1,0 +1,193 @@
+"""Passes over graphs: shapes of values (``ShapeProp``), and the division into submodules (``split_module``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ....core.arrays.dtypes import DType
+from ....core.tensor.tensor import Tensor
+from ....nn.base.module import Module
+from .graph import Graph
+from .graph_module import GraphModule
+from .interpreter import Interpreter
+from .node import Node, map_aggregate, map_arg
+
+
+class TensorMetadata(NamedTuple):
+    """What is known of a Tensor without its values."""
+
+    shape: Any
+    dtype: DType
+    requires_grad: bool
+    stride: tuple[int, ...]
+    memory_format: Any
+    is_quantized: bool
+    qparams: dict[str, Any]
+
+
+def _extract_tensor_metadata(result: Tensor, include_contiguity: bool = True) -> TensorMetadata:
+    from ...types import memory_format
+
+    contiguous = memory_format("contiguous_format") if include_contiguity and result.is_contiguous() else None
+    return TensorMetadata(result.shape, result.dtype, result.requires_grad, result.stride(), contiguous, False, {})
+
+
+class ShapeProp(Interpreter):
+    """Runs a module once, and stores shapes and dtypes in ``node.meta["tensor_meta"]``.
+
+    >>> import retrograd as rg
+    >>> from retrograd.compat.modules import fx
+    >>> from retrograd.compat.modules.fx.passes import ShapeProp
+    >>> traced = fx.symbolic_trace(lambda x: x.sum(0))
+    >>> result = ShapeProp(traced).propagate(rg.ones(2, 3))
+    >>> [tuple(node.meta["tensor_meta"].shape) for node in traced.graph.nodes]
+    [(2, 3), (3,), (3,)]
+    """
+
+    def run_node(self, n: Node) -> Any:
+        """Run a node and store what is known of its result."""
+        result = super().run_node(n)
+        found = False
+
+        def describe(value: Any) -> Any:
+            nonlocal found
+            if isinstance(value, Tensor):
+                found = True
+                return _extract_tensor_metadata(value)
+            return value
+
+        described = map_aggregate(result, describe)
+        if found:
+            n.meta["tensor_meta"] = described
+        n.meta["type"] = type(result)
+        return result
+
+    def propagate(self, *args: Any) -> Any:
+        """Run the module with these arguments, and return its result."""
+        return super().run(*args)
+
+
+class _Part:
+    """One submodule of ``split_module``."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.graph = Graph()
+        self.nodes: list[Node] = []
+        self.inputs: dict[Node, None] = {}
+        self.outputs: dict[Node, None] = {}
+        self.copies: dict[Node, Node] = {}
+
+
+def split_module(
+    m: GraphModule,
+    root_m: Module,
+    split_callback: Callable[[Node], int],
+    qualname_map: dict[str, str] | None = None,
+    keep_original_order: bool | None = False,
+    **options: Any,
+) -> GraphModule:
+    """Return a module that calls submodules ``submod_0``, ``submod_1``, ..., each with a part of the graph.
+
+    Args:
+        m: the module to divide.
+        root_m: the module with the attributes that the graph names.
+        split_callback: the number of the part for each node.
+        qualname_map: filled with the present path for each path in the new modules.
+        keep_original_order: call the parts in the order in which they first appear in the graph.
+        options: PyTorch's further options, which have no effect.
+
+    Raises:
+        RuntimeError: parts need each other's values in both directions.
+    """
+    parts: dict[int, _Part] = {}
+    home: dict[Node, int] = {}
+    for node in m.graph.nodes:
+        if node.op in ("placeholder", "output", "get_attr"):
+            continue
+        number = home[node] = split_callback(node)
+        parts.setdefault(number, _Part(f"submod_{number}")).nodes.append(node)
+    needs: dict[int, set[int]] = {number: set() for number in parts}
+    for node, number in home.items():
+        for used in node.all_input_nodes:
+            if used.op == "get_attr":
+                continue
+            if home.get(used) != number:
+                parts[number].inputs[used] = None
+                if used in home:
+                    parts[home[used]].outputs[used] = None
+                    needs[number].add(home[used])
+    for used in m.graph.output_node().all_input_nodes:
+        if used in home:
+            parts[home[used]].outputs[used] = None
+    order = _ordered(needs)
+    whole = Graph()
+    values: dict[Node, Any] = {}
+    modules: dict[str, Any] = {}
+    for node in m.graph.nodes:
+        if node.op in ("placeholder", "get_attr"):
+            values[node] = whole.node_copy(node)
+            if node.op == "get_attr":
+                modules[str(node.target)] = _value_at(root_m, str(node.target))
+    for number in order:
+        part = parts[number]
+        modules[part.name] = _build(part, root_m, qualname_map)
+        call = whole.call_module(part.name, tuple(values[used] for used in part.inputs))
+        if len(part.outputs) == 1:
+            values[next(iter(part.outputs))] = call
+        else:
+            import operator
+
+            for place, used in enumerate(part.outputs):
+                values[used] = whole.call_function(operator.getitem, (call, place))
+    whole.output(map_arg(m.graph.output_node().args[0], values.__getitem__))
+    whole.eliminate_dead_code()
+    return GraphModule(modules, whole)
+
+
+def _ordered(needs: dict[int, set[int]]) -> list[int]:
+    order: list[int] = []
+    waiting = dict(needs)
+    while waiting:
+        ready = [number for number, needed in waiting.items() if needed <= set(order)]
+        if not ready:
+            raise RuntimeError("cycle exists between partitions!")
+        order.append(ready[0])
+        del waiting[ready[0]]
+    return order
+
+
+def _build(part: _Part, root_m: Module, qualname_map: dict[str, str] | None) -> GraphModule:
+    targets: dict[str, Any] = {}
+    for used in part.inputs:
+        part.copies[used] = part.graph.placeholder(used.name)
+    for node in part.nodes:
+        for used in node.all_input_nodes:
+            if used.op == "get_attr" and used not in part.copies:
+                part.copies[used] = _copy_named(part, used, root_m, targets, qualname_map)
+        if node.op == "call_module":
+            part.copies[node] = _copy_named(part, node, root_m, targets, qualname_map)
+        else:
+            part.copies[node] = part.graph.node_copy(node, part.copies.__getitem__)
+    results = tuple(part.copies[used] for used in part.outputs)
+    part.graph.output(results[0] if len(results) == 1 else results)
+    return GraphModule(targets, part.graph)
+
+
+def _copy_named(
+    part: _Part, node: Node, root_m: Module, targets: dict[str, Any], qualname_map: dict[str, str] | None
+) -> Node:
+    name = str(node.target).replace(".", "_")
+    targets[name] = _value_at(root_m, str(node.target))
+    if qualname_map is not None:
+        qualname_map[f"{part.name}.{name}"] = str(node.target)
+    args, kwargs = map_arg((node.args, node.kwargs), part.copies.__getitem__)
+    return part.graph.create_node(node.op, name, tuple(args), dict(kwargs), node.name, node.type)
+
+
+def _value_at(module: Module, path: str) -> Any:
+    value: Any = module
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value

@@ -1,0 +1,332 @@
+"""Private and rare names of PyTorch that packages import, of many modules.
+
+Checks raise PyTorch's types of errors. Types without instances here (``ScriptModule``) are classes that nothing is an
+instance of.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ContextDecorator, contextmanager
+from datetime import timedelta
+from types import ModuleType
+from typing import NoReturn
+from urllib.parse import urlparse as urlparse
+
+from ....compiler.run.compiled_function import Compiled
+from ....core.arrays.devices import Device, is_cuda_available
+from ....core.graph.handles import RemovableHandle
+from ....core.tensor.tensor import Tensor
+from ....data import DataLoader
+from ....nn.base import global_hooks
+from ....nn.base.module import Module
+from ....nn.base.uninitialized import UninitializedBuffer, UninitializedParameter
+from ....nn.init import _calculate_fan_in_and_fan_out
+from ....nn.layers.sync_batch_norm import SyncBatchNorm
+from ....nn.sequence.transformer import _activation
+from ....ops.linear.decompositions.spectral import EighResult, SVDResult
+from ....ops.math.floating_numbers import FrexpResult
+from ....ops.reduce.extremes import MinMax
+from ....ops.reduce.sorting import ValuesIndices
+from ..devices import constants
+
+Message = Callable[[], object] | None
+
+# The top level: checks
+
+
+def _raise(error: type[Exception], message: Message) -> NoReturn:
+    raise error(str(message()) if message is not None else "Expected cond to be True, but got False.")
+
+
+def _checks(error: type[Exception]) -> Callable[[bool, Message], None]:
+    def check(cond: bool, message: Message = None) -> None:
+        if not cond:
+            _raise(error, message)
+
+    check.__doc__ = f"Raise {error.__name__} with the message unless the condition holds."
+    return check
+
+
+def _check_with(error_type: type[Exception], cond: bool, message: Message) -> None:
+    """Raise an error of the given type unless the condition holds."""
+    if not cond:
+        _raise(error_type, message)
+
+
+def _check_tensor_all(cond: Tensor, message: Message = None) -> None:
+    """Raise RuntimeError unless all elements are True."""
+    _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _check_tensor_all_with(error_type: type[Exception], cond: Tensor, message: Message = None) -> None:
+    """Raise an error of the given type unless all elements are True."""
+    if not bool(cond.all()):
+        _raise(error_type, message)
+
+
+def _check_is_size(i: int, message: Message = None, *, max: int | None = None) -> None:
+    """Raise RuntimeError for a negative number, or one above ``max``."""
+    if i < 0 or max is not None and i > max:
+        _raise(RuntimeError, message)
+
+
+def _assert_async(input: Tensor, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    """Raise RuntimeError if the Tensor's one element is 0."""
+    if not bool(input):
+        raise RuntimeError(assert_msg)
+
+
+def _shape_as_tensor(input: Tensor) -> Tensor:
+    """Return the shape as a Tensor."""
+    from ...._generated.toplevel import tensor
+
+    return tensor(list(input.shape))
+
+
+class _NeverType(type):
+    def __instancecheck__(cls, obj: object) -> bool:
+        return False
+
+
+class ScriptModule(Module, metaclass=_NeverType):
+    """A compiled module of PyTorch. ``jit.script`` returns modules unchanged, so no module is an instance of it."""
+
+
+# ``return_types``: the classes of results with several Tensors
+
+_RESULTS: dict[str, type] = {
+    **dict.fromkeys("cummax cummin kthvalue max median min mode nanmedian sort topk".split(), ValuesIndices),
+    "aminmax": MinMax, "frexp": FrexpResult, "linalg_eigh": EighResult, "linalg_svd": SVDResult,
+}  # fmt: skip
+
+# ``_utils``
+
+
+def _get_available_device_type() -> str | None:
+    """Return ``"cuda"`` if a GPU is available, else None."""
+    return "cuda" if is_cuda_available() else None
+
+
+def _get_device_module(device_type: str) -> ModuleType:
+    """Return the module of a device type, such as ``torch.cuda``."""
+    module: ModuleType = getattr(sys.modules["retrograd"], device_type)
+    return module
+
+
+def _get_device_index(device: Device | str | int, optional: bool = False, allow_cpu: bool = False) -> int:
+    """Return the index of a device; -1 for the CPU with ``allow_cpu``, 0 for ``"cuda"`` with ``optional``."""
+    if isinstance(device, int):
+        return device
+    place = Device(device)
+    if place.type == "cpu" and not allow_cpu:
+        raise ValueError(f"Expected a non cpu device, but got: {place}")
+    return -1 if place.type == "cpu" else place.index or 0
+
+
+class _DecoratorContextManager(ContextDecorator):
+    """A context manager that may decorate functions. ``clone`` returns another one with the same arguments."""
+
+    def __enter__(self) -> object:
+        raise NotImplementedError
+
+    def __exit__(self, *error: object) -> bool | None:
+        raise NotImplementedError
+
+    def clone(self) -> _DecoratorContextManager:
+        """Return another context manager of the class."""
+        return type(self)()
+
+    def _recreate_cm(self) -> _DecoratorContextManager:
+        return self.clone()
+
+
+# ``utils._foreach_utils``
+
+Grouped = dict[tuple[Device, object], tuple[list[list[Tensor | None]], list[int]]]
+
+
+def _group_tensors_by_device_and_dtype(
+    tensorlistlist: Sequence[Sequence[Tensor | None]], with_indices: bool = False
+) -> Grouped:
+    """Group the positions of parallel lists by device and dtype of the first list's Tensors.
+
+    Returns:
+        Per device and dtype the parts of all lists, and the positions with ``with_indices``.
+    """
+    groups: Grouped = {}
+    for index, row in enumerate(zip(*tensorlistlist, strict=True)):
+        assert row[0] is not None
+        lists, indices = groups.setdefault((row[0].device, row[0].dtype), ([[] for _ in row], []))
+        for part, x in zip(lists, row):
+            part.append(x)
+        if with_indices:
+            indices.append(index)
+    return groups
+
+
+def is_compile_supported(device_type: str) -> bool:
+    """Return whether ``compile`` has generated code for a device type."""
+    return device_type in ("cpu", "cuda")
+
+
+# ``nn``
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """Return ``fan_in`` or ``fan_out`` of a weight."""
+    modes = ["fan_in", "fan_out"]
+    if mode.lower() not in modes:
+        raise ValueError(f"Mode {mode} not supported, please use one of {modes}")
+    return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
+
+
+def swap_tensor(module: Module, name: str, tensor: Tensor | None, allow_missing: bool = False) -> Tensor | None:
+    """Replace a parameter, a buffer or an attribute of a module by a Tensor, and return the former one.
+
+    Raises:
+        AttributeError: there is none, unless ``allow_missing``.
+    """
+    for place in (module._parameters, module._buffers, vars(module)):
+        if name in place:
+            before: Tensor | None = place[name]
+            place[name] = tensor  # type: ignore[assignment]
+            return before
+    if not allow_missing:
+        raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+    setattr(module, name, tensor)
+    return None
+
+
+def swap_tensors(t1: Tensor, t2: Tensor) -> None:
+    """Exchange the values of two Tensors: whoever holds one sees the other's from now on."""
+    t1.data, t2.data = t2.detach(), t1.detach()
+
+
+def _parse_to(*args: object, **kwargs: object) -> tuple[object, object, bool, object]:
+    """Return device, dtype, ``non_blocking`` and memory format of the arguments of ``Module.to``."""
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    for arg in args:
+        if isinstance(arg, Tensor):
+            device, dtype = arg.device, arg.dtype
+        elif isinstance(arg, (str, int, Device)) and not isinstance(arg, bool):
+            device = arg
+        elif arg is not None and not isinstance(arg, bool):
+            dtype = arg
+    place = device if device is None or isinstance(device, Device) else Device(device)
+    blocking = bool(kwargs.get("non_blocking", args[-1] if args and isinstance(args[-1], bool) else False))
+    return place, dtype, blocking, kwargs.get("memory_format")
+
+
+def is_traceable_wrapper_subclass(t: object) -> bool:
+    """Return False: no Tensor contains others."""
+    return False
+
+
+@contextmanager
+def printoptions(**options: object) -> Iterator[None]:
+    """Change how Tensors are printed inside a ``with`` statement; see ``set_printoptions``."""
+    from ....core.tensor.printing import print_options
+    from ..toplevel import set_printoptions
+
+    before = dict(print_options)
+    set_printoptions(**options)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        print_options.clear()
+        print_options.update(before)
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Return the device types whose optimizers accept ``capturable``."""
+    return ["cuda"]
+
+
+# ``onnx.symbolic_helper``: packages register how PyTorch's exporter writes their operators
+
+
+def parse_args(*arg_descriptors: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Return a decorator that returns the function unchanged."""
+    return lambda function: function
+
+
+def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., object], opset_version: int) -> None:
+    """Accepted without effect: ``onnx.export`` writes Retrograd's operators."""
+
+
+unregister_custom_op_symbolic = register_custom_op_symbolic
+
+# ``data``
+
+
+class _BaseDataLoaderIter(metaclass=_NeverType):
+    """An iterator of PyTorch's DataLoader. Retrograd's iterator is a generator."""
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """An iterator of PyTorch's DataLoader with workers."""
+
+
+def _generate_state(base_seed: int, worker_id: int) -> Sequence[int]:
+    """Return four 32-bit numbers that seed NumPy's generator of a worker."""
+    import numpy as np
+
+    return [int(number) for number in np.random.SeedSequence([worker_id, base_seed]).generate_state(4)]
+
+
+NAMES: dict[str, str | dict[str, object]] = {
+    "retrograd": {
+        "_check": _checks(RuntimeError), "_check_index": _checks(IndexError), "_check_type": _checks(TypeError),
+        "_check_not_implemented": _checks(NotImplementedError), "_check_value": _checks(ValueError),
+        "ScriptModule": ScriptModule, "TensorType": Tensor, "_assert_async": _assert_async,
+        "_check_is_size": _check_is_size, "_check_tensor_all": _check_tensor_all,
+        "_check_tensor_all_with": _check_tensor_all_with, "_check_with": _check_with,
+        "_shape_as_tensor": _shape_as_tensor,
+    },
+    "_C": {
+        "_TensorMeta": type(Tensor),
+        **constants("privateuseone", "_get_privateuse1_backend_name"),
+        **constants(False, "_are_functorch_transforms_active _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu"),
+        **constants(
+            None, "_jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled "
+            "_jit_set_nvfuser_guard_mode _jit_set_profiling_executor _jit_set_profiling_mode "
+            "_jit_set_texpr_fuser_enabled _set_math_sdp_allow_fp16_bf16_reduction",
+        ),
+    },
+    "_C._nn": "_parse_to",
+    "_dynamo": {"OptimizedModule": Compiled},
+    "_dynamo.utils": "is_compile_supported",
+    "_tensor_str": "printoptions",
+    "_utils": "_get_available_device_type _get_device_index _get_device_module",
+    "hub": {"HASH_REGEX": re.compile(r"-([a-f0-9]*)\."), "urlparse": urlparse},
+    "jit": "RecursiveScriptModule=ScriptModule ScriptModule",
+    "jit.annotations": {**{f"BroadcastingList{n}": list for n in range(1, 7)}, "Dict": dict, "List": list},
+    "nn.init": "_calculate_correct_fan",
+    "nn.modules.batchnorm": "SyncBatchNorm",
+    "nn.modules.module": {
+        "_EXTRA_STATE_KEY_SUFFIX": "_extra_state",
+        "_global_buffer_registration_hooks": global_hooks.buffer_hooks,
+        "_global_module_registration_hooks": global_hooks.module_hooks,
+        "_global_parameter_registration_hooks": global_hooks.parameter_hooks,
+    },
+    "nn.modules.transformer": {"_get_activation_fn": _activation},
+    "nn.parameter": {"UninitializedTensorMixin": (UninitializedBuffer, UninitializedParameter)},
+    "nn.utils._named_member_accessor": "swap_tensor",
+    "profiler": constants(False, "kineto_available"),
+    "optim.optimizer": "_get_capturable_supported_devices",
+    "onnx": "register_custom_op_symbolic unregister_custom_op_symbolic",
+    "onnx.symbolic_helper": "parse_args",
+    "distributed.constants": {"default_pg_timeout": timedelta(minutes=30)},
+    "return_types": _RESULTS,
+    "types": {"_size": Sequence[int]},
+    "utils": "swap_tensors",
+    "utils._foreach_utils": "_group_tensors_by_device_and_dtype",
+    "utils._python_dispatch": "is_traceable_wrapper_subclass",
+    "utils._contextlib": "_DecoratorContextManager",
+    "utils.data._utils.worker": "_generate_state",
+    "utils.data.dataloader": "_BaseDataLoaderIter _MultiProcessingDataLoaderIter",
+    "utils.hooks": "RemovableHandle",
+}  # fmt: skip
