@@ -14,6 +14,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import numpy as np
+
 from ...core.arrays.devices import backend_of
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import modes
@@ -33,6 +35,9 @@ _ALWAYS = 3  # steps that are recorded in full, whatever this costs
 _MOST = 40  # steps recorded in full
 _KEPT = 4  # of these with their arrays
 _LEAST_SCALE = 1024.0  # of a GradScaler
+_WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
+_FORCED = 3
+_LABELS = 1 << 20  # class indices kept
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
 
 
@@ -60,6 +65,10 @@ class Observation:
         self._stepping: Optimized | None = None
         self._depth = 0  # of nested calls of backward
         self.stopped = False
+        self._window = 0  # backward passes since the last step
+        self._labels = 0
+        self._changed = False
+        self._forced = 0  # steps recorded because gradients have changed their places
         self._recorded = 0.0  # seconds of recorded steps
 
     # Start and end
@@ -71,6 +80,7 @@ class Observation:
         from ...nn.base.global_hooks import register_module_forward_pre_hook
         from ...nn.base.module import Module
         from ...optim import optimizer as optimizers
+        from ...ops.nn.losses import classes
         from ...optim.lr_scheduler.base import LRScheduler
 
         patch = self._patch
@@ -90,6 +100,7 @@ class Observation:
         from ...data.loader import DataLoader
 
         patch(DataLoader, "__init__", self._new_loader)
+        patch(classes, "_batched", self._labelled)
         for handle in (
             optimizers.register_optimizer_step_pre_hook(self._before_step),
             optimizers.register_optimizer_step_post_hook(self._after_step),
@@ -210,6 +221,13 @@ class Observation:
                 self._note_zero(x, user_site(3))
         return plain(module, *args, **kwargs)
 
+    def _labelled(self, plain: Callable[..., Any], x: Tensor, target: Tensor) -> Any:
+        result = plain(x, target)
+        if modes.grad_enabled and self._labels < _LABELS and isinstance(result[1], np.ndarray):
+            self.run.labels.append(result[1].reshape(-1).copy())
+            self._labels += result[1].size
+        return result
+
     def _called(self, module: Any, args: Any) -> None:
         if modes.grad_enabled:
             return
@@ -293,10 +311,10 @@ class Observation:
         if count & (count - 1) == 0 or count % 32 == 0:
             self.run.graph_sizes.append((count, len(reachable([node])[0])))
         self._nodes.append(ref(node))
-        if len(self._nodes) > _CHAIN + 2 and self.run.chained is None and count % 4 == 0:
+        if len(self._nodes) > _CHAIN + 2 and self.run.kept_graphs is None and count % 4 == 0:
             older = [found for one in self._nodes[-_CHAIN - 2 : -2] if (found := one()) is not None]
-            if len(older) == _CHAIN and all(map(_has_reader, older)):
-                self.run.chained = site
+            if len(older) == _CHAIN:
+                self.run.kept_graphs, self.run.summed = site, all(map(_has_reader, older))
         if len(self._nodes) > 4 * _CHAIN:
             del self._nodes[: -2 * _CHAIN]
 
@@ -315,7 +333,8 @@ class Observation:
                     root.optimizers.add(number)
             if not optimized.start:
                 optimized.start = {id(p): p.array.copy() for p in optimized.parameters}
-        if self._anchor is None:
+        self._window += 1
+        if self._anchor is None and (not self.run.optimizers or self._window >= _WINDOW):
             self._end_of_step()
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -349,6 +368,7 @@ class Observation:
                 optimized.graded.update(id(p) for p in optimized.parameters if p._grad is not None)
             return
         graded = [p for p in optimized.parameters if p._grad is not None]
+        self._changed = optimized.steps > _ALWAYS
         optimized.graded.update(map(id, graded))
         if any(p._grad.array.any() for p in graded):  # type: ignore[union-attr]
             return
@@ -398,7 +418,7 @@ class Observation:
         self._check_limit()
 
     def _check_limit(self) -> None:
-        if self.limit is not None and self.limit(self.count, self.elapsed()):
+        if self.limit is not None and self.limit(self.count if self._anchor is not None else self.run.backwards, self.elapsed()):
             self.stop()
             if self.ends:
                 raise Enough(0)
@@ -414,6 +434,7 @@ class Observation:
 
     def _end_of_step(self) -> None:
         self.count += 1
+        self._window = 0
         self._note_modes()
         recorder = self.recorder
         if recorder is not None:
@@ -448,6 +469,10 @@ class Observation:
         """Whether another step may be recorded: at most half of its time is assumed to be overhead."""
         count = self.count
         if count < _ALWAYS:
+            return True
+        if self._changed and self._forced < _FORCED:
+            self._changed = False
+            self._forced += 1
             return True
         if len(self.run.steps) >= _MOST:
             return False

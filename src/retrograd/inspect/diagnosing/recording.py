@@ -24,6 +24,8 @@ SAME_ELEMENTS = frozenset(
     "narrow slice t mT unflatten ravel swapaxes detach index_select take alias".split()
 )
 
+_MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
+
 
 class Source(NamedTuple):
     """Where an input of a call comes from: a call with the number of its output, a leaf, or a constant.
@@ -193,7 +195,7 @@ class StepRecorder(Recorder):
         self.step = Step(number)
         self._made: dict[int, tuple[ref[Tensor], Source]] = {}
         self._open: list[Opened] = []
-        self.scaled: dict[int, float] = {}
+        self._bytes = 0
 
     def source_of(self, x: Any) -> Source:
         """Return the source of an input."""
@@ -224,7 +226,9 @@ class StepRecorder(Recorder):
         shapes = tuple([tuple(x.shape) if isinstance(x, Tensor) or is_array(x) else () for x in inputs])
         inplace = bool(inputs and outputs and inputs[0] is outputs[0])
         index = len(calls)
-        arrays = tuple([x.array.copy() if inplace else x.array for x in outputs])
+        self._bytes += sum([x.array.nbytes for x in outputs])
+        kept = outputs if self._bytes < _MOST_BYTES else ()
+        arrays = tuple([x.array.copy() if inplace else x.array for x in kept])
         calls.append(Call(index, record, primitive, sources, params, arrays, shapes, inplace))
         for number, x in enumerate(outputs):
             self._made[id(x)] = ref(x), Source(index, number, None, None)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import numpy as np
+
 from ...core.source_location import Site
 from ...core.tensor.tensor import Tensor
 
@@ -117,6 +119,7 @@ class Run:
     backwards: int = 0
     backward_site: Site | None = None
     losses: list[float] = field(default_factory=list)  # of every backward pass
+    labels: list[np.ndarray] = field(default_factory=list)  # class indices of the losses of each step
     loaders: list[Loader] = field(default_factory=list)
     schedules: list[Schedule] = field(default_factory=list)
     created: dict[int, tuple[ref[Module], Site]] = field(default_factory=dict)  # modules
@@ -128,7 +131,8 @@ class Run:
     evaluated: bool = False  # whether a model ran under no_grad
     bad: tuple[int, float] | None = None  # the first step with a loss that is not finite, and the loss
     graph_sizes: list[tuple[int, int]] = field(default_factory=list)  # (backward pass, nodes)
-    chained: Site | None = None  # a line that adds losses with their graphs
+    kept_graphs: Site | None = None  # a backward pass of losses whose graphs stay alive for many steps
+    summed: bool = False  # whether later graphs keep these, as in a sum of losses
     error: BaseException | None = None  # that ended the program
     failed_backward: Site | None = None
     modes: dict[int, list[bool]] = field(default_factory=dict)

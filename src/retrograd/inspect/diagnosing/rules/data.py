@@ -89,14 +89,15 @@ def _labels(case: Case) -> list[tuple[Step, Call, np.ndarray]]:
     "shuffle: DataLoader(..., shuffle=True), or x[order], y[order] with order = torch.randperm(len(x))",
 )
 def unshuffled_data(case: Case) -> Found | None:
-    found = [(step, call, y) for step, call, y in _labels(case) if y.size >= 4]
-    if len(found) < 4:
+    found = _labels(case)
+    labels = [y for y in case.run.labels if y.size >= 4] or [y for _, _, y in found if y.size >= 4]
+    if len(labels) < 4 or not found:
         return None
-    classes = np.unique(np.concatenate([y for _, _, y in found]))
-    sizes = [y.size for _, _, y in found]
-    inside = float(np.mean([np.unique(y).size for _, _, y in found]))
+    sizes = [y.size for y in labels]
+    inside = float(np.mean([np.unique(y).size for y in labels]))
     rng = np.random.default_rng(0)
-    pool = np.concatenate([y for _, _, y in found])
+    pool = np.concatenate(labels)
+    classes = np.unique(pool)
     expected = float(np.mean([np.unique(rng.choice(pool, size)).size for size in sizes * 4]))
     if classes.size < 2 or inside > 0.6 * expected or inside > 0.5 * classes.size + 0.5:
         return None
@@ -135,23 +136,7 @@ def labels_unrelated(case: Case) -> Found | None:
     call = case.loss_call(step) if step is not None else None
     mean = float(np.mean(permuted))
     values = {"rows": len(labels), "real": f"{real:.0%}", "permuted": f"{mean:.0%}", "last": figure(last)}
-    entry = None if step is None else next(iter(step.outermost()), None)
-    where = entry.site if entry is not None else None if call is None else call.site
-    batch = _batch_line(case)
-    return Found(batch or where, {**values})
-
-
-def _batch_line(case: Case) -> Any:
-    """Return the line on which the program takes the batch of a step from its data, if this is one."""
-    step = case.step
-    if step is None:
-        return None
-    for entry in step.outermost():
-        for source in entry.inputs:
-            call = step.producer(source)
-            if call is not None and call.name in ("getitem", "index_select", "index"):
-                return call.site
-    return None
+    return Found(None if call is None else call.site, {**values})
 
 
 def _guessing(case: Case) -> float | None:
@@ -203,6 +188,9 @@ def batch_mixing(case: Case) -> Found | None:
     step = case.step
     if step is None:
         return None
+    found = _reordered(step)
+    if found is not None:
+        return found
     for entry in step.outermost():
         if not entry.shapes or not entry.outputs or not entry.shapes[0] or not entry.grad_enabled:
             continue
@@ -212,6 +200,25 @@ def batch_mixing(case: Case) -> Found | None:
         found = _mixing(case, step, entry.inputs[0], entry.outputs[0], count)
         if found is not None:
             return found
+    return None
+
+
+def _reordered(step: Step) -> Found | None:
+    """Return the finding for a reshape that exchanges the lengths of the first two dimensions, but not the elements."""
+    below: set[int] = set()
+    for root in step.roots:
+        below |= step.below(root.source)
+    for index in sorted(below):
+        call = step.calls[index]
+        if call.name not in ("view", "reshape", "flatten") or len(call.shapes[0]) < 2 or len(call.shape) < 2:
+            continue
+        first, second, *rest = call.shapes[0]
+        size = first * math.prod(rest)
+        if first == second or min(first, second) < 2 or call.shape[0] != second:
+            continue
+        if call.shape[1:] == (first, *rest) or len(rest) and call.shape == (second, size):
+            values = {"operator": call.name, "row": 0, "count": second, "other": 1, "fix": _MIXERS["view"]}
+            return Found(call.record, {**values})
     return None
 
 
@@ -247,20 +254,24 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
     suspects = [i for i in program.order if step.calls[i].name in _MIXERS]
     if not suspects:
         return None
-    floating = start if start.call >= 0 else None
     feeds = {
         (i, place): x
         for i in program.order
         for place, x in enumerate(step.calls[i].inputs)
         if _same_source(x, start) and hasattr(step.array(x) if case.has_array(step, x) else None, "dtype")
     }
-    if not feeds and floating is None:
+    looked_up = [
+        i
+        for i in program.order
+        if step.calls[i].name == "embedding" and start.value is not None and _shares(step.calls[i], start.value)
+    ]
+    if not feeds and not looked_up:
         return None
     for index in [end.call, *suspects]:
         call = step.calls[index]
         if not call.shape or call.shape[0] != count or index != end.call and index not in program.order:
             continue
-        row = _other_row(case, program, step, feeds, Source(index, 0, None, None), count)
+        row = _other_row(case, program, step, feeds, looked_up, Source(index, 0, None, None), count)
         if row is None:
             if index == end.call:
                 return None
@@ -273,6 +284,17 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
     return None
 
 
+def _index_of(call: Call) -> Any:
+    index = call.params["index"]
+    return np.asarray(getattr(index, "array", index))
+
+
+def _shares(call: Call, array: Any) -> bool:
+    """Return whether an embedding looks up these indices."""
+    index = _index_of(call)
+    return index.shape == array.shape and np.shares_memory(index, array)
+
+
 def _same_source(a: Source, b: Source) -> bool:
     if a.call >= 0 or b.call >= 0:
         return a.call == b.call and a.output == b.output
@@ -280,13 +302,18 @@ def _same_source(a: Source, b: Source) -> bool:
 
 
 def _other_row(
-    case: Case, program: Program, step: Step, feeds: dict[tuple[int, int], Source], end: Source, count: int
+    case: Case,
+    program: Program,
+    step: Step,
+    feeds: dict[tuple[int, int], Source],
+    looked_up: list[int],
+    end: Source,
+    count: int,
 ) -> int | None:
     """Return another example whose input changes the first output."""
     values = {key: new_tensor(x) for key, x in step.values.items()}
     base = {key: np.asarray(step.array(x)) for key, x in feeds.items()}
-    if not base:
-        return None
+    indices = {i: _index_of(step.calls[i]) for i in looked_up}
     try:
         before = np.asarray(program.run(values, wanted=end).array)
         for row in (count - 1, 1):
@@ -297,7 +324,13 @@ def _other_row(
                 other = x.copy()
                 other[row] = x[(row + 1) % count] if x.dtype.kind in "iu" else x[row] + 1 + np.abs(x[row])
                 changed[key] = other
-            after = np.asarray(program.run(values, Changes(inputs=changed), wanted=end).array)
+            params: dict[int, dict[str, Any]] = {}
+            for i, x in indices.items():
+                other = x.copy()
+                other[row] = x[row][..., ::-1] if x.ndim > 1 else x[(row + 1) % count]
+                other[row] = (other[row] + 1) % (int(x.max()) + 1)
+                params[i] = {"index": new_tensor(other)}
+            after = np.asarray(program.run(values, Changes(inputs=changed, params=params), wanted=end).array)
             scale = float(np.abs(before).max()) or 1.0
             if float(np.abs(after[0] - before[0]).max()) > 1e-5 * scale:
                 return row

@@ -382,19 +382,24 @@ def graph_grows(case: Case) -> Found | None:
             )
             fix = "detach what is kept from step to step, such as a hidden state: h = h.detach()"
             return Found(run.backward_site, {"what": what, "fix": fix, "sizes": [list(x) for x in sizes]})
-    if run.chained is not None:
-        where = _summing(run.chained) or run.chained
-        what = "the losses of all earlier steps are kept with their graphs, by a sum of Tensors that grows."
-        return Found(where, {"what": what, "fix": "add numbers, not Tensors: total += loss.item()"})
+    if run.kept_graphs is not None:
+        where = _keeping(run.kept_graphs, _ADDED if run.summed else _APPENDED) or run.kept_graphs
+        how = "a sum of Tensors that grows" if run.summed else "a list of Tensors"
+        what = f"the losses of all earlier steps are kept with their graphs, by {how}: memory grows in each step."
+        return Found(where, {"what": what, "fix": "keep numbers, not Tensors: loss.item()"})
     return None
 
 
-def _summing(near: Site) -> Place | None:
-    """Return the line that adds a loss to a sum, near a backward pass."""
+_LOSS = r"(loss|total|sum|avg|epoch|running|cost|err)"
+_ADDED = re.compile(rf"^\s*[\w.\[\]'\"]*{_LOSS}[\w.\[\]'\"]*\s*(\+=|=\s*[\w.\[\]'\"]+\s*\+)\s*[\w.]*\s*(#.*)?$")
+_APPENDED = re.compile(rf"^\s*[\w.\[\]'\"]+\.append\(.*{_LOSS}.*\)\s*(#.*)?$")
+
+
+def _keeping(near: Site, pattern: re.Pattern[str]) -> Place | None:
+    """Return the line that keeps a loss, near a backward pass."""
     if not os.path.isfile(near.file):
         return None
     lines = Path(near.file).read_text(encoding="utf-8", errors="replace").splitlines()
-    pattern = re.compile(r"^\s*[\w.\[\]'\"]*(loss|total|sum|avg|epoch|running|cost)[\w.\[\]'\"]*\s*\+=\s*[\w.]*(?<!item)\s*(#.*)?$")
     ordered = sorted(range(len(lines)), key=lambda i: abs(i + 1 - near.line))
     return next((Place(near.file, i + 1) for i in ordered if pattern.match(lines[i]) and "item" not in lines[i]), None)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....core.tensor.tensor import Tensor
+from ...record import Record
 from ..findings import figure
 from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare
@@ -177,6 +178,8 @@ def softmax_axis(case: Case) -> Found | None:
             what, right = "", len(shape) - 1
             if dim == 0 and len(shape) == 2 and shape[1] > 1 and _is_batch(case, step, call, shape):
                 what = "that is the batch; each column, and not each example, sums to one."
+            elif call.name == "log_softmax" and (reduced := _mixture(step, call, dim)) is not None:
+                what, right = f"logsumexp sums the mixture along dimension {reduced}.", reduced
             elif dim != len(shape) - 1 and _weighs(step, call):
                 what = "the product that follows sums over another one, whose weights do not sum to one."
             if what:
@@ -214,6 +217,18 @@ def _following(step: Step, call: Call) -> list[Call]:
     return found
 
 
+def _mixture(step: Step, call: Call, dim: int) -> int | None:
+    """Return the dimension along which logsumexp sums log-weights that were normalized along another one."""
+    for added in step.readers(call.index):
+        if added.name == "add" and added.shape == call.shape:
+            for reader in step.readers(added.index):
+                over = reader.params.get("dim")
+                over = over[0] if isinstance(over, tuple) and len(over) == 1 else over
+                if reader.name == "logsumexp" and isinstance(over, int) and over % len(call.shape) != dim:
+                    return over % len(call.shape)
+    return None
+
+
 def _weighs(step: Step, call: Call) -> bool:
     """Return whether softmax of a product of two activations weighs the rows of another: attention."""
     scores = step.producer(step.origin(call.inputs[0], SAME_ELEMENTS | {"div", "mul", "add", "masked_fill", "where"}))
@@ -249,20 +264,34 @@ def loss_sign(case: Case) -> Found | None:
     if step is None or not last < first and sign > 0:
         return None
     held = {id(p) for p in stepping[0].parameters}
+    logs = [call for call in _below(step) if call.name in _LOGS and _is_likelihood(call)]
+    minimized = bool(logs) and last < 0 and all(_is_minimized(step, call, sign) for call in logs)
     for call in _below(step):
         slope = call.cotangent
-        g = call.record.gradients
         what = ""
         if call.name in LOSSES and slope is not None and sign * slope < 0 and _alone(step, call):
             what = f"the slope of the training's objective with respect to {call.name} is {figure(sign * slope)}"
-        elif call.name in _LOGS and g is not None and sign * g.minimum >= 0 and sign * g.maximum > 0 and last < 0:
-            if not _is_entropy(step, call) and _alone(step, call):
-                what = f"log-likelihoods ({call.name}) are minimized, without a minus sign"
+        elif minimized and call in logs:
+            what = f"log-likelihoods ({call.name}) are minimized, without a minus sign"
         if what and held & {id(p) for p in step.leaves(step.roots[-1].source)}:
             edit = Edit("with the other sign", Changes(root=lambda loss: -loss)) if sign > 0 else None
             values = {"what": what, "first": figure(first), "last": figure(last)}
             return Found(_sign_line(step, call), {**values}, edit)
     return _unbounded(case, step, first, last)
+
+
+def _is_likelihood(call: Call) -> bool:
+    """Return whether a call gives logarithms of several probabilities, as far as its values tell."""
+    values = call.record.values
+    return values is not None and values.size > 1 and values.maximum <= 1e-6 and call.record.gradients is not None
+
+
+def _is_minimized(step: Step, call: Call, sign: float) -> bool:
+    g = call.record.gradients
+    if g is None or _is_entropy(step, call):
+        return False
+    low, high = sorted((sign * g.minimum, sign * g.maximum))
+    return low >= 0 and high > 0
 
 
 def _unbounded(case: Case, step: Step, first: float, last: float) -> Found | None:
@@ -322,6 +351,9 @@ def _sign_line(step: Step, call: Call) -> Any:
     "{fix}",
 )
 def masked_after_loss(case: Case) -> Found | None:
+    found = _masked_infinity(case)
+    if found is not None:
+        return found
     for step in reversed(case.run.steps):
         for call in _below(step):
             if call.name not in ("mul", "where") or len(call.shapes) < 2:
@@ -338,6 +370,27 @@ def masked_after_loss(case: Case) -> Found | None:
             )
             fix = 'compute the loss with reduction="none", and divide by the mask: (loss * mask).sum() / mask.sum()'
             return Found(call.record, {"what": what, "fix": fix})
+    return None
+
+
+def _masked_infinity(case: Case) -> Found | None:
+    """Return the finding for a mask that removes what is not finite from a value, and not from its gradient."""
+    for step in case.run.steps:
+        below = _below(step)
+        if not any(x.gradients is not None and x.gradients.nans for x in step.records):
+            continue
+        for call in reversed(below):
+            if call.name not in ("where", "masked_fill", "mul") or call.record.values is None:
+                continue
+            given = [x.source for x in call.record.inputs if x.requires_grad]
+            bad = [x for x in given if isinstance(x, Record) and x.values is not None and not x.values.finite]
+            if bad and call.record.values.finite:
+                what = (
+                    f"{call.name} removes NaN or infinite elements from the value, and not from the gradient: 0 times "
+                    "infinity is NaN on the way back."
+                )
+                fix = "replace the masked elements in the inputs, before the operator that makes them infinite"
+                return Found(call.record, {"what": what, "fix": fix})
     return None
 
 

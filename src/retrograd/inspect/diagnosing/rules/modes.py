@@ -94,6 +94,8 @@ def batch_norm_of_one(case: Case) -> Found | None:
             if shape and shape[0] == 1 and (entry.failed is not None or entry.grad_enabled):
                 ones, last = ones + 1, entry
     error = case.run.error
+    if last is None and error is None:
+        return _centred_one(case)
     if last is None or not (last.failed is not None or ones > 0.5 * seen):
         if isinstance(error, ValueError) and "more than 1 value per channel" in str(error):
             return Found(place_of(error), {"layer": "batch normalization", "shape": "one", "consequence": ""})
@@ -103,6 +105,28 @@ def batch_norm_of_one(case: Case) -> Found | None:
     return Found(
         last.site, {"layer": type(last.module).__name__, "shape": shape_text, "consequence": consequence}
     )
+
+
+def _centred_one(case: Case) -> Found | None:
+    """Return the finding for a difference from the mean of a batch of one, which is 0: a layer written by hand."""
+    step = case.step
+    if step is None:
+        return None
+    below: set[int] = set()
+    for root in step.roots:
+        below |= step.below(root.source)
+    for index in sorted(below, reverse=True):
+        call = step.calls[index]
+        values = call.record.values
+        if call.name != "sub" or values is None or values.minimum != 0 or values.maximum != 0 or values.size < 2:
+            continue
+        mean = step.producer(step.origin(call.inputs[1])) if len(call.inputs) == 2 else None
+        if mean is None or mean.name != "mean" or mean.params.get("dim") != (0,) or mean.shapes[0][0] != 1:
+            continue
+        if mean.inputs[0] == call.inputs[0]:
+            text = {"layer": "this line", "shape": f"shape {mean.shapes[0]}", "consequence": ": all results are 0"}
+            return Found(call.record, {**text})
+    return None
 
 
 def place_of(error: BaseException) -> Place | None:
