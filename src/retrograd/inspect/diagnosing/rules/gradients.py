@@ -137,18 +137,12 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         return None
     wanted = {id(p) for p in missing}
     for step in case.run.steps[:3]:
-        reached: set[int] = set()
-        cut: set[int] = set()
-        for root in step.roots:
-            reached |= {id(p) for p in step.leaves(root.source)}
-            below = step.below(root.source, through_cuts=True)
-            cut |= {id(y.leaf) for i in below for y in step.calls[i].inputs if y.leaf is not None}
+        reached = {id(p) for root in step.roots for p in step.leaves(root.source)}
         if not step.roots or reached & wanted:
             continue
         read = {id(y.leaf) for call in step.calls for y in call.inputs if y.leaf is not None} & wanted
-        if not read or not (read & cut or not any(step.leaves(root.source) for root in step.roots)):
-            if not (read and len(read) == len(x.parameters)):
-                continue
+        if not read:
+            continue
         departure = _cut_between(step, read)
         if departure is None:
             continue
@@ -172,10 +166,10 @@ def _cut_between(step: Step, read: set[int]) -> Departure | None:
         if departure.requires_grad and id(departure.source) in records and departure.how not in ("item", "bool"):
             return departure
     for call in step.calls:
-        if call.index in depends and not call.record.requires_grad:
+        needing = [y for y in call.record.inputs if y.requires_grad]
+        if call.index in depends and not call.record.requires_grad and needing:
             how = "no_grad" if not call.record.grad_enabled else call.name
-            source = next((y.source for y in call.record.inputs if y.requires_grad), None)
-            return Departure(how, call.record.no_grad or call.site, "", call.record.inputs[0], 0) if source else None
+            return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
     return None
 
 
@@ -230,8 +224,8 @@ def nan_birth(case: Case) -> Found | None:
             break
     if run.bad is None and (record is None or not _spoils(case)):
         return None
-    if run.bad is not None and _diverged(case):
-        return None  # the learning rate; this is its end
+    if run.bad is not None and (_diverged(case) or exploding_gradient(case) is not None):
+        return None  # this is how it ends
     number, loss = run.bad if run.bad is not None else (1, case.losses[-1] if case.losses else math.nan)
     fix = "keep the argument in the operator's domain, for example with an eps or a clamp"
     values = {"loss": str(loss), "step": number, "story": ".", "fix": fix}
@@ -375,7 +369,7 @@ def graph_grows(case: Case) -> Found | None:
     if len(sizes) >= 4:
         counts, nodes = zip(*sizes, strict=True)
         rising = all(a < b for a, b in zip(nodes, nodes[1:], strict=False))
-        if rising and nodes[-1] > 3 * nodes[0] and nodes[-1] - nodes[0] > 2 * (counts[-1] - counts[0]):
+        if rising and nodes[-1] > 3 * nodes[0] and nodes[-1] - nodes[0] > 0.8 * (counts[-1] - counts[0]):
             what = (
                 f"the graph of a backward pass has {nodes[0]} operators at pass {counts[0]} and {nodes[-1]} at pass "
                 f"{counts[-1]}: each step adds to the graph of the steps before."
