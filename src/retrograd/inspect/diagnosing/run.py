@@ -38,7 +38,8 @@ class Optimized:
     """An optimizer of the run and what was seen of it.
 
     Attributes:
-        created, stepped, zeroed: the program's lines that created it, and that last called ``step`` and ``zero_grad``.
+        created, stepped, zeroed, used: the program's lines that created it, that last called ``step`` and ``zero_grad``, and of the
+            last backward pass before a step.
         steps: the number of its steps.
         losses, rates: per step, the loss and the largest learning rate.
         carried: steps whose gradients still contained those of the step before.
@@ -51,6 +52,7 @@ class Optimized:
     created: Site | None = None
     stepped: Site | None = None
     zeroed: Site | None = None
+    used: Site | None = None
     steps: int = 0
     losses: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)

@@ -96,7 +96,7 @@ def zeroed_before_step(case: Case) -> Found | None:
 def gradients_not_zeroed(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps >= 3 and x.carried >= max(2, _SHARE * (x.steps - 1)):
-            where = without_call(case, "zero_grad", x.stepped) or case.run.backward_site
+            where = without_call(case, "zero_grad", x.stepped) or x.used
             values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps}
             return Found(where, {**values}, Edit("with zero_grad()", without="carry"))
     return None
