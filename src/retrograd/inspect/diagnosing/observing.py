@@ -28,6 +28,7 @@ from .recording import StepRecorder
 from .run import Evaluation, Loader, Optimized, Run, Schedule, StepHistory
 
 if TYPE_CHECKING:
+    from ...nn.base.module import Module
     from ...optim.optimizer import Optimizer
 
 SHARE = 0.07  # of the time that the doctor may use while it watches
@@ -37,6 +38,7 @@ _KEPT = 4  # of these with their arrays
 _LEAST_SCALE = 1024.0  # of a GradScaler
 _WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
 _FORCED = 3
+_EVALUATED = 200  # operators of an evaluation that are watched
 _LABELS = 1 << 20  # class indices kept
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
 
@@ -148,6 +150,9 @@ class Observation:
         self._stack.callback(setattr, Tensor, "requires_grad", plain)
 
     def _detach(self) -> None:
+        for observer in modes.observers:
+            if isinstance(observer, _AtEvaluation):
+                detach(observer)
         for observer in (self._first, self.recorder):
             if observer is not None:
                 detach(observer)
@@ -213,6 +218,7 @@ class Observation:
         if optimized.had_gradient and optimized.source is not None:
             optimized.lost[optimized.source] = site
         optimized.zeroed = site
+        optimized.zeros += 1
 
     def _zeroing_module(self, plain: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
         held = {id(p) for p in module.parameters()}
@@ -231,6 +237,8 @@ class Observation:
     def _called(self, module: Any, args: Any) -> None:
         if modes.grad_enabled:
             return
+        if not self.run.evaluated and self.count:
+            attach(_AtEvaluation(self, module))
         self.run.evaluated = True
         if not module.training:
             return
@@ -535,6 +543,31 @@ class _UntilGraph(Observer):
         recorder = self.observation.recorder
         if recorder is not None and recorder._running:
             recorder.called(primitive, inputs, params, outputs, node)
+
+
+class _AtEvaluation(Observer):
+    """Watches the first operators of an evaluation for dropout that runs in it as a function."""
+
+    def __init__(self, observation: Observation, module: Module) -> None:
+        self.observation = observation
+        self.module = module
+        self.left = _EVALUATED
+
+    def called(
+        self,
+        primitive: Recordable,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+        outputs: tuple[Tensor, ...],
+        node: Node | None,
+    ) -> None:
+        self.left -= 1
+        if self.left <= 0 or modes.grad_enabled:
+            detach(self)
+        elif primitive.name == "dropout" and not self.module.training:
+            site = user_site(3)
+            found = Evaluation("Dropout (as a function)", site, calls=1, periods=1, step=self.observation.count)
+            self.observation.run.evaluations.setdefault(f"{site.file}:{site.line}", found)
 
 
 def digest(run: Run, step: Any) -> None:

@@ -68,6 +68,7 @@ class Optimized:
     had_gradient: bool = False  # since the last step
     backwards: int = 0  # since the last step
     source: Site | None = None  # the line of the last backward pass that gave a gradient
+    zeros: int = 0  # calls of zero_grad
     lost: dict[Site, Site] = field(default_factory=dict)  # since the last step: backward passes, and what zeroed theirs
     overwritten: int = 0  # steps before which gradients of the same backward line were zeroed
 

@@ -14,7 +14,7 @@ from ...record import Departure
 from ..findings import figure
 from ..kinds import Case, Found, HasPlace, Place, kind
 from ..probes.replay import Edit
-from ..recording import Call, Step
+from ..recording import Call, Source, Step
 from ..run import Optimized
 
 _SHARE = 0.6  # of the steps in which something has to happen
@@ -43,10 +43,27 @@ def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None
 )
 def backward_missing(case: Case) -> Found | None:
     for x in case.run.optimizers:
-        if x.steps >= 2 and x.idle >= max(2, _SHARE * x.steps) and not case.run.backwards:
+        if x.steps < 2 or x.idle < max(2, _SHARE * x.steps):
+            continue
+        own = {id(p) for p in x.parameters}
+        if not case.run.backwards or any(_unused_loss(step, own) for step in case.run.steps):
             where = without_call(case, "backward", x.stepped) or x.stepped
             return Found(where, {"steps": x.idle, "optimizer": x.name})
     return None
+
+
+def _unused_loss(step: Step, own: set[int]) -> bool:
+    """Return whether a step computes a loss of these parameters, and makes no backward pass from it."""
+    reached: set[int] = set()
+    for root in step.roots:
+        reached |= step.below(root.source)
+    read = {x.call for call in step.calls for x in call.inputs}
+    for call in step.calls:
+        if call.index in reached or call.index in read or not call.record.requires_grad or math.prod(call.shape) != 1:
+            continue
+        if own & {id(p) for p in step.leaves(Source(call.index, 0, None, None))}:
+            return True
+    return False
 
 
 @kind(
@@ -59,8 +76,10 @@ def backward_missing(case: Case) -> Found | None:
 def step_missing(case: Case) -> Found | None:
     run = case.run
     for x in run.optimizers:
-        if x.steps or run.backwards < 3 or not x.had_gradient or not x.start or case.main is not None:
+        if x.steps or run.backwards < 3 or not (x.had_gradient or x.zeroed) or not x.start or x.source is None:
             continue
+        if case.main is not None and x.zeros < 3:
+            continue  # an optimizer of a later phase
         if any(bool((x.start[id(p)] != p.array).any()) for p in x.parameters if id(p) in x.start):
             continue  # updated by the program itself
         where = without_call(case, "step", run.backward_site) or run.backward_site
@@ -143,7 +162,7 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         read = {id(y.leaf) for call in step.calls for y in call.inputs if y.leaf is not None} & wanted
         if not read:
             continue
-        departure = _cut_between(step, read)
+        departure = _cut_on_path(step, read) or _cut_between(step, read)
         if departure is None:
             continue
         names = [step.name(p) for p in missing if id(p) in read]
@@ -155,12 +174,30 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
     return None
 
 
+def _depending(step: Step, read: set[int]) -> set[int]:
+    """Return the calls whose results depend on these leaves, also through cuts."""
+    found: set[int] = set()
+    for call in step.calls:
+        if any(y.leaf is not None and id(y.leaf) in read or y.call in found for y in call.inputs):
+            found.add(call.index)
+    return found
+
+
+def _cut_on_path(step: Step, read: set[int]) -> Departure | None:
+    """Return the departure on the path from these leaves to a loss."""
+    depends = _depending(step, read)
+    for root in step.roots:
+        for index in sorted(step.below(root.source, through_cuts=True)):
+            for y in step.calls[index].inputs:
+                if y.cut and y.call in depends:
+                    record = step.calls[y.call].record
+                    return next((x for x in step.departures if x.source is record and x.how != "item"), None)
+    return None
+
+
 def _cut_between(step: Step, read: set[int]) -> Departure | None:
     """Return the first departure of a value that depends on these leaves."""
-    depends: set[int] = set()
-    for call in step.calls:
-        if any(y.leaf is not None and id(y.leaf) in read or y.call in depends for y in call.inputs):
-            depends.add(call.index)
+    depends = _depending(step, read)
     records = {id(step.calls[i].record) for i in depends}
     for departure in step.departures:
         if departure.requires_grad and id(departure.source) in records and departure.how not in ("item", "bool"):
@@ -170,7 +207,7 @@ def _cut_between(step: Step, read: set[int]) -> Departure | None:
         if call.index in depends and not call.record.requires_grad and needing:
             how = "no_grad" if not call.record.grad_enabled else call.name
             return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
-    return None
+    return next((x for x in step.departures if x.requires_grad and id(x.source) in records), None)
 
 
 @kind(
@@ -189,9 +226,12 @@ def data_write(case: Case) -> Found | None:
         first = min((i for i in below), default=0)
         last = max((root.source.call for root in step.roots), default=-1)
         for call in step.calls:
-            if not call.inplace or not call.inputs or not call.inputs[0].cut or not first < call.index <= last:
+            if not call.inplace or not call.inputs or not first < call.index <= last:
                 continue
             source = call.inputs[0]
+            untracked = not call.record.grad_enabled and source.leaf is None and call.record.inputs[0].requires_grad
+            if not source.cut and not untracked:
+                continue
             used = source.call in below or source.leaf is not None and id(source.leaf) in read
             if used:
                 return Found(call.record, {"how": call.record.label, "shape": f"shape {call.shape}"})
