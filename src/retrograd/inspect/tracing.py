@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Any, Literal
@@ -30,6 +30,7 @@ class Records:
     """Records of a trace, in the order in which the operators ran."""
 
     _other = 0.0
+    _leaves: Sequence[tuple[int, int, Statistics]] = ()  # gradients of leaves: see ``Recorder.leaves``
 
     def __init__(self, records: list[Record], departures: list[Departure], missing: str = "") -> None:
         self.records = records
@@ -137,7 +138,9 @@ class Records:
         found = [x for x in self.records if fits(x)]
         wanted = {"operator": operator, "module": module, "line": line, "phase": phase}
         missing = "" if found or not self.records else _nothing(self.records, wanted)
-        return Records(found, [x for x in self._departures if id(x.site) in sites], missing)
+        kept = Records(found, [x for x in self._departures if id(x.site) in sites], missing)
+        kept._leaves = self._leaves
+        return kept
 
     def by(self, what: Grouping) -> Groups:
         """Return the records by line (``file.py:31``), module or operator, in order of first appearance.
@@ -244,6 +247,7 @@ class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one
         _latest[:] = [self.recorder] if keep is None else []
         Mode.__init__(self)
         Records.__init__(self, self.recorder.records, self.recorder.departures)
+        self._leaves = self.recorder.leaves
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]

@@ -9,9 +9,11 @@ from typing import Any
 from ..tracing import Records
 from .formats.svg import summary, svg_of
 from .formats.text import dot_of, mermaid_of
+from .gradients import usual_norm
 from .grouping import group, shorten_names
 from .layout.layering import CircleError
 from .layout.scene import Scene
+from .parts import add_box_flows, divide, name_once
 from .picture import Picture
 from .recorded import named_outputs, parameter_names, picture_of
 from .repeats import fold_repeats
@@ -136,15 +138,25 @@ def draw(output: Any, *, depth: int | None = None, params: Any = None, repeats: 
     if depth is not None and depth < 0:
         raise ValueError(f"draw: depth must not be negative, got {depth}")
     picture = picture_for(output, params, "draw")
-    if repeats:
-        picture = fold_repeats(picture)
-    shorten_names(picture)
+    picture = prepared(picture, repeats)
     try:
         return Drawing(Scene(picture, depth))
     except CircleError:
         if not repeats:
             raise
         return draw(output, depth=depth, params=params, repeats=False)  # two repetitions read each other
+
+
+def prepared(picture: Picture, repeats: bool) -> Picture:
+    """Return the picture ready for its layout: without repetitions, and with names, parts and gradients of boxes."""
+    picture.usual = usual_norm(picture)
+    if repeats:
+        picture = fold_repeats(picture)
+    divide(picture)
+    shorten_names(picture)
+    name_once(picture)
+    add_box_flows(picture)
+    return picture
 
 
 def picture_for(output: Any, params: Any, call: str) -> Picture:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..drawing.formats.page import filled, json_inside
+from ..pages.template import asset, filled, json_inside
 from ..record import Record
 from .profiler import Profiled
 

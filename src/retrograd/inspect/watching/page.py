@@ -16,7 +16,7 @@ import numpy as np
 
 from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
-from ..drawing.formats.page import filled, json_inside
+from ..pages.template import asset, filled, json_inside
 from .measures import Activation, Distribution, Record
 from .rules import Alarm
 
