@@ -1,9 +1,9 @@
 """The colours of gradients: grey near the usual norm, towards blue where they vanish, towards red where they explode.
 
 The scale is logarithmic and relative to a reference, the usual norm near the loss, because norms of healthy networks
-differ by orders of magnitude between programs but rarely by more than a factor of 30 within one. Blue and red are the hues of
-Okabe and Ito, and the line's pattern says the same without colour: dots for zero, dashes for vanishing, double width
-for exploding.
+differ by orders of magnitude between programs but rarely by more than a factor of 30 within one. Blue and red are the
+hues of Okabe and Ito, and the line's pattern says the same without colour: dots for zero, dashes for vanishing, double
+width for exploding.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections import Counter
 from .picture import LEAVES, Box, Picture
 
 MOST = 60  # operators and boxes beside each other
-SIZE = 30  # of a part
+SIZE = 24  # of a part
 
 
 def divide(picture: Picture) -> None:
@@ -30,19 +30,18 @@ def divide(picture: Picture) -> None:
     for parent, found in items.items():
         first, operators = 1, "operators"
         while len(found) > MOST:
-            size = max(SIZE, math.ceil(len(found) / MOST))
             parts = []
-            for start in range(0, len(found), size):
-                part = found[start : start + size]
+            for start in range(0, len(found), SIZE):
+                part = found[start : start + SIZE]
                 title = f"{operators} {first + start}-{first + start + len(part) - 1}"
-                box = Box(len(picture.boxes), title, parent, kind="part")
-                picture.boxes.append(box)
+                around = Box(len(picture.boxes), title, parent, kind="part")
+                picture.boxes.append(around)
                 for item in part:
                     if item >= 0:
-                        picture.vertices[item].box = box.key
+                        picture.vertices[item].box = around.key
                     else:
-                        picture.boxes[~item].parent = box.key
-                parts.append(~box.key)
+                        picture.boxes[~item].parent = around.key
+                parts.append(~around.key)
             found, operators = parts, "parts"
     _sort_boxes(picture)
     _follow_readers(picture)
@@ -99,7 +98,8 @@ def add_box_flows(picture: Picture) -> None:
             for step, norm in enumerate(vertex.flows if vertex.kind == "parameter" else ()):
                 if norm is not None:
                     squares[box][step] = squares[box].get(step, 0.0) + norm * norm
-    for box in picture.boxes:
+    for around in picture.boxes:
         steps = range(max(1, len(picture.steps)))
-        own = squares[box.key]
-        box.flows = tuple([math.sqrt(own[step]) if step in own else None for step in steps]) if own else last[box.key]
+        own = squares[around.key]
+        norms = tuple([math.sqrt(own[step]) if step in own else None for step in steps])
+        around.flows = norms if own else last[around.key]

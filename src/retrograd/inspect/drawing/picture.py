@@ -58,9 +58,9 @@ class Box:
     """A call of a module (``kind`` is ``"module"``), a block that is repeated ``times`` times and shown once
     (``"repetition"``), or a ``"part"`` of a long list of operators.
 
-    A box comes after its ``parent``, the box around it. ``path`` is the module's path, else empty. ``recurrent`` says whether the repetitions share their parameters. ``flows`` are,
-    by step, the norm of the gradient of all parameters inside, or of the results if there are no parameters;
-    ``runs`` are those of each repetition at the last step.
+    A box comes after its ``parent``, the box around it. ``path`` is the module's path, else empty. ``recurrent`` says
+    whether the repetitions share their parameters. ``flows`` are, by step, the norm of the gradient of all parameters
+    inside, or of the results if there are no parameters; ``runs`` are those of each repetition at the last step.
     """
 
     key: int

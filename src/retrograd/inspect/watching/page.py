@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,7 +41,9 @@ class Watched(Protocol):
 
 def page_of(w: Watched) -> str:
     """Return the page."""
-    return filled(_asset("watch.html"), {"data": json_inside(data_of(w)), "script": _asset("watch.js")})
+    return filled(
+        asset(__package__, "watch.html"), {"data": json_inside(data_of(w)), "script": asset(__package__, "watch.js")}
+    )
 
 
 def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
@@ -118,7 +118,3 @@ def _plain(values: Iterable[float | None]) -> list[Any]:
         None if value is None else float(f"{value:.5g}") if math.isfinite(value) else str(value) for value in values
     ]
 
-
-@cache
-def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,7 +1,3 @@
-"use strict";
-
-const $ = (id) => document.getElementById(id);
-const NS = "http://www.w3.org/2000/svg";
 const W = 460, H = 210, LEFT = 52, RIGHT = 10, TOP = 10, BOTTOM = 24;
 const steps = DATA.steps, first = steps[0], last = steps[steps.length - 1];
 const MOST = 8; // curves in colour at first
@@ -10,65 +6,11 @@ const charts = [];
 
 // Texts
 
-function short(x) {
-  if (x === null || x === undefined) return "";
-  if (typeof x === "string") return x;
-  if (x === 0 || (Math.abs(x) >= 0.001 && Math.abs(x) < 10000)) return String(Number(x.toPrecision(3)));
-  return x.toExponential(1).replace(".0e", "e").replace("e+", "e");
-}
-
 const share = (x) => (typeof x === "number" ? `${Number((100 * x).toPrecision(3))} %` : short(x));
-
-function svg(tag, attributes, parent, text) {
-  const element = document.createElementNS(NS, tag);
-  for (const name in attributes) element.setAttribute(name, attributes[name]);
-  if (text !== undefined) element.textContent = text;
-  if (parent) parent.append(element);
-  return element;
-}
-
-function html(tag, text, parent, css) {
-  const element = document.createElement(tag);
-  if (text !== undefined) element.textContent = text;
-  if (css) element.className = css;
-  if (parent) parent.append(element);
-  return element;
-}
 
 // Scales
 
 const across = (step) => LEFT + (last > first ? (step - first) / (last - first) : 0.5) * (W - LEFT - RIGHT);
-
-function niceTicks(low, high, count) {
-  const raw = (high - low) / count || 1, unit = 10 ** Math.floor(Math.log10(raw));
-  const size = [1, 2, 5, 10].find((m) => m * unit >= raw) * unit;
-  const ticks = [];
-  for (let x = Math.ceil(low / size); x * size <= high + size * 1e-9; x++) ticks.push(Number((x * size).toPrecision(12)));
-  return ticks;
-}
-
-function upScale(values, log, fixed) {
-  const known = values.filter((x) => typeof x === "number" && (!log || x > 0));
-  if (!known.length) return null;
-  let low = Infinity, high = -Infinity;
-  for (const x of known) { if (x < low) low = x; if (x > high) high = x; }
-  if (fixed) [low, high] = fixed;
-  if (log) {
-    if (high / low < 1.5) { low /= 1.5; high *= 1.5; }
-    const from = Math.log10(low), to = Math.log10(high), span = to - from;
-    const factors = span < 2.2 ? [1, 2, 5] : [1], each = Math.max(1, Math.ceil(span / 6));
-    const ticks = [];
-    for (let e = Math.floor(from); e <= Math.ceil(to); e++) {
-      if (e % each) continue;
-      for (const f of factors) if (f * 10 ** e >= low * 0.999 && f * 10 ** e <= high * 1.001) ticks.push(f * 10 ** e);
-    }
-    if (ticks.length < 3 && span < 1) ticks.splice(0, ticks.length, ...niceTicks(low, high, 4));
-    if (ticks.length < 2) ticks.splice(0, ticks.length, low, high);
-    return { place: (x) => TOP + (1 - (Math.log10(x) - from) / span) * (H - TOP - BOTTOM), ticks, low, high, log };
-  }
-  if (low === high) { low -= Math.abs(low) / 2 || 0.5; high += Math.abs(high) / 2 || 0.5; }
-  return { place: (x) => TOP + (1 - (x - low) / (high - low)) * (H - TOP - BOTTOM), ticks: niceTicks(low, high, 5), low, high };
-}
 
 function frame(parent, scale, label) {
   const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", tabindex: 0, role: "slider", "aria-label": label, "aria-valuemin": first, "aria-valuemax": last }, parent);
@@ -84,19 +26,7 @@ function frame(parent, scale, label) {
 
 // Curves
 
-function path(values, scale) {
-  let text = "", pen = false;
-  values.forEach((y, index) => {
-    const shown = typeof y === "number" && (!scale.log || y > 0);
-    if (shown) {
-      const x = across(steps[index]).toFixed(1), up = scale.place(y).toFixed(1);
-      const next = values[index + 1], alone = !pen && !(typeof next === "number" && (!scale.log || next > 0));
-      text += `${pen ? "L" : "M"}${x} ${up}${alone ? "h.01" : ""}`;
-    }
-    pen = shown;
-  });
-  return text;
-}
+const path = (values, scale) => curvePath(values, scale, (index) => across(steps[index]));
 
 const dashes = (place) => (place % 8 < 4 ? "none" : place < 8 ? "6 3" : "2 3");
 const ink = (place) => `stroke:var(--c${place % 8});stroke-dasharray:${dashes(place)}`;
@@ -118,7 +48,7 @@ class Chart {
     const { log, fixed, guide, picked } = this.options;
     const values = this.series.flatMap((s) => s.values);
     const positive = values.every((x) => typeof x !== "number" || x >= 0) && values.some((x) => x > 0);
-    const scale = upScale(values, log && positive, fixed);
+    const scale = upScale(values, log && positive, TOP, H - BOTTOM, fixed);
     const focused = document.activeElement === this.plot;
     this.holder.replaceChildren();
     this.legend.replaceChildren();
@@ -224,7 +154,7 @@ class HeatMap {
     const middle = (values, part) => values.sort((a, b) => a - b)[Math.floor(part * (values.length - 1))];
     let low = known.length ? middle(known.map((x) => x[0]), 0.05) : 0, high = known.length ? middle(known.map((x) => x[1]), 0.95) : 1;
     if (!(high > low)) { low -= Math.abs(low) / 2 || 0.5; high += Math.abs(high) / 2 || 0.5; }
-    const scale = upScale([low, high], false);
+    const scale = upScale([low, high], false, TOP, H - BOTTOM);
     this.plot = frame(this.holder, scale, this.title);
     const rows = 36, tall = (H - TOP - BOTTOM) / rows;
     const edges = DATA.columns.map((index, column) => {
