@@ -251,12 +251,47 @@ function tables() {
   ]);
 }
 
-function alarms() {
-  for (const alarm of DATA.alarms) {
-    const item = html("li", undefined, $("alarms"));
-    html("b", `step ${alarm.step}`, item);
-    item.append(alarm.text);
+// A click on an alarm goes to its step, and shows what alarmed alone in colour.
+function choose(alarm, button) {
+  for (const other of document.querySelectorAll("#alarms button")) other.setAttribute("aria-pressed", other === button);
+  go(nearest(alarm.step));
+  let first = null;
+  for (const chart of charts) {
+    if (!chart.options) continue;
+    const own = (chart.options.alarms || []).includes(alarm.reason);
+    chart.figure.classList.toggle("chosen", own);
+    if (own && !first) first = chart;
   }
+  for (const [things, picked, id] of [[DATA.parameters, shownParameters, "parameters"], [DATA.activations, shownActivations, "activations"]]) {
+    const at = things.findIndex((thing) => thing.name === alarm.name);
+    if (at < 0) continue;
+    picked.clear();
+    picked.add(alarm.name);
+    [...document.querySelectorAll(`#${id} input`)].forEach((tick, index) => (tick.checked = index === at));
+    if (id === "parameters") { $("which").value = at; maps.forEach((map) => map.draw()); }
+  }
+  for (const chart of charts) if (chart.options && chart.options.picked) chart.draw();
+  if (first) first.figure.scrollIntoView({ block: "nearest" });
+}
+
+const FIRST = 5; // alarms shown before the others are folded
+function alarms() {
+  show($("cause"), DATA.cause.text);
+  if (DATA.cause.text) html("button", DATA.cause.text, $("cause")).addEventListener("click", () => go(nearest(DATA.cause.step)));
+  let list = $("alarms");
+  DATA.alarms.forEach((alarm, index) => {
+    if (index === FIRST && DATA.alarms.length > FIRST + 1) {
+      const folded = html("details", undefined, html("li", undefined, list));
+      folded.id = "rest";
+      html("summary", `${DATA.alarms.length - FIRST} more alarms, which may follow from these`, folded);
+      list = html("ul", undefined, folded);
+      list.style.cssText = "list-style:none;padding:0;margin:0";
+    }
+    const button = html("button", undefined, html("li", undefined, list));
+    html("b", `step ${alarm.step}`, button);
+    button.append(alarm.text);
+    button.addEventListener("click", () => choose(alarm, button));
+  });
   if (!DATA.alarms.length) html("b", "no alarm", html("li", undefined, $("alarms"), "none"));
 }
 
@@ -266,7 +301,8 @@ $("about").textContent = `${DATA.count} ${DATA.count === 1 ? "record" : "records
 alarms();
 const parameters = { log: true, picked: inOrder(DATA.parameters, shownParameters) };
 const activations = { picked: inOrder(DATA.activations, shownActivations) };
-if (DATA.loss.some((x) => x !== null)) new Chart("Loss", "", [{ name: "loss", values: DATA.loss }], { log: true, alarms: ["diverging loss", "not finite"] });
+const lossCurves = DATA.losses.length > 1 ? DATA.losses.map((values, index) => ({ name: `backward pass ${index + 1}`, values })) : [{ name: "loss", values: DATA.loss }];
+if (DATA.loss.some((x) => x !== null)) new Chart("Loss", "", lossCurves, { log: true, alarms: ["diverging loss", "not finite"] });
 const rates = DATA.rates.map((values, index) => ({ name: DATA.rates.length > 1 ? `group ${index}` : "learning rate", values }));
 const distinct = rates.filter((rate, index) => rates.findIndex((other) => String(other.values) === String(rate.values)) === index);
 if (distinct.length === 1) distinct[0].name = "learning rate";
@@ -289,3 +325,9 @@ $("which").value = Math.max(0, worst);
 const maps = [new HeatMap("Weights", "weights"), new HeatMap("Gradients", "gradients")];
 $("which").addEventListener("change", () => maps.forEach((map) => map.draw()));
 tables();
+// What alarmed comes first; a change of the learning rate that caused it, too.
+for (const chart of charts) {
+  const own = chart.options && (chart.options.alarms || []).filter((reason) => DATA.alarms.some((alarm) => alarm.reason === reason));
+  const cause = chart.title === "Learning rate" && DATA.cause.text.includes("lr ");
+  if (chart.options && (own.length || cause)) { chart.figure.classList.add("alarmed"); chart.figure.style.order = cause ? -2 : -1; }
+}
