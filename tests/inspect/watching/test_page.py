@@ -156,7 +156,7 @@ def test_without_a_change_the_first_alarm_is_the_cause():
             optimizer.zero_grad()
             model(rg.full((6, 4), math.nan if number > 8 else 1.0)).square().mean().backward()
             optimizer.step()
-    assert w.cause.startswith("step 9: loss is nan") and "more alarm" in w.cause
+    assert w.cause.startswith("step 9: loss is nan")
 
 
 @browsing

@@ -8,10 +8,7 @@ function axes(parent, values, xs, label) {
   const scale = upScale(known, low > 0 && high / low > 20, PLOT.top, PLOT.bottom);
   const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img", "aria-label": label }, parent);
   const across = (x) => PLOT.left + ((x - xs[0]) / Math.max(1e-9, xs[1] - xs[0])) * (W - PLOT.left - PLOT.right);
-  for (const y of scale ? scale.ticks : []) {
-    svg("line", { x1: PLOT.left, x2: W - PLOT.right, y1: scale.place(y), y2: scale.place(y), class: "grid" }, plot);
-    svg("text", { x: PLOT.left - 6, y: scale.place(y) + 4, "text-anchor": "end" }, plot, short(y));
-  }
+  if (scale) ruled(plot, scale, PLOT.left, W - PLOT.right);
   for (const x of niceTicks(xs[0], xs[1], 5).filter(Number.isInteger)) {
     svg("text", { x: across(x), y: H - 7, "text-anchor": across(x) > W - 30 ? "end" : "middle" }, plot, x);
   }
@@ -28,11 +25,12 @@ function proof(curves) {
   const figure = $("proof");
   figure.replaceChildren();
   if (!curves.with || !curves.without) {
-    caption(figure, "No proof by trial", "the edit cannot be tried on a recorded step");
-    show(figure, RUN.findings.length);
-    $("report").classList.toggle("plain", !RUN.findings.length);
+    show(figure, false);
+    $("report").classList.add("plain");
     return;
   }
+  show(figure, true);
+  $("report").classList.remove("plain");
   caption(figure, "The loss, trained from the same state", "steps after the edit");
   const most = Math.max(curves.with.length, curves.without.length) - 1;
   const { plot, scale, across } = axes(figure, [curves.with, curves.without], [0, most], "loss with and without the edit");
@@ -111,36 +109,33 @@ if (RUN.findings.length > 1) {
 
 // ---- The history of a selected parameter ---------------------------------------------------------------------------
 
-function parametersOf(item) {
-  if (item < 0) return [];
-  const { details, label } = DATA.vertices[item], named = details.filter(([name]) => name.startsWith("gradient of "));
-  const names = named.length ? named.map(([name]) => name.slice(12)) : [(details.find(([name]) => name === "name") || ["", label])[1]];
-  return names.filter((name) => RUN.parameters[name]);
-}
+const parametersOf = (item) => (item < 0 ? [] : DATA.vertices[item].names.filter((name) => RUN.parameters[name]));
 
 const fillPlain = earlier;
 earlier = (element, item) => {
   const names = parametersOf(item);
   if (!names.length) { fillPlain(element, item); return; }
   for (const name of names.slice(0, 6)) {
-    const { gradients, weights, updates } = RUN.parameters[name], rate = RUN.rates[when];
-    html("h3", names.length > 1 ? `${name}, at ${DATA.steps[when]}` : `At ${DATA.steps[when]}`, element);
+    const { gradients, weights, updates } = RUN.parameters[name], known = (step) => gradients[step] !== null && gradients[step] !== undefined;
+    let last = when; // norms are not measured at each step
+    while (last > 0 && !known(last)) last--;
+    const change = updates[last], size = weights[last];
+    html("h3", `${names.length > 1 ? `${name}, at` : "At"} ${DATA.steps[last]}${last === when ? "" : ", the last one measured"}`, element);
     const list = html("dl", undefined, element);
     const row = (title, text) => { html("dt", title, list); html("dd", text, list); };
-    row("gradient", `norm ${short(gradients[when])}`);
-    const change = updates[when], size = weights[when];
-    if (typeof change === "number") row("update", `norm ${short(change)}, by the optimizer, rate ${short(rate)}${size ? `; ${short(change / size)} of the weights` : ""}`);
+    row("gradient", known(last) ? `norm ${short(gradients[last])}` : "none");
+    if (typeof change === "number") row("update", `norm ${short(change)}, by the optimizer, rate ${short(RUN.rates[last])}${size ? `; ${short(change / size)} of the weights` : ""}`);
     if (typeof size === "number") row("weights", `norm ${short(size)} before the update`);
     for (const [title, values] of [["Gradient norm over the steps", gradients], ["Update norm over the steps", updates], ["Weight norm over the steps", weights]]) {
       if (values.filter((x) => typeof x === "number").length < 2) continue;
       html("h3", title, element);
       stepCurve(element, values, true);
     }
-    const from = Math.max(0, when - 5);
-    if (when === 0) continue;
+    const before = gradients.map((_, step) => step).filter((step) => step < last && known(step)).slice(-5).reverse();
+    if (!before.length) continue;
     html("h3", "Earlier steps", element);
     const links = html("div", undefined, element, "links");
-    for (let step = when - 1; step >= from; step--) {
+    for (const step of before) {
       const button = html("button", undefined, links), norm = gradients[step];
       const text = html("span", undefined, button);
       html("i", undefined, text, "flow").style.background = `var(--g-${levelOf(norm, DATA.scale)})`;
@@ -153,7 +148,11 @@ earlier = (element, item) => {
 
 const setPlain = setStep;
 setStep = (step) => { setPlain(step); moveCursor(); tellStep(); };
+// Operators' gradients are those of the nearest step that was recorded in full, which the legend names.
+const recorded = html("li", "", document.querySelector("#key ul"));
 function tellStep() {
+  const step = RUN.steps[when], near = RUN.recorded.reduce((best, one) => (Math.abs(one - step) < Math.abs(best - step) ? one : best), RUN.recorded[0]);
+  recorded.textContent = near === undefined ? "" : near === step ? "all at this step" : `operators as at step ${near}`;
   const loss = RUN.loss[when];
   if (loss !== undefined && loss !== null) $("which").textContent = `${DATA.steps[when]}: loss ${short(loss)}${RUN.rates[when] === null ? "" : `, rate ${short(RUN.rates[when])}`}`;
 }

@@ -46,6 +46,7 @@ def doctor_page(d: doctor) -> str:
     history = _thinned(d.history)
     data = {
         "watched": d.watched(),
+        "recorded": sorted(step.number for step in _recorded(d)),
         "findings": [_finding(x) for x in d.findings],
         "steps": [x.step for x in history],
         "loss": _plain([x.loss for x in history]),
@@ -65,10 +66,9 @@ _NORMS = ("gradients", "weights", "updates")
 
 
 def _thinned(history: Sequence[StepHistory]) -> list[StepHistory]:
-    """Return at most ``MOST`` steps with the first and the last; where norms are known for some, only these."""
-    known = [x for x in history if x.gradients] or list(history)
-    every = max(1, -(-len(known) // MOST))
-    return known[::-1][::every][::-1]
+    """Return at most ``MOST`` steps, evenly, with the last."""
+    every = max(1, -(-len(history) // MOST))
+    return list(history)[::-1][::every][::-1]
 
 
 def _picture(d: doctor, history: Sequence[StepHistory]) -> Picture:
@@ -80,12 +80,23 @@ def _picture(d: doctor, history: Sequence[StepHistory]) -> Picture:
     group(picture, {x.path: type(x.module).__name__ for step in d._run.steps for x in step.modules})
     numbers = [int(title.removeprefix("step ")) for title in picture.steps]
     if history:
+        measured = _measured(history)
         near = [min(range(len(numbers)), key=lambda i: abs(numbers[i] - x.step)) for x in history]
         for vertex in picture.vertices:
-            vertex.flows = _over(vertex, history, near)
+            vertex.flows = _over(vertex, measured, near)
         picture.steps = [f"step {x.step}" for x in history]
         picture.step = max(0, len(history) - 1)
     return prepared(picture, repeats=True)
+
+
+def _measured(history: Sequence[StepHistory]) -> list[dict[str, float]]:
+    """Return by step the norms by parameter; where they were not measured, those of the last step before."""
+    found: list[dict[str, float]] = []
+    last = next((x.gradients for x in history if x.gradients), {})
+    for x in history:
+        last = x.gradients or last
+        found.append(last)
+    return found
 
 
 def _recorded(d: doctor) -> list[Step]:
@@ -95,11 +106,11 @@ def _recorded(d: doctor) -> list[Step]:
     return [Step(number, records, {}) for number, records in found if records]
 
 
-def _over(vertex: Vertex, history: Sequence[StepHistory], near: Sequence[int]) -> tuple[float | None, ...]:
+def _over(vertex: Vertex, measured: Sequence[dict[str, float]], near: Sequence[int]) -> tuple[float | None, ...]:
     """Return the gradient norms of a vertex by step: a parameter's from the history, an operator's from the nearest
     step that was recorded in full."""
     if vertex.kind == "parameter":
-        norms = [x.gradients.get(vertex.label) for x in history]
+        norms = [x.get(vertex.label) for x in measured]
         if any(norm is not None for norm in norms):
             vertex.details = [pair for pair in vertex.details if pair[0] != "gradient"]  # the script shows each step's
             return tuple(norms)

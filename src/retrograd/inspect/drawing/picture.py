@@ -23,6 +23,7 @@ class Vertex:
         label: the first line of its text; ``note`` is the next line, and ``alarm`` says what is wrong with its values.
         norms: the norms of its gradient; several for a vertex that represents several.
         shapes: the shapes of its outputs, or of an output itself; plain numbers have none.
+        names: the full names of a parameter, and of those that it stands for.
         flows: by step, the norm of the gradient with respect to its (first) output; None where it is not known.
         kept: the bytes that it keeps for the backward pass.
         path: the modules around it, outermost first.
@@ -37,6 +38,7 @@ class Vertex:
     alarm: str = ""
     norms: tuple[float, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()
+    names: tuple[str, ...] = ()
     flows: tuple[float | None, ...] = ()
     kept: int = 0
     path: tuple[str, ...] = ()

@@ -319,6 +319,7 @@ def _add_hidden_details(shown: Vertex, hidden: list[Vertex]) -> None:
     shown.flows = tuple(_farthest(norms) for norms in zip(*together, strict=True))
     if shown.kind == "parameter":
         names = [vertex.label for vertex in (shown, *hidden)]
+        shown.names = tuple(names)
         gradients = [dict(vertex.details).get("gradient", "") for vertex in (shown, *hidden)]
         shown.details = [(name, text) for name, text in shown.details if name != "gradient"]
         shown.details += [(f"gradient of {name}", text) for name, text in zip(names, gradients, strict=True)]

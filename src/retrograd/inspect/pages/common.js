@@ -76,6 +76,16 @@ function upScale(values, log, top, bottom, fixed) {
   return { place: (x) => top + (1 - (x - low) / (high - low)) * (bottom - top), ticks: niceTicks(low, high, 5), low, high };
 }
 
+// The lines and numbers of a scale, with as many digits as tell the numbers apart.
+function ruled(plot, scale, left, right) {
+  let texts = scale.ticks.map(short);
+  for (let digits = 2; digits < 7 && new Set(texts).size < texts.length; digits++) texts = scale.ticks.map((y) => String(Number(y.toPrecision(digits))));
+  scale.ticks.forEach((y, index) => {
+    svg("line", { x1: left, x2: right, y1: scale.place(y), y2: scale.place(y), class: "grid" }, plot);
+    svg("text", { x: left - 6, y: scale.place(y) + 4, "text-anchor": "end" }, plot, texts[index]);
+  });
+}
+
 // The path of a curve through (across(index), value); gaps where a value is missing.
 function curvePath(values, scale, across) {
   let text = "", pen = false;

@@ -10,7 +10,6 @@ from ...core.source_location import Site
 from ..record import Record
 from .profiler import Profiled, Span
 
-
 _THREADS = {"forward": 1, "module": 1, "backward": 2, "optimizer": 3, "data loading": 4}
 _NAMES = {1: "forward", 2: "backward", 3: "optimizer", 4: "data loading"}
 

@@ -98,4 +98,3 @@ def _add(node: dict[str, Any], figures: Figures, operators: int) -> None:
     node["o"] += figures[2]
     node["k"] += figures[3]
     node["x"] += operators
-

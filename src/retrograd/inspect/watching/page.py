@@ -128,4 +128,3 @@ def _plain(values: Iterable[float | None]) -> list[Any]:
     return [
         None if value is None else float(f"{value:.5g}") if math.isfinite(value) else str(value) for value in values
     ]
-

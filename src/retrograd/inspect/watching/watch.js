@@ -14,10 +14,7 @@ const across = (step) => LEFT + (last > first ? (step - first) / (last - first) 
 
 function frame(parent, scale, label) {
   const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", tabindex: 0, role: "slider", "aria-label": label, "aria-valuemin": first, "aria-valuemax": last }, parent);
-  for (const y of scale ? scale.ticks : []) {
-    svg("line", { x1: LEFT, x2: W - RIGHT, y1: scale.place(y), y2: scale.place(y), class: "grid" }, plot);
-    svg("text", { x: LEFT - 6, y: scale.place(y) + 4, "text-anchor": "end" }, plot, short(y));
-  }
+  if (scale) ruled(plot, scale, LEFT, W - RIGHT);
   for (const step of niceTicks(first, last, 6).filter(Number.isInteger)) {
     svg("text", { x: across(step), y: H - 7, "text-anchor": across(step) > W - 30 ? "end" : "middle" }, plot, step);
   }

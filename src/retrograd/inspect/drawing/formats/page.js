@@ -3,10 +3,7 @@ const opened = new Set(DATA.opened);
 const world = $("world"), stage = $("stage");
 let scene, view = { x: 0, y: 0, k: 1 }, selected = null, found = [], at = -1;
 
-DATA.levels.forEach((level) => {
-  level.nets = level.nets.map(([vertex, output, source, targets, leaves]) => (
-    { vertex, output, source, targets, leaves: !!leaves, value: `${vertex}.${output}` }));
-});
+unpack(DATA);
 
 const nameOf = (item) => (item >= 0 ? `v${item}` : `b${~item}`);
 const boxesAround = (box) => { const all = []; for (; box >= 0; box = DATA.boxes[box].parent) all.push(box); return all; };
@@ -187,7 +184,10 @@ function fit(least) {
   const wide = (area.width - 2 * margin) / root.width, high = (area.height - 2 * margin) / root.height;
   const k = Math.min(1.25, Math.max(Math.min(wide, high), Math.min(least, Math.max(wide, 0.02)), least ? 0.8 : 0));
   const spare = area.height - root.height * k;
-  view = { k, x: (area.width - root.width * k) / 2, y: spare > 0 ? Math.min(spare / 2, 60) : margin };
+  // Where not all is visible, begin at the first operator.
+  const top = [...scene.corner].filter(([item, spot]) => spot.level < 0 && !(item >= 0 && DATA.vertices[item].leaf)).map(([, spot]) => spot).sort((a, b) => a.y - b.y)[0];
+  const centre = root.width * k > area.width && top ? Math.max(Math.min(top.x + top.width / 2, root.width - area.width / 2 / k + margin), area.width / 2 / k - margin) : root.width / 2;
+  view = { k, x: area.width / 2 - centre * k, y: spare > 0 ? Math.min(spare / 2, 60) : margin };
   fitted = { ...view, least };
   apply();
 }
@@ -307,10 +307,7 @@ function stepCurve(element, values, log) {
   const positive = log && values.some((x) => x > 0), scale = upScale(values, positive, 8, H - 8);
   if (!scale) return;
   const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot" }, element);
-  for (const y of scale.ticks.slice(0, 6)) {
-    svg("line", { x1: 46, x2: W - 10, y1: scale.place(y), y2: scale.place(y), class: "grid" }, plot);
-    svg("text", { x: 42, y: scale.place(y) + 4, "text-anchor": "end" }, plot, short(y));
-  }
+  ruled(plot, scale, 46, W - 10);
   svg("path", { d: curvePath(values, scale, across), style: "stroke:var(--c0)" }, plot);
   svg("line", { x1: across(when), x2: across(when), y1: 4, y2: H - 4, class: "cursor" }, plot);
   plot.addEventListener("click", (event) => {

@@ -74,6 +74,7 @@ def data_of(scene: Scene) -> dict[str, Any]:
                 "height": height,
                 "leaf": vertex.kind in LEAVES,
                 "flows": _plain(vertex.flows),
+                "names": vertex.names or (dict(vertex.details).get("name", vertex.label),),
                 "kept": vertex.kept,
                 "wide": round(edge_width(vertex.kept, most), 1),
                 "details": [[name, text] for name, text in vertex.details if text],

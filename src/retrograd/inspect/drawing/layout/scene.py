@@ -79,7 +79,7 @@ class Scene:
 
 def _readable_depth(picture: Picture, most: int = 24) -> int:
     """Return the depth at which at most ``most`` vertices and folded boxes are visible; at least 1, if that shows no
-    more than ten times as many."""
+    more than five times as many."""
     deepest = max((box.depth + 1 for box in picture.boxes if box.kind != "repetition"), default=0)
     seen = [0] * (deepest + 1)  # visible items by nesting depth
     folded = [0] * (deepest + 1)
@@ -91,7 +91,7 @@ def _readable_depth(picture: Picture, most: int = 24) -> int:
     total = seen[0]
     for depth in range(1, deepest + 1):
         total += seen[depth]
-        if total + folded[depth] > (most if depth > 1 else 10 * most):
+        if total + folded[depth] > (most if depth > 1 else 5 * most):
             return depth - 1
     return deepest
 
