@@ -101,6 +101,8 @@ class Stepper:
         except Exception as error:
             self._error = error
         self.events: list[Event] = self._record.events
+        for event in self.events:
+            event.count = len(self.events)
         self._place = 0  # 0 before the first event, len(events) + 1 at the end
         self.fills = fill
         self._filled = not fill
