@@ -55,6 +55,11 @@ class Records:
     def __repr__(self) -> str:
         return f"<trace of {len(self.records)} operators>"
 
+    def _repr_html_(self) -> str:
+        from .notebook.records import records_html
+
+        return records_html(self)
+
     @property
     def forward(self) -> float:
         """Seconds in forward calls."""
@@ -213,6 +218,11 @@ class Groups(dict[str, Records]):
     """Groups of records; ``str`` gives a table of the time and memory of each group."""
 
     outside = 0.0  # seconds outside of operators that are not part of the groups
+
+    def _repr_html_(self) -> str:
+        from .notebook.records import groups_html
+
+        return groups_html(self, self.outside)
 
     def __str__(self) -> str:
         return groups_table(self, outside=self.outside)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import Any
 
+from ..pages.template import framed
 from ..tracing import Records
 from .formats.svg import summary, svg_of
 from .formats.text import dot_of, mermaid_of
@@ -43,12 +43,8 @@ class Drawing:
         return svg_of(self._scene)
 
     def _repr_html_(self) -> str:
-        page = escape(self.to_html(), quote=True)
         height = min(max(self._scene.placed[-1].height + 120, 260), 640)
-        return (
-            f'<iframe title="{escape(summary(self.picture))}" style="width:100%;height:{height:.0f}px;border:0" '
-            f'sandbox="allow-scripts" srcdoc="{page}"></iframe>'
-        )
+        return framed(self.to_html(), summary(self.picture), height)
 
     def to_svg(self) -> str:
         """Return the picture as SVG, without script and font.

@@ -56,3 +56,11 @@ def asset(package: str, name: str) -> str:
 def style(package: str, name: str) -> str:
     """Return a style sheet without its comments and line breaks."""
     return " ".join(_COMMENTS.sub("", asset(package, name)).split())
+
+
+def framed(page: str, title: str, height: float) -> str:
+    """Return a page as a frame of a notebook: its script runs, apart from the notebook's own."""
+    return (
+        f'<iframe title="{clean(title)}" style="width:100%;height:{height:.0f}px;border:0" sandbox="allow-scripts" '
+        f'srcdoc="{escape(page, quote=True)}"></iframe>'
+    )

@@ -142,6 +142,11 @@ class Event:
             lines.append(f"  {paint('name', 'one element')}: {self.worked}")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from ..notebook.events import event_html
+
+        return event_html(self)
+
     def target(self, index: int) -> str:
         """Return which Tensor an input is, if known."""
         parent = self._node.parents[index]

@@ -38,8 +38,10 @@ def formula(operator: str, call: str) -> str:
 @cache
 def _by_name() -> dict[str, Operator]:
     """Return the operators by name and by alias, without namespace."""
-    found = {alias: one for one in OPERATORS.values() for alias in one.aliases}
-    return found | {one.name: one for one in OPERATORS.values()}
+    usual = ("nn.functional", "")  # of two operators with one name, that of the last of these namespaces
+    ranked = sorted(OPERATORS.values(), key=lambda one: usual.index(one.namespace) if one.namespace in usual else -1)
+    found = {alias: one for one in ranked for alias in one.aliases}
+    return found | {one.name: one for one in ranked}
 
 
 def worked_element(event: Event) -> str:

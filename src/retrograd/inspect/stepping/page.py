@@ -22,7 +22,6 @@ from ..notebook.heatmap import blocks, plane
 from ..pages.template import asset, json_inside
 from .events import Event, summary
 
-
 CELLS, FEW_CELLS, MANY = (12, 32), (6, 12), 300  # rows and columns of a heat map; fewer with many steps
 _SHADES = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno"  # from the most negative to the most positive value
 _MIDDLE = 20

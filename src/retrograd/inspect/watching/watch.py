@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from itertools import chain
 from math import hypot, inf
 from pathlib import Path
@@ -22,6 +23,7 @@ from ...core.tensor.tensor import Tensor
 from ...nn.base.containers import ModuleDict
 from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
+from ..pages.template import framed
 from .causes import cause_of
 from .measures import Reading, Record, distributions, norm_of, reading
 from .page import data_of, page_of
@@ -167,6 +169,9 @@ class watch:
 
     def __repr__(self) -> str:
         return f"<watch of {self.title}: {len(self.records)} records, {len(self.alarms)} alarms>"
+
+    def _repr_html_(self) -> str:
+        return framed(page_of(self), repr(self), 720) if self.records else f"<p>{escape(repr(self))}</p>"
 
     def __enter__(self) -> Self:
         if self._handles:
