@@ -111,7 +111,7 @@ class Case:
 
     @cached_property
     def stuck(self) -> bool:
-        """Whether the loss did not fall, or is not finite, in enough steps to tell."""
+        """Whether the loss did not fall, is not finite, or is that of guessing, in enough steps to tell."""
         first, last = self.ends()
         if not math.isfinite(last):
             return len(self.losses) >= 2
@@ -119,7 +119,7 @@ class Case:
             return False
         if last > first - 0.1 * abs(first):
             return self.baseline is None or last > 0.6 * self.baseline
-        return False
+        return len(self.losses) >= 20 and self.baseline is not None and last > 0.8 * self.baseline
 
     @cached_property
     def baseline(self) -> float | None:

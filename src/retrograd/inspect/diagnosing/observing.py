@@ -24,10 +24,11 @@ from ...core.graph.observers import Observer, attach, detach
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor
-from .recording import Root, StepRecorder
+from .recording import StepRecorder
 from .run import Evaluation, Loader, Optimized, Run, Schedule, StepHistory
 
 if TYPE_CHECKING:
+    from ...nn.base.module import Module
     from ...optim.optimizer import Optimizer
 
 SHARE = 0.07  # of the time that the doctor may use while it watches
@@ -37,6 +38,7 @@ _KEPT = 4  # of these with their arrays
 _LEAST_SCALE = 1024.0  # of a GradScaler
 _WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
 _FORCED = 3
+_EVALUATED = 200  # operators of an evaluation that are watched
 _LABELS = 1 << 20  # class indices kept
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
 
@@ -148,6 +150,9 @@ class Observation:
         self._stack.callback(setattr, Tensor, "requires_grad", plain)
 
     def _detach(self) -> None:
+        for observer in modes.observers:
+            if isinstance(observer, _AtEvaluation):
+                detach(observer)
         for observer in (self._first, self.recorder):
             if observer is not None:
                 detach(observer)
@@ -213,6 +218,7 @@ class Observation:
         if optimized.had_gradient and optimized.source is not None:
             optimized.lost[optimized.source] = site
         optimized.zeroed = site
+        optimized.zeros += 1
 
     def _zeroing_module(self, plain: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
         held = {id(p) for p in module.parameters()}
@@ -231,6 +237,8 @@ class Observation:
     def _called(self, module: Any, args: Any) -> None:
         if modes.grad_enabled:
             return
+        if not self.run.evaluated and self.count:
+            attach(_AtEvaluation(self, module))
         self.run.evaluated = True
         if not module.training:
             return
@@ -257,7 +265,7 @@ class Observation:
         began = time.perf_counter()
         site = user_site(3)
         roots = [x for x in ([tensors] if isinstance(tensors, Tensor) else list(tensors)) if isinstance(x, Tensor)]
-        noted = self._before_backward(roots, site)
+        self._before_backward(roots, site)
         self.spent += time.perf_counter() - began
         self._depth += 1
         try:
@@ -268,24 +276,24 @@ class Observation:
         finally:
             self._depth -= 1
         began = time.perf_counter()
-        self._after_backward(noted)
+        self._after_backward()
         self.spent += time.perf_counter() - began
         if self._anchor is None:
             self._check_limit()
         return result
 
-    def _before_backward(self, roots: list[Tensor], site: Site) -> list[Root]:
+    def _before_backward(self, roots: list[Tensor], site: Site) -> None:
         run = self.run
         run.backwards += 1
         run.backward_site = site
-        value, noted = 0.0, []
+        value = 0.0
         for x in roots:
             scale = _scale_of(x)
             number = _number(x) / scale
             value += number
             if self.recorder is not None:
                 after = sum([one.steps for one in run.optimizers])
-                noted.append(self.recorder.root(x, number, site, scale, after, self._stepping is not None))
+                self.recorder.root(x, number, site, scale, after, self._stepping is not None)
             self._measure_graph(x, site)
         run.losses.append(value)
         if run.bad is None and not math.isfinite(value):
@@ -301,7 +309,6 @@ class Observation:
                 optimized.is_carried = False
             elif grad.array.shape == left.shape and bool((grad.array == left).all()):
                 optimized.is_carried = True
-        return noted
 
     def _measure_graph(self, x: Tensor, site: Site) -> None:
         node = x._node
@@ -318,9 +325,9 @@ class Observation:
         if len(self._nodes) > 4 * _CHAIN:
             del self._nodes[: -2 * _CHAIN]
 
-    def _after_backward(self, roots: list[Root]) -> None:
+    def _after_backward(self) -> None:
         run_site = self.run.backward_site
-        for number, optimized in enumerate(self.run.optimizers):
+        for optimized in self.run.optimizers:
             probe = optimized.probe
             if probe is None or probe._grad is None or not probe._grad.array.any():
                 graded = [p for p in optimized.parameters if p._grad is not None and p._grad.array.any()]
@@ -329,8 +336,6 @@ class Observation:
                 optimized.had_gradient = True
                 optimized.source = run_site
                 optimized.backwards += 1
-                for root in roots:
-                    root.optimizers.add(number)
             if not optimized.start:
                 optimized.start = {id(p): p.array.copy() for p in optimized.parameters}
         self._window += 1
@@ -342,6 +347,9 @@ class Observation:
         optimized = self.add(optimizer)
         self._stepping = optimized
         optimized.stepped = user_site(3)
+        optimized.used = self.run.backward_site
+        if self.recorder is not None and self.recorder.step.roots:
+            self.recorder.step.roots[-1].optimizers.add(self.run.optimizers.index(optimized))
         if not optimized.start:
             optimized.start = {id(p): p.array.copy() for p in optimized.parameters}
         closure = bool(len(args) > 1 and args[1] is not None or kwargs.get("closure"))
@@ -535,6 +543,31 @@ class _UntilGraph(Observer):
         recorder = self.observation.recorder
         if recorder is not None and recorder._running:
             recorder.called(primitive, inputs, params, outputs, node)
+
+
+class _AtEvaluation(Observer):
+    """Watches the first operators of an evaluation for dropout that runs in it as a function."""
+
+    def __init__(self, observation: Observation, module: Module) -> None:
+        self.observation = observation
+        self.module = module
+        self.left = _EVALUATED
+
+    def called(
+        self,
+        primitive: Recordable,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+        outputs: tuple[Tensor, ...],
+        node: Node | None,
+    ) -> None:
+        self.left -= 1
+        if self.left <= 0 or modes.grad_enabled:
+            detach(self)
+        elif primitive.name == "dropout" and not self.module.training:
+            site = user_site(3)
+            found = Evaluation("Dropout (as a function)", site, calls=1, periods=1, step=self.observation.count)
+            self.observation.run.evaluations.setdefault(f"{site.file}:{site.line}", found)
 
 
 def digest(run: Run, step: Any) -> None:

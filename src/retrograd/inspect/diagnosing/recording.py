@@ -100,7 +100,7 @@ class Opened:
 
 @dataclass
 class Root:
-    """A backward pass: the loss that it began at, and how often its program's line was passed in this step."""
+    """A backward pass: the loss that it began at, and the numbers of the optimizers that stepped after it."""
 
     source: Source
     value: float
@@ -270,11 +270,9 @@ class StepRecorder(Recorder):
         results = result if isinstance(result, (tuple, list)) else (result,)
         entry.outputs = tuple([self.source_of(x) for x in results if isinstance(x, Tensor)])
 
-    def root(self, x: Tensor, value: float, site: Site, scale: float, after: int, inside: bool) -> Root:
+    def root(self, x: Tensor, value: float, site: Site, scale: float, after: int, inside: bool) -> None:
         """Note that a backward pass begins at ``x``."""
-        root = Root(self.source_of(x), value, site, scale, after, inside)
-        self.step.roots.append(root)
-        return root
+        self.step.roots.append(Root(self.source_of(x), value, site, scale, after, inside))
 
     def finish(self) -> Step:
         """Return the step; the recorder lets go of everything that it no longer needs."""

@@ -38,7 +38,8 @@ class Optimized:
     """An optimizer of the run and what was seen of it.
 
     Attributes:
-        created, stepped, zeroed: the program's lines that created it, and that last called ``step`` and ``zero_grad``.
+        created, stepped, zeroed, used: the program's lines that created it, that last called ``step`` and ``zero_grad``, and of the
+            last backward pass before a step.
         steps: the number of its steps.
         losses, rates: per step, the loss and the largest learning rate.
         carried: steps whose gradients still contained those of the step before.
@@ -51,6 +52,7 @@ class Optimized:
     created: Site | None = None
     stepped: Site | None = None
     zeroed: Site | None = None
+    used: Site | None = None
     steps: int = 0
     losses: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
@@ -66,6 +68,7 @@ class Optimized:
     had_gradient: bool = False  # since the last step
     backwards: int = 0  # since the last step
     source: Site | None = None  # the line of the last backward pass that gave a gradient
+    zeros: int = 0  # calls of zero_grad
     lost: dict[Site, Site] = field(default_factory=dict)  # since the last step: backward passes, and what zeroed theirs
     overwritten: int = 0  # steps before which gradients of the same backward line were zeroed
 

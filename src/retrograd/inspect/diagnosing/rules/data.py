@@ -58,7 +58,7 @@ def _first_layer(step: Step) -> Call | None:
         below |= step.below(root.source)
     for index in sorted(below):
         call = step.calls[index]
-        if call.name not in _WEIGHTED or not call.inputs or call.record.inputs[0].requires_grad:
+        if call.name not in _WEIGHTED or not call.record.requires_grad or call.record.inputs[0].requires_grad:
             continue
         source = call.inputs[0]
         if source.leaf is None and Case.has_array(step, source) and hasattr(step.array(source), "dtype"):
@@ -271,15 +271,15 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
         call = step.calls[index]
         if not call.shape or call.shape[0] != count or index != end.call and index not in program.order:
             continue
-        row = _other_row(case, program, step, feeds, looked_up, Source(index, 0, None, None), count)
-        if row is None:
+        pair = _other_row(case, program, step, feeds, looked_up, Source(index, 0, None, None), count)
+        if pair is None:
             if index == end.call:
                 return None
             continue
         if index == end.call and call.name not in _MIXERS:
             continue
         return Found(
-            call.record, {"operator": call.name, "row": 0, "count": count, "other": row, "fix": _MIXERS[call.name]}
+            call.record, {"operator": call.name, "row": pair[0], "count": count, "other": pair[1], "fix": _MIXERS[call.name]}
         )
     return None
 
@@ -309,14 +309,14 @@ def _other_row(
     looked_up: list[int],
     end: Source,
     count: int,
-) -> int | None:
-    """Return another example whose input changes the first output."""
+) -> tuple[int, int] | None:
+    """Return an example, and another one whose input changes its output."""
     values = {key: new_tensor(x) for key, x in step.values.items()}
     base = {key: np.asarray(step.array(x)) for key, x in feeds.items()}
     indices = {i: _index_of(step.calls[i]) for i in looked_up}
     try:
         before = np.asarray(program.run(values, wanted=end).array)
-        for row in (count - 1, 1):
+        for row in (count - 1, 0):
             changed = {}
             for key, x in base.items():
                 if x.shape[:1] != (count,):
@@ -332,8 +332,10 @@ def _other_row(
                 params[i] = {"index": new_tensor(other)}
             after = np.asarray(program.run(values, Changes(inputs=changed, params=params), wanted=end).array)
             scale = float(np.abs(before).max()) or 1.0
-            if float(np.abs(after[0] - before[0]).max()) > 1e-5 * scale:
-                return row
+            moved = np.abs(after - before).reshape(count, -1).max(1)
+            moved[row] = 0
+            if float(moved.max()) > 1e-5 * scale:
+                return int(moved.argmax()), row
     except Exception:
         return None
     return None

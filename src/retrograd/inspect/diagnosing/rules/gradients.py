@@ -14,7 +14,7 @@ from ...record import Departure
 from ..findings import figure
 from ..kinds import Case, Found, HasPlace, Place, kind
 from ..probes.replay import Edit
-from ..recording import Call, Step
+from ..recording import Call, Source, Step
 from ..run import Optimized
 
 _SHARE = 0.6  # of the steps in which something has to happen
@@ -43,10 +43,27 @@ def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None
 )
 def backward_missing(case: Case) -> Found | None:
     for x in case.run.optimizers:
-        if x.steps >= 2 and x.idle >= max(2, _SHARE * x.steps) and not case.run.backwards:
+        if x.steps < 2 or x.idle < max(2, _SHARE * x.steps):
+            continue
+        own = {id(p) for p in x.parameters}
+        if not case.run.backwards or any(_unused_loss(step, own) for step in case.run.steps):
             where = without_call(case, "backward", x.stepped) or x.stepped
             return Found(where, {"steps": x.idle, "optimizer": x.name})
     return None
+
+
+def _unused_loss(step: Step, own: set[int]) -> bool:
+    """Return whether a step computes a loss of these parameters, and makes no backward pass from it."""
+    reached: set[int] = set()
+    for root in step.roots:
+        reached |= step.below(root.source)
+    read = {x.call for call in step.calls for x in call.inputs}
+    for call in step.calls:
+        if call.index in reached or call.index in read or not call.record.requires_grad or math.prod(call.shape) != 1:
+            continue
+        if own & {id(p) for p in step.leaves(Source(call.index, 0, None, None))}:
+            return True
+    return False
 
 
 @kind(
@@ -59,8 +76,10 @@ def backward_missing(case: Case) -> Found | None:
 def step_missing(case: Case) -> Found | None:
     run = case.run
     for x in run.optimizers:
-        if x.steps or run.backwards < 3 or not x.had_gradient or not x.start or case.main is not None:
+        if x.steps or run.backwards < 3 or not (x.had_gradient or x.zeroed) or not x.start or x.source is None:
             continue
+        if case.main is not None and x.zeros < 3:
+            continue  # an optimizer of a later phase
         if any(bool((x.start[id(p)] != p.array).any()) for p in x.parameters if id(p) in x.start):
             continue  # updated by the program itself
         where = without_call(case, "step", run.backward_site) or run.backward_site
@@ -96,7 +115,7 @@ def zeroed_before_step(case: Case) -> Found | None:
 def gradients_not_zeroed(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps >= 3 and x.carried >= max(2, _SHARE * (x.steps - 1)):
-            where = without_call(case, "zero_grad", x.stepped) or case.run.backward_site
+            where = without_call(case, "zero_grad", x.stepped) or x.used
             values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps}
             return Found(where, {**values}, Edit("with zero_grad()", without="carry"))
     return None
@@ -137,19 +156,13 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         return None
     wanted = {id(p) for p in missing}
     for step in case.run.steps[:3]:
-        reached: set[int] = set()
-        cut: set[int] = set()
-        for root in step.roots:
-            reached |= {id(p) for p in step.leaves(root.source)}
-            below = step.below(root.source, through_cuts=True)
-            cut |= {id(y.leaf) for i in below for y in step.calls[i].inputs if y.leaf is not None}
+        reached = {id(p) for root in step.roots for p in step.leaves(root.source)}
         if not step.roots or reached & wanted:
             continue
         read = {id(y.leaf) for call in step.calls for y in call.inputs if y.leaf is not None} & wanted
-        if not read or not (read & cut or not any(step.leaves(root.source) for root in step.roots)):
-            if not (read and len(read) == len(x.parameters)):
-                continue
-        departure = _cut_between(step, read)
+        if not read:
+            continue
+        departure = _cut_on_path(step, read) or _cut_between(step, read)
         if departure is None:
             continue
         names = [step.name(p) for p in missing if id(p) in read]
@@ -161,22 +174,40 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
     return None
 
 
+def _depending(step: Step, read: set[int]) -> set[int]:
+    """Return the calls whose results depend on these leaves, also through cuts."""
+    found: set[int] = set()
+    for call in step.calls:
+        if any(y.leaf is not None and id(y.leaf) in read or y.call in found for y in call.inputs):
+            found.add(call.index)
+    return found
+
+
+def _cut_on_path(step: Step, read: set[int]) -> Departure | None:
+    """Return the departure on the path from these leaves to a loss."""
+    depends = _depending(step, read)
+    for root in step.roots:
+        for index in sorted(step.below(root.source, through_cuts=True)):
+            for y in step.calls[index].inputs:
+                if y.cut and y.call in depends:
+                    record = step.calls[y.call].record
+                    return next((x for x in step.departures if x.source is record and x.how != "item"), None)
+    return None
+
+
 def _cut_between(step: Step, read: set[int]) -> Departure | None:
     """Return the first departure of a value that depends on these leaves."""
-    depends: set[int] = set()
-    for call in step.calls:
-        if any(y.leaf is not None and id(y.leaf) in read or y.call in depends for y in call.inputs):
-            depends.add(call.index)
+    depends = _depending(step, read)
     records = {id(step.calls[i].record) for i in depends}
     for departure in step.departures:
         if departure.requires_grad and id(departure.source) in records and departure.how not in ("item", "bool"):
             return departure
     for call in step.calls:
-        if call.index in depends and not call.record.requires_grad:
+        needing = [y for y in call.record.inputs if y.requires_grad]
+        if call.index in depends and not call.record.requires_grad and needing:
             how = "no_grad" if not call.record.grad_enabled else call.name
-            source = next((y.source for y in call.record.inputs if y.requires_grad), None)
-            return Departure(how, call.record.no_grad or call.site, "", call.record.inputs[0], 0) if source else None
-    return None
+            return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
+    return next((x for x in step.departures if x.requires_grad and id(x.source) in records), None)
 
 
 @kind(
@@ -195,9 +226,12 @@ def data_write(case: Case) -> Found | None:
         first = min((i for i in below), default=0)
         last = max((root.source.call for root in step.roots), default=-1)
         for call in step.calls:
-            if not call.inplace or not call.inputs or not call.inputs[0].cut or not first < call.index <= last:
+            if not call.inplace or not call.inputs or not first < call.index <= last:
                 continue
             source = call.inputs[0]
+            untracked = not call.record.grad_enabled and source.leaf is None and call.record.inputs[0].requires_grad
+            if not source.cut and not untracked:
+                continue
             used = source.call in below or source.leaf is not None and id(source.leaf) in read
             if used:
                 return Found(call.record, {"how": call.record.label, "shape": f"shape {call.shape}"})
@@ -230,8 +264,8 @@ def nan_birth(case: Case) -> Found | None:
             break
     if run.bad is None and (record is None or not _spoils(case)):
         return None
-    if run.bad is not None and _diverged(case):
-        return None  # the learning rate; this is its end
+    if run.bad is not None and (_diverged(case) or exploding_gradient(case) is not None):
+        return None  # this is how it ends
     number, loss = run.bad if run.bad is not None else (1, case.losses[-1] if case.losses else math.nan)
     fix = "keep the argument in the operator's domain, for example with an eps or a clamp"
     values = {"loss": str(loss), "step": number, "story": ".", "fix": fix}
@@ -375,7 +409,7 @@ def graph_grows(case: Case) -> Found | None:
     if len(sizes) >= 4:
         counts, nodes = zip(*sizes, strict=True)
         rising = all(a < b for a, b in zip(nodes, nodes[1:], strict=False))
-        if rising and nodes[-1] > 3 * nodes[0] and nodes[-1] - nodes[0] > 2 * (counts[-1] - counts[0]):
+        if rising and nodes[-1] > 3 * nodes[0] and nodes[-1] - nodes[0] > 0.8 * (counts[-1] - counts[0]):
             what = (
                 f"the graph of a backward pass has {nodes[0]} operators at pass {counts[0]} and {nodes[-1]} at pass "
                 f"{counts[-1]}: each step adds to the graph of the steps before."

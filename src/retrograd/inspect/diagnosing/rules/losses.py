@@ -82,9 +82,8 @@ def _broadcast_between(step: Step, call: Call) -> Found | None:
     result = np.broadcast_shapes(*call.shapes)
     if math.prod(prediction) != math.prod(target) or math.prod(result) <= math.prod(prediction):
         return None
-    if len(prediction) == len(target) or not _is_reduced(step, call) or step.module_of(call) is not None:
-        if len(prediction) == len(target) or not _in_loss_module(step, call):
-            return None
+    if len(prediction) == len(target) or not _is_reduced(step, call):
+        return None
     primitive: Any = call.primitive
 
     def fixed(a: Any, b: Any, **params: Any) -> Any:
@@ -94,11 +93,6 @@ def _broadcast_between(step: Step, call: Call) -> Found | None:
 
     edit = Edit(f"with target.reshape{prediction}", Changes(calls={call.index: fixed}))
     return _shapes(call, prediction, target, tuple(result), edit)
-
-
-def _in_loss_module(step: Step, call: Call) -> bool:
-    entry = step.module_of(call)
-    return entry is not None and any(x.leaf is None for x in entry.inputs) and not list(entry.module.parameters())
 
 
 def _is_reduced(step: Step, call: Call) -> bool:
@@ -169,6 +163,9 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
 def softmax_axis(case: Case) -> Found | None:
     for step in reversed(case.run.steps):
         for call in _below(step):
+            found = _not_normalized(case, step, call)
+            if found is not None:
+                return found
             if call.name not in ("softmax", "log_softmax"):
                 continue
             shape, dim = call.shapes[0], call.params.get("dim")
@@ -187,6 +184,44 @@ def softmax_axis(case: Case) -> Found | None:
                 values = {"name": call.name, "dim": dim, "shape": str(tuple(shape)), "what": what, "right": right}
                 return Found(call.record, {**values}, edit)
     return None
+
+
+def _not_normalized(case: Case, step: Step, call: Call) -> Found | None:
+    """Return the finding for probabilities that a loss or a product takes, and that do not sum to one there."""
+    if not call.inputs or not case.has_array(step, call.inputs[0]):
+        return None
+    if call.name == "nll_loss":
+        before = step.producer(step.origin(call.inputs[0], SAME_ELEMENTS | {"log"}))
+        axis, what = 1, "nll_loss takes the classes from another one"
+    elif call.name in ("bmm", "mm", "matmul"):
+        before = step.producer(step.origin(call.inputs[0]))
+        axis, what = -1, "the product that follows sums over another one"
+        if before is None or before.params.get("dim") not in (0, -len(before.shape)) or not _is_count(case, before):
+            return None
+    else:
+        return None
+    if before is None or before.name not in ("softmax", "log_softmax") or len(call.shapes[0]) < 2:
+        return None
+    x = np.asarray(step.array(call.inputs[0]), dtype=np.float64)
+    sums = (np.exp(x) if call.name == "nll_loss" else x).sum(axis=axis)
+    if call.name == "nll_loss" and before.name == "softmax" and float(x.max()) > 1e-6:
+        return None  # no logarithm: another kind
+    if not sums.size or float(np.abs(sums - 1).max()) < 0.02:
+        return None
+    dim = int(before.params["dim"]) % len(before.shape)
+    values = {"name": before.name, "dim": dim, "shape": str(before.shape), "what": f"{what}, along which the "
+              f"probabilities sum to {figure(float(sums.min()))} to {figure(float(sums.max()))}."}
+    right = len(before.shape) - 1
+    edit = Edit(f"with dim={right}", Changes(params={before.index: {"dim": right}}))
+    return Found(before.record, {**values, "right": right}, edit)
+
+
+def _is_count(case: Case, call: Call) -> bool:
+    """Return whether the first dimension of a result is the number of targets."""
+    step = case.step
+    loss = case.loss_call(step) if step is not None else None
+    target = case.target(step, loss) if step is not None and loss is not None else None
+    return target is not None and target.shape[:1] == call.shape[:1]
 
 
 def _is_batch(case: Case, step: Step, call: Call, shape: tuple[int, ...]) -> bool:
@@ -522,7 +557,31 @@ def wrong_reduction_scale(case: Case) -> Found | None:
             f"steps are too large: it went from {figure(first)} to {figure(last)}."
         )
         return Found(call.record, {"what": what, "fix": 'use reduction="mean", or divide by the batch'}, edit, curves)
-    return _divided_again(case, step)
+    return _unlike_terms(step) or _divided_again(case, step)
+
+
+def _unlike_terms(step: Step) -> Found | None:
+    """Return the finding for a mean over all elements to which a sum over the batch is added."""
+    below = _below(step)
+    means = [
+        x
+        for x in below
+        if x.name in PAIR_LOSSES and x.params.get("reduction", "mean") == "mean" and math.prod(x.shapes[0]) >= 256
+    ]
+    for mean in means:
+        for call in below:
+            if call.name != "sum" or call.shape != () or len(call.shapes[0]) < 2 or call.cotangent is None:
+                continue
+            if call.shapes[0][0] != mean.shapes[0][0] or mean.cotangent != 1.0 or abs(call.cotangent) < 0.1:
+                continue
+            count = math.prod(mean.shapes[0])
+            what = (
+                f"{mean.name} is a mean over {count} elements, and a sum over {math.prod(call.shapes[0])} elements of "
+                f"the batch is added to it: the sum weighs {count} times too much."
+            )
+            fix = 'give both terms one reduction: reduction="sum" here, or the mean over the batch for the other'
+            return Found(mean.record, {"what": what, "fix": fix})
+    return None
 
 
 def _divided_again(case: Case, step: Step) -> Found | None:

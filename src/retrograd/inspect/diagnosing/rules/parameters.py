@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,7 @@ import numpy as np
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
-from ..kinds import Case, Found, kind
+from ..kinds import Case, Found, HasPlace, Place, kind
 from ..probes.replay import Edit
 from ..recording import Opened, Step
 from .modes import place_of
@@ -83,11 +86,40 @@ def modules_not_registered(case: Case) -> Found | None:
                 where = _created(case, entry.module) or entry.site
                 values = {"count": len(strange), "model": type(root.module).__name__, "layers": layers}
                 return Found(where, {**values})
+    listed = _listed_parameters(case, held)
+    if listed is not None:
+        return listed
     error = case.run.error
     if isinstance(error, ValueError) and "empty parameter list" in str(error):
         values = {"count": "all", "model": "the model", "layers": "none is registered"}
         return Found(place_of(error), {**values})
     return None
+
+
+def _listed_parameters(case: Case, held: set[int]) -> Found | None:
+    """Return the finding for Parameters in a plain list or dictionary of a module."""
+    for step in case.run.steps:
+        for entry in step.modules if held else ():
+            for name, value in vars(entry.module).items():
+                if name.startswith("_") or not isinstance(value, (list, tuple, dict)):
+                    continue
+                parts = value.values() if isinstance(value, dict) else value
+                loose = [p for p in parts if isinstance(p, Parameter) and p._requires and id(p) not in held]
+                if loose and any(p.grad is not None or id(p) in step.values for p in loose):
+                    model = type(entry.module).__name__
+                    where = attribute_line(entry, name)
+                    return Found(where, {"count": len(loose), "model": model, "layers": f"Parameters in self.{name}"})
+    return None
+
+
+def attribute_line(entry: Opened, name: str) -> HasPlace:
+    """Return the line on which a module's attribute is assigned, or the call of the module."""
+    path = type(entry.module).forward.__code__.co_filename
+    if os.path.isfile(path):
+        for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+            if re.match(rf"\s*self\.{name}\s*(:.*)?=", line):
+                return Place(path, number)
+    return entry.site
 
 
 @kind(
@@ -222,18 +254,20 @@ def constant_init(case: Case) -> Found | None:
     if main is None or main.steps < 2 or not steps:
         return None
     for p in main.parameters:
-        if p.array.ndim < 2 or p.array.shape[0] < 2 or p.array.dtype.kind != "f" or not p._requires:
+        if p.array.ndim < 2 or p.array.dtype.kind != "f" or not p._requires:
             continue
         start = main.start.get(id(p))
-        if start is None or not _alike(start) or not _alike(p.array):
-            continue
         used = [call for call in steps[0].calls if any(x.leaf is p for x in call.inputs)]
+        columns = bool(used) and used[0].name in ("mm", "matmul") and p.array.ndim == 2 and used[0].inputs[-1].leaf is p
+        end = p.array.T if columns else p.array
+        if start is None or len(end) < 2 or not _alike(start.T if columns else start) or not _alike(end):
+            continue
         if not used or used[0].name == "embedding":
             continue
         where = case.run.written.get(p.array.__array_interface__["data"][0])
         owner = _owner(steps[0], p)
         site = where or (_created(case, owner.module) if owner is not None else None) or used[0].site
-        return Found(site, {"units": p.array.shape[0], "name": steps[0].name(p)})
+        return Found(site, {"units": len(end), "name": steps[0].name(p)})
     return None
 
 
