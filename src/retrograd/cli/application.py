@@ -16,10 +16,10 @@ from retrograd.data import DataError
 from retrograd.serialization import CorruptFileError
 from retrograd.training import CheckpointError
 
-from .commands import check, evaluate, generate, info, run, step, train, warmup
+from .commands import check, evaluate, generate, info, run, step, train
 from .console import UserError
 
-COMMANDS = (check, train, generate, evaluate, info, run, step, warmup)
+COMMANDS = (check, train, generate, evaluate, info, run, step)
 
 
 class Parser(argparse.ArgumentParser):

@@ -15,9 +15,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..build.object_files import routine
 from ..loops.elements.basic_loops import _compiled
 from ..runtime.loop_blas import flush, leave
+from ..runtime.numba_functions import routine
 from .vector_width import width
 
 MOST = 3  # vectors of a panel
