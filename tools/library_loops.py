@@ -1,6 +1,7 @@
 """Which loops the library has: those that operators, their derivatives, layers and optimizers call, and for what kinds.
 
     python -m tools.library_loops > src/retrograd/_generated/library_loops.py
+    python -m tools.library_loops 12  # prints the loops of every twelfth example that the file lacks
 
 The example calls of all operators run in single and double precision, on arrays in all layouts, and so do steps of
 training. Loops note how they are called, and compute nothing. The package is imported with sizes of 1 in the place of
@@ -59,7 +60,15 @@ def text() -> str:
     return "\n".join([*lines, "", "LOOPS = (", *[f"    {loop!r}," for loop in sorted(found)], ")", ""])
 
 
-def note_everything() -> None:
+def missing(every: int) -> list[Loop]:
+    """The loops of every so many-th example call, and of training, that the file of loops lacks."""
+    from retrograd._generated.library_loops import LOOPS
+
+    note_everything(every)
+    return sorted(found.keys() - set(LOOPS))
+
+
+def note_everything(every: int = 1) -> None:
     from retrograd.kernels.runtime import loop_calls, threads
 
     def note(loop: loop_calls.Loop, *args: Any) -> Callable[..., None]:
@@ -81,20 +90,22 @@ def note_everything() -> None:
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
-        for program in programs():
+        for program in programs(every):
             try:
                 program()
             except Exception:  # of numbers that nobody computed
                 continue
 
 
-def programs() -> Iterator[Callable[[], object]]:
-    """The example calls of operators, steps of training, and copies between dtypes and layouts."""
+def programs(every: int) -> Iterator[Callable[[], object]]:
+    """Every so many-th of the example calls of operators, steps of training, and copies between dtypes and layouts."""
     import retrograd as rg
     from retrograd.ops.table.registry import OPERATORS
     from retrograd.testing.cases import all_cases
 
     for number, case in enumerate(all_cases()):
+        if number % every:
+            continue
         for edges in (False, True):
             yield partial(call, OPERATORS[case.name], case, edges)
         print(f"\r{number} {case.name}, {len(found)} loops\033[K", end="", file=sys.stderr, flush=True)
@@ -313,4 +324,4 @@ def copies(dtype: Any) -> Iterator[Callable[[], object]]:
 if __name__ == "__main__":
     os.environ["RETROGRAD_KERNELS"] = "jit"
     sys.meta_path.insert(0, Finder())
-    sys.stdout.write(text())
+    sys.stdout.write(text() if len(sys.argv) < 2 else "".join(f"{loop}\n" for loop in missing(int(sys.argv[1]))))

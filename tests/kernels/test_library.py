@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -227,6 +229,39 @@ def test_every_loop_of_the_table_is_there():
         assert isinstance(getattr(import_module(f"retrograd.kernels.{module}"), name), loop_calls.Loop), (module, name)
 
 
+def test_the_library_of_this_checkout_is_current():
+    """`make test` builds it first; whoever changes a loop afterwards is told here."""
+    for package in ("numba", "ziglang"):
+        pytest.importorskip(package)
+    place = library.found()
+    if place is None:
+        pytest.skip("there is no library: run `make kernels`")
+    from retrograd.kernels.build import make_library
+
+    assert make_library.is_current(place[0], place[1].parent), "run `make kernels`"
+
+
+@pytest.mark.slow
+def test_the_table_has_the_loops_that_examples_call():
+    pytest.importorskip("numba")
+    command = [sys.executable, "-m", "tools.library_loops", "12"]
+    root = Path(rg.__file__).resolve().parents[2]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
+    assert not told.stdout, "run `python -m tools.library_loops > src/retrograd/_generated/library_loops.py`"
+
+
+def test_numbas_private_interface_is_used_where_the_library_is_built_alone():
+    package = Path(rg.__file__).resolve().parent
+    public = re.compile(r"numba(\.(extending|core\.cgutils|types))?$|numba\.core$")
+    for path in package.rglob("*.py"):
+        if path.parent != package / "kernels" / "build":
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+                names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                for name in filter(None, names):
+                    assert not name.startswith("numba") or public.match(name), (path, name)
+
+
 PROGRAM = """
 import sys, time
 sys.modules["numba"] = sys.modules["llvmlite"] = None
@@ -258,7 +293,7 @@ for _ in range(2):
     assert make_library.main({level!r}, {str(tmp_path)!r}) == 0
 """
     said = subprocess.run([sys.executable, "-c", build], capture_output=True, text=True, check=True).stdout
-    assert "0 compiled" in said.splitlines()[-1]  # the second time
+    assert said.splitlines()[-1] == f"{level}: the library is current"  # the second time
     program = f"GELU = {GELU!r}\n{PROGRAM}"
     command = [sys.executable, "-c", program, str(tmp_path)]
     told = subprocess.run(command, capture_output=True, text=True, check=True)

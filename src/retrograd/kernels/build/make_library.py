@@ -15,6 +15,7 @@ import ast
 import hashlib
 import json
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -30,16 +31,15 @@ from typing import Any, NamedTuple
 from ..._generated.library_loops import LOOPS
 from ..runtime import numba_functions
 from ..runtime.blas_address import PREFIX as BLAS
-from ..runtime.levels import Level, named, usable
+from ..runtime.levels import LEVELS, Level, named, target, usable
 from ..runtime.library import FORMAT, KERNELS, SLOT, digest_of_sources, symbol
 from ..runtime.object_layout import HEAD, ROUTINE
-from ..tiles import vector_width
 
 SERVE = ("runtime.thread_protocol", "serve", "('int',)")  # what helpers of the pool do
 # Modules of kernels that the modules of loops import, without any code of theirs in the loops.
 _NO_CODE = {
     f"runtime.{name}"
-    for name in ("library", "levels", "loop_calls", "threads", "result_arrays", "cores", "settings", "numba_functions")
+    for name in ("library", "levels", "loop_calls", "threads", "result_arrays", "cores", "numba_functions")
 } | {"chunked"}
 _MATHEMATICS = {"acos", "asin", "atan", "atan2", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor", "fmod", "log"}
 _MATHEMATICS |= {"log10", "log1p", "log2", "pow", "sin", "sinh", "sqrt", "tan", "tanh"}
@@ -65,10 +65,11 @@ def main(name: str = "", folder: str = "build/kernels") -> int:
     """Make the library of a level in a folder; how many loops are not in it.
 
     Raises:
-        ValueError: there is no level of that name, or without a name none that this processor has.
+        ValueError: there is no level of that name.
     """
     if not name and not usable():
-        raise ValueError("this processor has none of the levels for which loops are compiled")
+        _tell(f"no library is made: this processor has none of {', '.join(level.name for level in LEVELS)}\n")
+        return 0
     level, place = named(name) if name else usable()[0], Path(folder).resolve()
     if is_current(level, place):
         _tell(f"{level.name}: the library is current\n")
@@ -152,7 +153,7 @@ def prepare(level: str) -> None:
     """Let this process compile for a level, before any module of loops is imported."""
     from . import object_files
 
-    vector_width.target[:] = [named(level)]
+    target[:] = [named(level)]
     numba_functions.makers[:] = [object_files]
 
 
@@ -240,8 +241,8 @@ def _meaning(path: Path) -> str:
 def _digest(job: Job, level: Level) -> str:
     """Of all that the object file of a loop depends on."""
     of_sources = _state(job.module.removeprefix("retrograd.kernels."))
-    target = level.name, level.width, level.features
-    return hashlib.sha256(repr((tuple(job), target, _versions(), of_sources)).encode()).hexdigest()
+    settings = level.name, level.width, level.cpu, level.features, level.triple
+    return hashlib.sha256(repr((tuple(job), settings, _versions(), of_sources)).encode()).hexdigest()
 
 
 def _keep(path: Path, content: bytes) -> None:
@@ -267,13 +268,14 @@ def link(place: Path, level: Level, parts: dict[str, bytes], files: list[str]) -
     for number, code in enumerate([*parts.values(), _beside(level)]):
         paths.append(pieces / f"{number}.o")
         paths[-1].write_bytes(code)
+    if platform.libc_ver()[0] == "glibc":  # else mathematics is a part of the C library, which Python has loaded
+        paths.append(_library_of_mathematics(pieces, level))
     response = pieces / "files"
     response.write_text("\n".join(map(str, paths)))
     library = place / f"{level.name}.so"
     new = library.with_suffix(".new")
-    command = [sys.executable, "-m", "ziglang", "ld.lld", "-shared", "-Bsymbolic", "-z", "now", "--hash-style=gnu"]
-    command += ["--strip-all", "--build-id=none", "-o", str(new), f"@{response}"]
-    subprocess.run(command, check=True)
+    options = ["-Bsymbolic", "-z", "now", "--hash-style=gnu", "--strip-all", "--build-id=none", "--as-needed"]
+    _linked(new, *options, f"@{response}")
     content = new.read_bytes()
     about = {
         "format": FORMAT,
@@ -287,19 +289,30 @@ def link(place: Path, level: Level, parts: dict[str, bytes], files: list[str]) -
     }
     os.replace(new, library)
     _keep(library.with_suffix(".json"), json.dumps(about, indent=1).encode())
-    for path in (*paths, response):
+    for path in pieces.iterdir():
         path.unlink()
     return len(content)
 
 
+def _linked(path: Path, *arguments: str) -> None:
+    """Write a shared library by LLVM's linker."""
+    command = [sys.executable, "-m", "ziglang", "ld.lld", "-shared", "-o", str(path), *arguments]
+    subprocess.run(command, check=True)
+
+
+def _library_of_mathematics(place: Path, level: Level) -> Path:
+    """A library of the name of C's mathematics, from which the linker learns where these functions are."""
+    names = sorted(_MATHEMATICS | {f"{name}f" for name in _MATHEMATICS})
+    functions = "\n".join(f"define void @{name}() {{ ret void }}" for name in names)
+    made, path = place / "mathematics.o", place / "mathematics.so"
+    made.write_bytes(_assembled(functions, level))
+    _linked(path, "-soname", "libm.so.6", str(made))
+    return path
+
+
 def _beside(level: Level) -> bytes:
     """The object file of what loops call: BLAS by addresses in words of its own, and Numba's functions for memory."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    triple = llvm.get_process_triple()
-    lines = [f'target triple = "{triple}"', _MEMORY]
+    lines = [_MEMORY]
     for kind, real in (("sgemm", "float"), ("dgemm", "double")):
         types = ["i32"] * 3 + ["i64"] * 3 + [real] + ["i64"] * 4 + [real] + ["i64"] * 2
         named = ", ".join(f"{one} %a{number}" for number, one in enumerate(types))
@@ -311,10 +324,19 @@ def _beside(level: Level) -> bytes:
             "  ret void",
             "}",
         ]
-    machine = llvm.Target.from_triple(triple).create_target_machine(
-        cpu=level.name, features=level.features, opt=3, reloc="pic", codemodel="default"
+    return _assembled("\n".join(lines), level)
+
+
+def _assembled(text: str, level: Level) -> bytes:
+    """The object file of LLVM text."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple(level.triple).create_target_machine(
+        cpu=level.cpu, features=level.features, opt=3, reloc="pic", codemodel="default"
     )
-    code: bytes = machine.emit_object(llvm.parse_assembly("\n".join(lines)))
+    code: bytes = machine.emit_object(llvm.parse_assembly(f'target triple = "{level.triple}"\n{text}'))
     return code
 
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from inspect import Parameter, signature
 from typing import Any
 
+import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
 from numba import types
@@ -31,8 +33,8 @@ from numba.np.numpy_support import from_dtype
 from numpy import dtype
 
 from ..runtime import object_layout as at
+from ..runtime.levels import target as levels
 from ..runtime.numba_functions import Shared
-from ..tiles.vector_width import target as levels
 from ..tiles.vector_width import wide
 
 _WORD, _INT, _BYTE, _BIT = [ir.IntType(bits) for bits in (64, 32, 8, 1)]
@@ -40,6 +42,17 @@ _POINTER = _BYTE.as_pointer()
 _NUMBERS = {"i": types.int64, "f": types.float32, "d": types.float64}  # the kinds of a routine's arguments
 _HEADER = 64  # bytes before the numbers of an allocation: Numba's MemInfo, and room to align them
 _PASSES_OF_MODULES = "llvm_module" in signature(JITCPUCodegen._function_pass_manager).parameters  # older Numba's
+
+
+# Numba's runtime counts references down by an instruction of x86, if this process runs on one.
+_COUNTED = re.compile(r"(%[\w.]+) = (?:tail )?call i8 @llvm\.x86\.atomic\.sub\.cc\.i64\(ptr (%[\w.]+), i64 1, i32 4\)")
+
+
+def _counted(found: re.Match[str]) -> str:
+    name = f"%last.{found.start()}"
+    return f"""{name}.before = atomicrmw sub ptr {found[2]}, i64 1 seq_cst
+  {name} = icmp eq i64 {name}.before, 1
+  {found[1]} = zext i1 {name} to i8"""
 
 
 class _Library(JITCodeLibrary):
@@ -69,10 +82,14 @@ class _Library(JITCodeLibrary):
     def translated(self, name: str) -> bytes:
         """All the code as an object file, in which one function is visible; before it, what it is and calls."""
         self.finalize()
+        text = str(self._final_module)
+        if not levels[0].triple.startswith("x86_64") and _COUNTED.search(text):
+            self._final_module = llvm.parse_assembly(_COUNTED.sub(_counted, text))
         module = self._final_module
         for symbol in (*module.functions, *module.global_variables):
             if not symbol.is_declaration and symbol.name != name:
                 symbol.linkage = "internal"
+        module.triple, module.data_layout = levels[0].triple, self._codegen._data_layout
         super()._optimize_final_module()
         calls = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
         about = {"name": name, "calls": calls}
@@ -83,11 +100,14 @@ class _Library(JITCodeLibrary):
 class _Codegen(JITCPUCodegen):
     _library_class = _Library
 
-    def _customize_tm_options(self, options: dict[str, Any]) -> None:
-        super()._customize_tm_options(options)
+    def _init(self, module: Any) -> None:
+        super()._init(module)
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
         (level,) = levels
-        options.update(cpu=level.name, features=level.features, reloc="pic", codemodel="default")
-        options.pop("jit", None)
+        options = {"cpu": level.cpu, "features": level.features, "reloc": "pic", "codemodel": "default"}
+        self._tm = llvm.Target.from_triple(level.triple).create_target_machine(opt=3, **options)
+        self._data_layout = str(self._tm.target_data)
 
     def _customize_tm_features(self) -> str:
         return wide(super()._customize_tm_features())

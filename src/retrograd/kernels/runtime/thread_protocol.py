@@ -11,13 +11,13 @@ from __future__ import annotations
 import time
 from inspect import signature
 
-import llvmlite.binding
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from . import thread_memory as at
+from .levels import machine
 from .loop_calls import Loop
 from .numba_functions import Shared, njit, routine
 
@@ -29,6 +29,7 @@ _WORD = ir.IntType(64)
 _HINT = ir.IntType(32)
 _WAITS = {  # the instruction for loops that wait
     "x86_64": ("llvm.x86.sse2.pause", []),
+    "AMD64": ("llvm.x86.sse2.pause", []),
     "aarch64": ("llvm.aarch64.hint", [_HINT(1)]),
     "arm64": ("llvm.aarch64.hint", [_HINT(1)]),
 }
@@ -84,7 +85,7 @@ def pause(typing_context):
     """Tell the processor that this loop waits."""
 
     def generate(context, builder, signature, arguments):
-        name, words = _WAITS.get(llvmlite.binding.get_process_triple().partition("-")[0], (None, []))
+        name, words = _WAITS.get(machine(), (None, []))
         if name:
             kind = ir.FunctionType(ir.VoidType(), [word.type for word in words])
             builder.call(cgutils.get_or_insert_function(builder.module, kind, name), words)

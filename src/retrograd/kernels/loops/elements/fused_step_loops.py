@@ -3,15 +3,16 @@
 Each operation is a loop of its own over a block, so results are NumPy's bit for bit; what lies between two operations
 stays in the cache.
 """
-# mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg"
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
-from numba import carray
 
 from ...runtime.thread_protocol import shared
-from ..sequences.common import _pointer
+from ..sequences.common import matrix_at
 from . import fused_steps as at
 from .basic_loops import BY_ELEMENT, _compiled, _sum
 
@@ -19,12 +20,13 @@ _step = _compiled()
 
 
 @_step
-def _vector(address, n, number):
-    return carray(_pointer(address, number), (n,))
+def _vector(address: int, n: int, number: Any) -> np.ndarray:
+    row: np.ndarray = matrix_at(address, 1, n, number)[0]
+    return row
 
 
 @_step
-def _combine(operation, out, x, y):
+def _combine(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     """Operations of two numbers."""
     if operation == at.ADD:
         for j in range(out.size):
@@ -71,7 +73,7 @@ def _combine(operation, out, x, y):
 
 
 @_step
-def _change(operation, out, x, y, z):
+def _change(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> None:
     """Operations of one number, and the choice between two."""
     if operation == at.NEGATIVE:
         for j in range(out.size):
@@ -94,7 +96,7 @@ def _change(operation, out, x, y, z):
 
 
 @_step
-def _loaded(out, x, step, number):
+def _loaded(out: np.ndarray, x: int, step: int, number: Any) -> None:
     """The elements of an array of numbers like ``number`` from an address on."""
     values = _vector(x, out.size, number)
     if step == values.itemsize:
@@ -106,7 +108,7 @@ def _loaded(out, x, step, number):
 
 
 @_step
-def _load(operation, out, x, step):
+def _load(operation: int, out: np.ndarray, x: int, step: int) -> None:
     if operation == at.LOAD_FLOAT32:
         _loaded(out, x, step, np.float32(0))
     elif operation == at.LOAD_FLOAT64:
@@ -123,7 +125,7 @@ def _load(operation, out, x, step):
 
 
 @_step
-def _end(operation, out, x):
+def _end(operation: int, out: int, x: np.ndarray) -> None:
     """What goes to arrays of other numbers, at an address."""
     if operation == at.STORE_BOOL:
         written = _vector(out, x.size, np.uint8(0))
@@ -137,19 +139,20 @@ def _end(operation, out, x):
             totals[j] += x[j]
 
 
-def _over(name):
+def _over(name: str) -> Callable[..., None]:
     """A function of one number, or of two, on a block."""
     function = BY_ELEMENT[name]
 
-    def change(out, x):
+    def change(out: np.ndarray, x: np.ndarray) -> None:
         for j in range(out.size):
             out[j] = function(x[j])
 
-    def combine(out, x, y):
+    def combine(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
         for j in range(out.size):
             out[j] = function(x[j], y[j])
 
-    return _step(combine if name.endswith("_backward") else change)
+    loop: Callable[..., None] = _step(combine if name.endswith("_backward") else change)
+    return loop
 
 
 _exp = _over("exp")
@@ -183,7 +186,7 @@ _TANH_BACKWARD = at.FUNCTIONS["tanh_backward"]
 
 
 @_step
-def _function(operation, out, x, y):
+def _function(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     if operation == _EXP:
         _exp(out, x)
     elif operation == _TANH:
@@ -215,14 +218,17 @@ def _function(operation, out, x, y):
 
 
 @_step
-def _no_function(operation, out, x, y):
+def _no_function(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     pass
 
 
-def _executed(functions):
+def _executed(functions: Callable[..., None]) -> Callable[..., None]:
     """The loop for the numbers of ``like``; float64 has no functions but those of NumPy."""
 
-    def body(code, places, numbers, like, rows, columns, block, middle, inner, registers, start, stop):
+    def body(
+        code: np.ndarray, places: np.ndarray, numbers: np.ndarray, like: np.ndarray, rows: int, columns: int,
+        block: int, middle: int, inner: int, registers: int, start: int, stop: int,
+    ) -> None:  # fmt: skip
         """Rows of ``places``: an array's address, the bytes of a step along four axes, and those from part to part.
 
         Parts are blocks of rows; where there is one row, of its columns. The first registers hold ``numbers``.
