@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 from weakref import ref
 
@@ -149,6 +148,8 @@ def _checksums(saved: tuple[Any, ...] | None) -> tuple[int, ...]:
     def one(value: object) -> int:
         value = all_examples(value)
         array = backend_of(value).to_numpy(value)
-        return zlib.crc32(array.tobytes())
+        from zlib import crc32
+
+        return crc32(array.tobytes())
 
     return tuple([one(value) for value in saved or () if is_array(value)])

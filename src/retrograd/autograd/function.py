@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from copy import copy
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..core.graph.nodes import NOTHING, Node, edge_of, new_node
 from ..core.graph.primitive import Primitive, operand, select_plan
 from ..core.graph.reentrant import reentrant
 from ..core.missing_names import legacy_names
+from ..core.named_tuples import NamedTuple
 from ..core.tensor.mutation import check_writable, rewrite_history
 from ..core.tensor.storage import leave, share
 from ..core.tensor.tensor import Tensor, new_tensor

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache, wraps
-from importlib.util import find_spec
 from math import prod
 from typing import Any, TypeVar, cast
 
@@ -26,7 +25,6 @@ from ..core.arrays.memory import large_array_met
 from ..core.arrays.summation import LARGE
 from ..core.graph.modes import watchers
 from ..core.opaque_calls import LoopMissing, whole
-from .runtime import blas_address, library
 from .runtime.result_arrays import empty
 from .runtime.threads import launch
 
@@ -53,11 +51,15 @@ def available() -> bool:
     Raises:
         RuntimeError: ``RETROGRAD_KERNELS`` is none of ``compiled``, ``jit`` and ``reference``.
     """
-    return _turned_on() and (library.found() is not None or find_spec("numba") is not None)
+    from .runtime import library
+
+    return _turned_on() and (library.found() is not None or compiles())
 
 
 def compiles() -> bool:
     """Whether loops are turned on and Numba is installed, by which more than those of the library can be compiled."""
+    from importlib.util import find_spec
+
     return _turned_on() and find_spec("numba") is not None
 
 
@@ -74,6 +76,7 @@ def compiled() -> Any:
     try:
         if _references or not available():
             return None
+        from .runtime import library
         from .runtime.loop_calls import loops
 
         if library.opened() is None:
@@ -141,6 +144,8 @@ def loop(module: str, name: str) -> Any:
 
 def multiplies() -> bool:
     """Whether there are compiled loops, and NumPy's BLAS for them."""
+    from .runtime import blas_address
+
     return compiled() is not None and blas_address.available()
 
 

@@ -7,7 +7,6 @@ an array of the user's asks for it. Operators are written in NumPy's functions, 
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import threading
@@ -361,7 +360,9 @@ def cupy_backend() -> Backend:
 
 def is_cuda_available() -> bool:
     """Whether CuPy is installed and a GPU answers."""
-    if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
+    from importlib.util import find_spec
+
+    if "cupy" not in sys.modules and find_spec("cupy") is None:
         return False
     try:
         return bool(cupy_backend().xp.cuda.is_available())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 from sys import getrefcount
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, saved
 from ..graph.plan import Plan
 from ..graph.primitive import Primitive
 from ..graph.record import saved_of
+from ..named_tuples import NamedTuple
 from .storage import LOCAL_ONLY, Storage, byte_span, is_saved, is_writable, living, overlaps_itself, storage_of, unshare
 from .tensor import Tensor
 

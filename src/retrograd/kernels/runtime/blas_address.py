@@ -10,7 +10,6 @@ import ctypes
 import platform
 import sys
 from functools import cache
-from glob import glob
 from os.path import dirname, join
 from typing import Any
 
@@ -45,6 +44,8 @@ def addresses() -> dict[str, int] | None:
 
 def _libraries() -> list[ctypes.CDLL]:
     """NumPy's extension, through which all it depends on is searched; on Windows the library beside it."""
+    from glob import glob
+
     try:
         core = np._core._multiarray_umath.__file__  # type: ignore[attr-defined]
         beside = (

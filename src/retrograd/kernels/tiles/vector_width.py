@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-from ..runtime import library
-from ..runtime.levels import Level
+if TYPE_CHECKING:
+    from ..runtime.levels import Level
 
 target: list[Level] = []  # the level that a library is compiled for, in the process that compiles it
 
@@ -15,6 +16,8 @@ def width() -> int:
     """Bytes of a register: of the target's, of the library's level where one is open, else of this processor's."""
     if target:
         return target[0].width
+    from ..runtime import library
+
     opened = library.opened()
     if opened is not None:  # what is compiled beside it has to agree with it
         return opened.level.width

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 from warnings import warn
 
 from ...core.arrays.devices import backend_of
@@ -13,6 +13,7 @@ from ...core.arrays.fp_warnings import silenced
 from ...core.arrays.python_numbers import converted
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, new_tensor, to_array
 from ..table.registry import inplace_method

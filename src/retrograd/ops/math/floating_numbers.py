@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING, result_type
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, apply2, operand
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ..table.elementwise import elementwise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ...core.arrays.summation import LARGE
 from ...core.errors import describe
 from ...core.graph.plan import Rule
 from ...core.graph.primitive import Primitive, operand
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels.loops.elements.ufuncs import reduced
 from ...kernels.loops.statistics.scans import foremost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING
 from ...core.errors import describe
 from ...core.graph.primitive import operand
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import integer
 from ..table.batching import called_per_example

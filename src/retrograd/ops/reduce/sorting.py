@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index as as_integer
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ...core.arrays.devices import array_module, backend_of
 from ...core.arrays.layout import row_major
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.storage import share
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels import or_reference

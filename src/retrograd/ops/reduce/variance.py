@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ...core.arrays.dtypes import INEXACT
 from ...core.arrays.summation import accurate_sum
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, operand
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels.chunked import by_lanes
 from ...kernels.loops.statistics import moments

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...core.arrays.devices import all_examples, array_module, backend_of
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.storage import byte_span
 from ...core.tensor.tensor import Tensor
 from ..indexing.indexing import GETITEM

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ....core.named_tuples import NamedTuple
 from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ....core.arrays.devices import array_module, backend_of
 from ....core.arrays.dtypes import complex_of
 from ....core.graph.primitive import Primitive, apply
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor
 from ...table.batching import in_front
 from ...table.registry import also_named, operator

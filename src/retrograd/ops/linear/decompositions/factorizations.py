@@ -6,13 +6,14 @@ convention of the walk (see docs/architecture.md), so each is the conjugate of P
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from ....core.arrays.devices import array_module
 from ....core.errors import LinAlgError, describe
 from ....core.graph.primitive import Primitive, apply, apply1
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...shape.joining import cat
 from ...table.batching import in_front

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ....core.arrays.devices import array_module
 from ....core.errors import describe
 from ....core.graph.primitive import operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.registry import also_named, operator
 from ..matrices import matrices

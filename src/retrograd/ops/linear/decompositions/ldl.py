@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ....core.arrays.devices import backend_of
 from ....core.errors import LinAlgError, describe
 from ....core.graph.primitive import operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.registry import operator
 from ...table.types import Operand

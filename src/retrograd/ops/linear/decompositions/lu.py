@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ....core.arrays.devices import all_examples, array_module, extent
 from ....core.arrays.layout import broadcast_shapes, row_major
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply1, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...indexing.gather import take_along_dim
 from ...shape.joining import cat

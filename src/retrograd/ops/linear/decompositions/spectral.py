@@ -7,13 +7,14 @@ are free; a function of them must not depend on these, which backward checks.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from ....core.arrays.devices import Wrapping, array_module
 from ....core.graph.modes import modes
 from ....core.graph.primitive import Primitive, apply
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor
 from ...table.batching import in_front
 from ...table.registry import also_named, operator

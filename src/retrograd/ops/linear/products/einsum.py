@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from operator import index as as_integer
 from operator import is_
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....core.arrays.devices import array_module
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...shape.permutation import permute
 from ...shape.views import diagonal
@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
 def _einsum_examples(call: Call) -> Any:
     """One letter more, for the examples."""
     equation = call.params["equation"]
-    letter = next(c for c in string.ascii_letters if c not in equation)
+    letter = next(c for c in _LETTERS if c not in equation)
     terms, out = _parse(equation)
     named = [letter + "".join(term) if flag else "".join(term) for term, flag in zip(terms, call.mapped)]
     return call.below(call.values, {"equation": ",".join(named) + "->" + letter + "".join(out)})
@@ -192,9 +195,9 @@ def _explicit(equation: str, operands: list[Tensor]) -> str:
     if len(terms) != len(operands):
         raise RuntimeError(f"{equation!r} names {len(terms)} operands, got {len(operands)}")
     named = set(inputs) | set(out)
-    if not named <= set(string.ascii_letters) | set(".,"):
+    if not named <= set(_LETTERS) | set(".,"):
         raise RuntimeError(f"{equation!r} has a subscript that is not a letter")
-    free = [c for c in string.ascii_letters if c not in named]
+    free = [c for c in _LETTERS if c not in named]
     broadcast = 0
     for term, x in zip(terms, operands, strict=True):
         if "..." in term:
@@ -276,7 +279,7 @@ def _subscript(number: Any) -> str:
     number = as_integer(number)
     if not 0 <= number < 52:
         raise InvalidValue(f"subscripts must be from 0 to 51, got {number}")
-    return (string.ascii_uppercase + string.ascii_lowercase)[number]
+    return _LETTERS[number]
 
 
 def _view(equation: str, x: Tensor) -> Tensor:

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ....core.arrays.devices import array_module
 from ....core.errors import LinAlgError, describe
 from ....core.graph.primitive import operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...indexing.selection import where
 from ...table.registry import also_named, operator

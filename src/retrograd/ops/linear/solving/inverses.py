@@ -6,13 +6,14 @@ The rules are those of M. Giles, "An extended collection of matrix derivative re
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ....core.arrays.devices import array_module
 from ....core.errors import LinAlgError
 from ....core.graph.primitive import Primitive, apply, apply1
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor
 from ...indexing.selection import where
 from ...math.exponential import log

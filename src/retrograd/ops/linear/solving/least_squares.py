@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ....core.arrays.devices import all_examples, array_module
 from ....core.arrays.dtypes import precision
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.batching import in_front
 from ...table.registry import also_named, operator

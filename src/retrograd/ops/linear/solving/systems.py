@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ....core.arrays.devices import array_module
 from ....core.errors import LinAlgError, describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor
 from ....kernels.loops.matrices import triangular
 from ...shape.arrangement import TRIL, TRIU

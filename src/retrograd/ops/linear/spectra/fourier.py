@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
@@ -38,7 +37,10 @@ MANY = 1 << 15  # elements from which a transform is worth the time of several t
 @cache
 def _scipys() -> Any:
     """SciPy's transforms, or None where it is not installed."""
-    return import_module("scipy.fft") if find_spec("scipy") else None
+    try:
+        return import_module("scipy.fft")
+    except ModuleNotFoundError:
+        return None
 
 
 def transformed(name: str, x: Any, *lengths: int, **options: Any) -> Any:

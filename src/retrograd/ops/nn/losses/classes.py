@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
@@ -19,6 +19,7 @@ from ....core.arrays.layout import row_major
 from ....core.arrays.summation import LONG, accurate_sum, total_of
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.storage import Storage, storage_of
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import or_reference

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ....core.arrays.devices import all_examples, array_module, extent, lie_with
 from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import or_reference
 from ....kernels.loops.sequences import alignments

@@ -21,7 +21,7 @@ from ....kernels.loops.images import pooling
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size
-from ..spatial.windows import Window, axis_taps, with_batch
+from ..spatial.windows import Window, axis_taps, for_axes, with_batch
 from . import tables
 from .sliding import along, real_operand, sliding_windows
 
@@ -198,51 +198,42 @@ def avg_pool1d(
     return average_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-@operator(namespace="nn.functional", method=False, like=avg_pool1d)
-def avg_pool2d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 2 dimensions.
+def _avg_pool(axes: int) -> Callable[..., Tensor]:
+    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of {dimensions}.
 
-    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) // stride
-    + 1`` windows, with ``ceil_mode`` rounded up.
+    Shape: {input}; per axis
+    ``L' = (L + 2 * padding - kernel_size) // stride + 1`` windows, with ``ceil_mode`` rounded up.
 
     Args:
-        kernel_size: elements of a window; one integer or one per axis, as the next two.
+        kernel_size: elements of a window; {integers}, as for ``stride`` and ``padding``.
         divisor_override: a divisor instead of the count; not 0.
 
     Raises:
         NotImplementedError: the input holds integers of fewer than 64 bits, bools or complex numbers.
+    """
 
-    >>> F.avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
+    def avg_pool(
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Tensor:
+        return average_pool(axes, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+    return avg_pool
+
+
+avg_pool2d, avg_pool3d = for_axes(
+    _avg_pool,
+    {
+        2: """>>> F.avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 2.5,  4.5],
-              [10.5, 12.5]]]])
-    """
-    return average_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-@operator(namespace="nn.functional", method=False, like=avg_pool2d)
-def avg_pool3d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 3 dimensions.
-
-    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) //
-    stride + 1`` windows, with ``ceil_mode`` rounded up.
-
-    >>> F.avg_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
-    (1, 2, 2, 2, 2)
-    """
-    return average_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+              [10.5, 12.5]]]])""",
+        3: """>>> F.avg_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
+    (1, 2, 2, 2, 2)""",
+    },
+    like=avg_pool1d,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import or_reference
 from ....kernels.loops.images import pooling

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -17,13 +17,13 @@ from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
 from ....core.graph.modes import modes
 from ....core.graph.primitive import Primitive, apply
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import or_reference
 from ....kernels.loops.images import pooling
 from ...table.batching import folded, takes_rows
-from ...table.registry import operator
 from ...table.types import Size
-from ..spatial.windows import EVERY, Ints, Window, axis_taps, taps, with_batch
+from ..spatial.windows import EVERY, Ints, Window, axis_taps, for_axes, taps, with_batch
 from . import tables
 from .places import READ_AT
 from .sliding import along, real_operand, sliding_windows
@@ -266,189 +266,83 @@ def at_maxima(x: Tensor, index: Any, single: bool) -> MaxPool:
     return MaxPool(result[0], new_tensor(places[0])) if single else MaxPool(result, new_tensor(places))
 
 
-@overload
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[False] = False,
-) -> Tensor: ...
-@overload
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[True],
-) -> MaxPool: ...
-@overload
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False, dtype="real or integer", raises="bools or complex, windows")
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | MaxPool:
-    """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 1 dimension.
+def _max_pool(axes: int) -> Callable[..., Tensor | MaxPool]:
+    """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of {dimensions}.
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
     Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
-    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
+    Shape: {input}; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
 
     Args:
-        kernel_size: elements that a window reads; one integer.
+        kernel_size: elements that a window reads; {integers}, as for ``stride``, ``padding`` and ``dilation``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
         return_indices: also where each maximum was found.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
-        axis ``L``.
-
-    >>> F.max_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
-    tensor([[[3., 2.]]])
+        {places}.
     """
-    pool = _maximum_pool_with_indices if return_indices else maximum_pool
-    return pool(1, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    @overload
+    def max_pool(
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+        return_indices: Literal[False] = False,
+    ) -> Tensor: ...
+    @overload
+    def max_pool(
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+        *,
+        return_indices: Literal[True],
+    ) -> MaxPool: ...
+    @overload
+    def max_pool(
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Tensor | MaxPool: ...
+    def max_pool(
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Tensor | MaxPool:
+        pool = _maximum_pool_with_indices if return_indices else maximum_pool
+        return pool(axes, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    return max_pool
 
 
-@overload
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[False] = False,
-) -> Tensor: ...
-@overload
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[True],
-) -> MaxPool: ...
-@overload
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False, like=max_pool1d)
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | MaxPool:
-    """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 2 dimensions.
-
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
-
-    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
-    ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
-
-    Args:
-        kernel_size: elements that a window reads; one integer or one per axis, as the next three.
-
-    Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
-        flattened ``H * W``.
-
-    >>> F.max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
+max_pool1d, max_pool2d, max_pool3d = for_axes(
+    _max_pool,
+    {
+        1: """>>> F.max_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
+    tensor([[[3., 2.]]])""",
+        2: """>>> F.max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 5.,  7.],
-              [13., 15.]]]])
-    """
-    pool = _maximum_pool_with_indices if return_indices else maximum_pool
-    return pool(2, input, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-@overload
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[False] = False,
-) -> Tensor: ...
-@overload
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[True],
-) -> MaxPool: ...
-@overload
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False, like=max_pool2d)
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | MaxPool:
-    """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 3 dimensions.
-
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
-
-    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
-    ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
-
-    Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
-        flattened ``D * H * W``.
-
-    >>> F.max_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
-    (1, 2, 2, 2, 2)
-    """
-    pool = _maximum_pool_with_indices if return_indices else maximum_pool
-    return pool(3, input, kernel_size, stride, padding, dilation, ceil_mode)
+              [13., 15.]]]])""",
+        3: """>>> F.max_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
+    (1, 2, 2, 2, 2)""",
+    },
+    dtype="real or integer",
+    raises="bools or complex, windows",
+)
