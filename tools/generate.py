@@ -27,7 +27,9 @@ DOCSTRINGS = GENERATED / "docstrings.txt"
 
 def operator_modules() -> str:
     """List the modules that enter operators or add to Tensor, because a search would take a tenth of the import."""
-    entering = re.compile(r"^@operator\(|= for_axes\(|^@?tensor_method\b|^ *setattr\(Tensor|^Tensor\.|\.batch = ", re.MULTILINE)
+    entering = re.compile(
+        r"^@operator\(|= for_axes\(|^@?tensor_method\b|^ *setattr\(Tensor|^Tensor\.|\.batch = ", re.MULTILINE
+    )
     files = [file for file in sorted((PACKAGE / "ops").rglob("*.py")) if entering.search(file.read_text())]
     modules = [".".join(file.relative_to(PACKAGE).with_suffix("").parts) for file in files if file.stem != "__init__"]
     listed = "".join(f'    "{module}",\n' for module in modules)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
+from ..core.arrays import Array
 from ..core.arrays.devices import all_examples, array_module, backend_of, is_array
 from ..core.errors import GuardError, describe
 from ..core.graph.backward import as_array
@@ -105,7 +106,7 @@ class _Anomaly(Observer):
                 f"which bypasses copy on write; the operator ran here:\n{node.site.in_traceback()}"
             )
 
-    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Array, before: object) -> None:
         if not self.check_nan:
             return
         received = as_array(getattr(g, "array", g))

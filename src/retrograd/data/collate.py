@@ -61,7 +61,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
-def default_convert(data: Any) -> Any:
+def default_convert(data: object) -> Any:
     """Convert the NumPy arrays and numbers inside ``data`` to Tensors and leave everything else unchanged.
 
     Args:
@@ -81,7 +81,7 @@ def default_convert(data: Any) -> Any:
     return data
 
 
-def _rebuild(like: Any, content: Any) -> Any:
+def _rebuild(like: object, content: object) -> Any:
     """Return ``content`` in a container of the type of ``like``, or unchanged if that type cannot be constructed."""
     make: Callable[[Any], Any] = getattr(type(like), "_make", type(like))
     try:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy import ndarray
 
+from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping
 from ..core.arrays.memory import large_array_met
 from ..core.arrays.summation import LARGE
@@ -116,7 +117,7 @@ def or_reference(function: Function) -> Function:
     """Let the function, which asks for ``compiled()`` before all else, find its reference where a loop is missing."""
 
     @wraps(function)
-    def loop_or_reference(*args: object, **kwargs: object) -> Any:
+    def loop_or_reference(*args: object, **kwargs: object) -> Array:
         try:
             return function(*args, **kwargs)
         except LoopMissing:
@@ -184,13 +185,13 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
     """
 
     def enter(reference: Reference) -> Reference:
-        def run_loop(x: Any, out: Any) -> None:
+        def run_loop(x: Array, out: Array) -> None:
             launch(loop(BASIC, name), x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
 
         if _arity(reference) == 1:
 
             @wraps(reference)
-            def large(x: Any) -> Any:
+            def large(x: Array) -> Array:
                 if not takes(x, least=least):
                     dense = _dense(x) if least == SEVERAL else None
                     return large(*dense) if dense else reference(x)
@@ -220,7 +221,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
         else:
 
             @wraps(reference)
-            def large(x: Any, *others: Any) -> Any:
+            def large(x: Array, *others: Array) -> Array:
                 differ = any(other.shape != x.shape for other in others)
                 if not takes(x, *others, least=least) or differ and not _repeats(x, *others):
                     dense = _dense(x, *others) if least == SEVERAL and not differ else None
@@ -248,7 +249,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
     return enter
 
 
-def _dense(*arrays: Any) -> list[Any] | None:
+def _dense(*arrays: Array) -> list[Any] | None:
     """Parts of larger arrays, such as gates, as contiguous ones: a copy takes less than several calls of NumPy.
 
     None for what loops do not take, and where dimensions are exchanged, which NumPy keeps in its results.
@@ -301,7 +302,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
             return out
 
         @wraps(reference)
-        def watched(*arrays: Any, dim: int) -> Any:
+        def watched(*arrays: Array, dim: int) -> Array:
             try:
                 return shared(*arrays, dim=dim) if watchers else run(*arrays, dim=dim)
             except LoopMissing:
@@ -339,7 +340,7 @@ def _transposed(x: Any) -> Any:
     return out
 
 
-def shaped(x: Any, shape: tuple[int, ...]) -> Any:
+def shaped(x: Array, shape: tuple[int, ...]) -> Array:
     """The array in a shape: itself where that is its own, since a view is one more array to make and to hold."""
     return x if x.shape == shape else x.reshape(shape)
 

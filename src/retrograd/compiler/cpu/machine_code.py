@@ -150,7 +150,7 @@ def inner_loop(ufunc: np.ufunc, kinds: str) -> tuple[str, str] | None:
     return name, f"@{name}_data"
 
 
-def gemm(dtype: Any) -> str | None:
+def gemm(dtype: object) -> str | None:
     """Return the symbol of BLAS's matrix product for float32 or float64, with 64-bit integers."""
     if not multiplies():
         return None
@@ -161,18 +161,18 @@ def gemm(dtype: Any) -> str | None:
 
 
 @cache
-def tiles(dtype: Any) -> str:
+def tiles(dtype: object) -> str:
     """Return the symbol of ``tiles.product_at`` for float32 or float64."""
     return _product("tiles.tiles", "product_at", 10, dtype)
 
 
 @cache
-def packing(dtype: Any) -> str:
+def packing(dtype: object) -> str:
     """Return the symbol of ``packed_products.packed_product_at`` for float32 or float64."""
     return _product("tiles.packed_products", "packed_product_at", 11, dtype)
 
 
-def _product(module: str, function: str, numbers: int, dtype: Any) -> str:
+def _product(module: str, function: str, numbers: int, dtype: object) -> str:
     from ...kernels.build.compiled_loops import routine
 
     kinds = "i" * numbers + ("f" if dtype == np.float32 else "d")

@@ -230,7 +230,7 @@ class Graph:
         except Exception as error:
             raise Refused(f"it cannot be captured: {type(error).__name__}: {error}") from error
 
-    def _compared(self, xp: Any, everything: list[Any]) -> Sequence[Any]:
+    def _compared(self, xp: object, everything: list[Any]) -> Sequence[Any]:
         """Return the results of the graph's first launch, if they equal those of an ordinary replay."""
         memory = [everything[place] for place in self.written]
         earlier = [x.copy() for x in memory]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...kernels import MAPPED
 from ...kernels.build.compile_ahead import Job
 from ...kernels.build.object_layout import Kind, kind_of_array
@@ -94,7 +95,7 @@ class Names:
             self.lines.append(f"t{number} = {text}")
             self.functions |= MAPPED & {step.form.partition("(")[0]}
 
-    def _operand(self, x: Any, step: Step, test: bool) -> str:
+    def _operand(self, x: object, step: Step, test: bool) -> str:
         real = _NUMBER[step.dtype.name]
         if isinstance(x, Value):
             name = self.names[x]
@@ -228,7 +229,7 @@ class Loop:
         kinds += [kind_of_array(np.dtype(float), len(shape)) for shape in self.partial]
         return job_of(self.loop, *kinds, *["int"] * (len(self.lengths) + 2))
 
-    def _total(self, total: Sum, partial: Any) -> Any:
+    def _total(self, total: Sum, partial: Array) -> Array:
         """Return a sum from the sums of rows or blocks."""
         axes = self.layout.reduces(total.axes)
         *outer, columns = self.layout.lengths

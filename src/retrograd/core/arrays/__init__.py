@@ -9,6 +9,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-# What rules and kernels compute with: an array of NumPy or CuPy, or what stands for one: a traced or mapped array, and in
-# a rule of higher order a Tensor. All have NumPy's interface, as which they are typed.
+# What rules and kernels compute with: an array of NumPy or CuPy, or what stands for one: a traced or mapped array, and
+# in a rule of higher order a Tensor. All have NumPy's interface, as which they are typed.
 Array: TypeAlias = np.ndarray[Any, Any]

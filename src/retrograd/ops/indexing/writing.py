@@ -28,7 +28,7 @@ class Write(NamedTuple):
     params: dict[str, Any]
 
 
-def byte_mask(array: Any) -> Any:
+def byte_mask(array: object) -> Any:
     """An array of uint8 as the mask that PyTorch takes it for, where NumPy would read positions."""
     warn(
         "uint8 as a mask is deprecated, in an index too; use a bool Tensor, or convert positions to int64", stacklevel=2
@@ -76,7 +76,7 @@ def in_place(name: str, prepare: Callable[..., Write]) -> None:
     """Give Tensor the method ``name_`` that does in place what ``prepare`` has checked."""
 
     @wraps(prepare)
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def method(self: Tensor, *args: object, **kwargs: object) -> Tensor:
         write = prepare(self, *args, **kwargs)
         apply_inplace(write.primitive, write.x, write.value, **write.params)
         return self

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING, result_type
 from ...core.errors import describe
@@ -18,7 +17,7 @@ from ..table.registry import inplace_method, operator
 from ..table.types import Operand
 
 
-def _heaviside(x: Any, values: Any) -> Any:
+def _heaviside(x: Array, values: Array) -> Array:
     return np.where(x == 0, values, (x > 0).astype(x.dtype))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING
 from ...core.errors import describe
@@ -117,7 +118,7 @@ def _points(input: Any, name: str) -> Any:
     return x
 
 
-def _edges(x: Any, bins: Any, bounds: Sequence[float] | None) -> Any:
+def _edges(x: Array, bins: Any, bounds: Sequence[float] | None) -> Array:
     """The edges along one dimension: those given, or ``bins`` equal intervals over the bounds or the range of x."""
     xp = array_module(x)
     if isinstance(bins, Tensor) or hasattr(bins, "ndim"):
@@ -145,7 +146,7 @@ def _edges(x: Any, bins: Any, bounds: Sequence[float] | None) -> Any:
     return xp.linspace(low, high, count + 1, dtype=x.dtype)
 
 
-def _histogram(points: Any, edges: list[Any], weight: Any, density: bool) -> Any:
+def _histogram(points: Array, edges: list[Any], weight: Array | None, density: bool) -> Array:
     """``points`` (count, dimensions); what lies outside, or is NaN, counts nowhere; the last bins are closed."""
     xp = array_module(points)
     counts = tuple(len(edge) - 1 for edge in edges)
@@ -165,7 +166,7 @@ def _histogram(points: Any, edges: list[Any], weight: Any, density: bool) -> Any
     return hist
 
 
-def _weight(weight: Any, shape: tuple[int, ...], x: Any) -> Any:
+def _weight(weight: Tensor | None, shape: tuple[int, ...], x: Array) -> Any:
     if weight is None:
         return None
     heavy = operand(weight, "weight").array

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module, backend_of
 from ...core.arrays.layout import row_major
 from ...core.errors import describe
@@ -40,7 +41,7 @@ class ValuesIndices(NamedTuple):
 # Elements picked along a dimension, and their derivative: max(dim), median, sort, topk, cummax ...
 
 
-def mesh(index: Any, dim: int) -> tuple[Any, ...]:
+def mesh(index: Array, dim: int) -> tuple[Any, ...]:
     """What indexes an array at ``index`` along ``dim`` and at its own place along the others."""
     if index.__class__ is np.ndarray:
         return tuple([index if axis == dim else places(n, axis, index.ndim) for axis, n in enumerate(index.shape)])
@@ -53,7 +54,7 @@ def mesh(index: Any, dim: int) -> tuple[Any, ...]:
 
 
 @or_reference
-def _pick(x: Any, index: Any, dim: int, keepdim: bool = True) -> Any:
+def _pick(x: Array, index: Array, dim: int, keepdim: bool = True) -> Array:
     if lanes.takes(x, index, dim):
         out = lanes.take(x, index, dim)
     else:
@@ -62,7 +63,7 @@ def _pick(x: Any, index: Any, dim: int, keepdim: bool = True) -> Any:
 
 
 @or_reference
-def _place(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
+def _place(x: Array, index: Array, dim: int, shape: tuple[int, ...]) -> Array:
     if not shape:
         return x.copy()
     xp = array_module(x)
@@ -75,7 +76,7 @@ def _place(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
 
 
 @or_reference
-def _place_once(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
+def _place_once(x: Array, index: Array, dim: int, shape: tuple[int, ...]) -> Array:
     if not shape:
         return x.copy()
     out = array_module(x).zeros(shape, x.dtype)
@@ -108,7 +109,7 @@ def picking(name: str, *, repeats: bool = False) -> Primitive:
     return pick
 
 
-def selected(primitive: Primitive, x: Tensor, index: Any, dim: int, keepdim: bool = True) -> ValuesIndices:
+def selected(primitive: Primitive, x: Tensor, index: Array, dim: int, keepdim: bool = True) -> ValuesIndices:
     """The elements at ``index``, an array with its dimensions kept, along ``dim``."""
     indices = new_tensor(row_major(index))
     values = apply(primitive, (x, indices), {"dim": dim, "keepdim": keepdim})
@@ -125,7 +126,7 @@ SORT = picking("sort")
 TOPK = picking("topk")
 
 
-def argsorted(x: Any, dim: int, descending: bool = False) -> Any:
+def argsorted(x: Array, dim: int, descending: bool = False) -> Array:
     """The indices that sort an array along ``dim``, equal elements in their order, NaN as the largest."""
     xp = array_module(x)
     if not x.ndim:
@@ -216,7 +217,7 @@ def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bo
     return selected(TOPK, x, index, dim)
 
 
-def _leading(x: Any, dim: int, k: int, largest: bool) -> Any:
+def _leading(x: Array, dim: int, k: int, largest: bool) -> Array:
     """The reference of ``leading``, for any array and number."""
     if x.dtype.kind == "V":
         x = x.astype(np.float32)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
@@ -118,7 +119,7 @@ def _product(equation: str, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) 
     )
 
 
-def _einsum_pair(equation: str, x: Any, y: Any) -> Any:
+def _einsum_pair(equation: str, x: Array, y: Array) -> Array:
     """Two operands, as one batched matrix product where the letters allow: far faster than NumPy's own loops."""
     product = _product(equation, x.shape, y.shape)
     if product is None:
@@ -137,20 +138,20 @@ def _parse(equation: str) -> tuple[list[list[str]], list[str]]:
     return [list(term) for term in left.split(",")], list(out)
 
 
-def _einsum_pair_vjp(g: Any, other: Any, equation: str, shape: tuple[int, ...], index: int) -> Any:
+def _einsum_pair_vjp(g: Array, other: Array, equation: str, shape: tuple[int, ...], index: int) -> Array:
     terms, out = _parse(equation)
     return _einsum_cotangent(g, [other], [terms[1 - index]], out, terms[index], shape)
 
 
-def _einsum_vjp(g: Any, xs: tuple[Any, ...], equation: str, index: int) -> Any:
+def _einsum_vjp(g: Array, xs: tuple[Any, ...], equation: str, index: int) -> Array:
     terms, out = _parse(equation)
     others = [x for place, x in enumerate(xs) if place != index]
     return _einsum_cotangent(g, others, terms[:index] + terms[index + 1 :], out, terms[index], tuple(xs[index].shape))
 
 
 def _einsum_cotangent(
-    g: Any, others: list[Any], letters: list[list[str]], out: list[str], wanted: list[str], shape: tuple[int, ...]
-) -> Any:
+    g: Array, others: list[Any], letters: list[list[str]], out: list[str], wanted: list[str], shape: tuple[int, ...]
+) -> Array:
     """The cotangent of one operand: the einsum of g with the other operands, repeated along letters only it has."""
     unique = list(dict.fromkeys(wanted))
     available = set(out).union(*letters) if letters else set(out)

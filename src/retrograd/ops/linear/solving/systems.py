@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import LinAlgError, describe
 from ....core.graph.primitive import Primitive, apply, operand
@@ -25,19 +26,19 @@ from ..products.matmul import MATMUL
 from .inverses import inv
 
 
-def _solve(a: Any, b: Any) -> Any:
+def _solve(a: Array, b: Array) -> Array:
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError as error:
         raise LinAlgError(f"{error}: the system has no unique solution") from None
 
 
-def _solve_rule(g: Any, ans: Any, a: Any, needs: tuple[bool, bool]) -> tuple[Any, Any]:
+def _solve_rule(g: Array, ans: Array, a: Array, needs: tuple[bool, bool]) -> tuple[Any, Any]:
     below = SOLVE(transposed(a), g)
     return -MATMUL(below, transposed(ans)) if needs[0] else None, below
 
 
-def _solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+def _solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
     if not unit and bool((a.diagonal(0, -2, -1) == 0).any()):
         raise LinAlgError("Singular matrix: the system has no unique solution")
     found = triangular.solve(a, b, upper, unit)
@@ -49,7 +50,7 @@ def _solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
 
 
 def _solve_triangular_rule(
-    g: Any, ans: Any, a: Any, upper: bool, unit: bool, needs: tuple[bool, bool]
+    g: Array, ans: Array, a: Array, upper: bool, unit: bool, needs: tuple[bool, bool]
 ) -> tuple[Any, Any]:
     below = SOLVE_TRIANGULAR(transposed(a), g, upper=not upper, unit=unit)
     if not needs[0]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import describe
 from ....core.graph.primitive import apply
@@ -88,7 +89,7 @@ def _adaptive_avg(axes: int, input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _places(size: Ints, out: Ints) -> Any:
+def _places(size: Ints, out: Ints) -> Array:
     """What each window reads in a plane, some of it again and again, where others read more."""
     return tables.flat([_spans(length, t)[0] for length, t in zip(size, out, strict=True)], size).T.copy()
 
@@ -103,7 +104,7 @@ def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Any, Any, Any]:
 
 @takes_rows
 @or_reference
-def _span_maxima(x: Any, out: Ints) -> Any:
+def _span_maxima(x: Array, out: Ints) -> Array:
     """Where in the flattened spatial axes each window has its maximum: the first one, or the last NaN."""
     size = x.shape[2:]
     if type(x) is np.ndarray and 0 < x.size <= TABLED and 0 not in out:

@@ -5,12 +5,14 @@ Windows are boxes, so that a sum over one is taken axis by axis: k + k steps ins
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
@@ -37,7 +39,7 @@ def _splits(window: Window, axis: int) -> bool:
     )
 
 
-def _window_sum(x: Any, window: Window) -> Any:
+def _window_sum(x: Array, window: Window) -> Array:
     xp = array_module(x)
     if window.is_partition and prod(window.out) == 1:
         return x.reshape((*x.shape[:2], prod(window.size))).sum(axis=2).reshape((*x.shape[:2], *window.out))
@@ -60,7 +62,7 @@ def _window_sum(x: Any, window: Window) -> Any:
     return x
 
 
-def _window_sum_transpose(g: Any, window: Window) -> Any:
+def _window_sum_transpose(g: Array, window: Window) -> Array:
     """The transpose of ``_window_sum``."""
     xp = array_module(g)
     if window.is_partition and prod(window.out) == 1:
@@ -77,13 +79,13 @@ def _window_sum_transpose(g: Any, window: Window) -> Any:
     return g
 
 
-def _by_loops(x: Any, window: Window) -> bool:
+def _by_loops(x: Array, window: Window) -> bool:
     """The loops go along rows of windows, and read all elements of each: few of them, for sums by axes are fewer."""
     return window.out[-1] > 1 and prod(window.kernel) <= 64 and pooling.takes(x, window, pooling.TABLED + 1)
 
 
 @or_reference
-def _mean(x: Any, window: Window, divisor: Any) -> Any:
+def _mean(x: Array, window: Window, divisor: Any) -> Array:
     if x.dtype == np.float16:
         return _mean(x.astype(np.float32), window, divisor).astype(np.float16)
     places = tables.table(x, window)
@@ -97,7 +99,7 @@ def _mean(x: Any, window: Window, divisor: Any) -> Any:
 
 
 @or_reference
-def _mean_transpose(g: Any, window: Window, divisor: Any) -> Any:
+def _mean_transpose(g: Array, window: Window, divisor: Any) -> Array:
     places = tables.table(g, window)
     if places is None and _by_loops(g, window):
         return pooling.average_pool_backward(g, window, divisor)
@@ -105,7 +107,7 @@ def _mean_transpose(g: Any, window: Window, divisor: Any) -> Any:
     return _window_sum_transpose(shares, window) if places is None else tables.spread(shares, places, window)
 
 
-def _as_like(divisor: Any, x: Any) -> Any:
+def _as_like(divisor: object, x: Array) -> Any:
     return array_module(x).asarray(divisor, dtype=x.dtype) if isinstance(divisor, np.ndarray) else divisor
 
 

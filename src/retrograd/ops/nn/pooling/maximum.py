@@ -6,12 +6,14 @@ window is the number of its element in the kernel, row by row, in the smallest d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import inf, prod
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
@@ -53,7 +55,7 @@ def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, 
         here = kind.type(offset * weight)
         return here if winner is None else winner[source] + here
 
-    def beats(new: Any, old: Any) -> Any:
+    def beats(new: Array, old: Array) -> Array:
         return (new > old) | (new != new) if exact else new > old
 
     if _all_inside(window, axis):
@@ -137,7 +139,7 @@ def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
 
 
 @or_reference
-def _max_scatter(g: Any, winners: Any, window: Window) -> Any:
+def _max_scatter(g: Array, winners: Array, window: Window) -> Array:
     """Each window's element at the place of its winner; windows that share one are added."""
     if winners.dtype == np.uint8 and pooling.takes(g, window):
         return pooling.max_pool_backward(g, winners, window)
@@ -158,7 +160,7 @@ def _max_scatter(g: Any, winners: Any, window: Window) -> Any:
     return x
 
 
-def _max_gather(x: Any, winners: Any, window: Window) -> Any:
+def _max_gather(x: Array, winners: Array, window: Window) -> Array:
     """The element of x at the place of each window's winner."""
     xp = array_module(x)
     out = xp.zeros(winners.shape, dtype=x.dtype)
@@ -176,7 +178,7 @@ def _number(offset: Ints, kernel: Ints) -> int:
     return number
 
 
-def flat_places(winners: Any, window: Window) -> Any:
+def flat_places(winners: Array, window: Window) -> Array:
     """Winners as places in the flattened spatial axes of the input."""
     xp = array_module(winners)
     flat: Any = 0
@@ -194,7 +196,7 @@ def flat_places(winners: Any, window: Window) -> Any:
 
 
 @takes_rows
-def places_of_maxima(x: Any, window: Window) -> Any:
+def places_of_maxima(x: Array, window: Window) -> Array:
     """Where in the flattened spatial axes of the input each window has its maximum."""
     return flat_places(window_max(x, window, True)[1], window)
 
@@ -259,7 +261,7 @@ def _meets_all(window: Window, axis: int) -> bool:
     return len(met) == window.out[axis]
 
 
-def at_maxima(x: Tensor, index: Any, single: bool) -> MaxPool:
+def at_maxima(x: Tensor, index: Array, single: bool) -> MaxPool:
     """The elements of x at these places, and the places."""
     result = apply(READ_AT, (x,), {"index": index, "size": tuple(x.array.shape[2:])})
     places = index.copy()  # a program may write there, and the gradient goes by the others

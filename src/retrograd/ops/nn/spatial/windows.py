@@ -12,6 +12,7 @@ from math import prod
 from operator import index as as_integer
 from typing import Any, TypeVar, get_overloads, overload
 
+from ....core.arrays import Array
 from ....core.errors import describe
 from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor
@@ -96,7 +97,7 @@ def gather_windows(x: Any, columns: Any, window: Window) -> None:
         columns[EVERY + offset + places] = x[EVERY + reads]
 
 
-def scatter_windows(columns: Any, x: Any, window: Window) -> None:
+def scatter_windows(columns: Array, x: Array, window: Window) -> None:
     """The transpose of ``gather_windows``: add each element of ``columns`` to the place that it was read from."""
     for offset, places, reads in taps(window):
         x[EVERY + reads] += columns[EVERY + offset + places]
