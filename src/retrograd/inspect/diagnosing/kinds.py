@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Losses of a prediction and a target, by the operator's name, and of these the ones that are never negative.
 CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss"})
 PAIR_LOSSES = frozenset(
-    "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits".split()
+    ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"]
 )
 LOSSES = CLASS_LOSSES | PAIR_LOSSES
 

@@ -81,8 +81,8 @@ class Observation:
         from ...autograd import gradients
         from ...nn.base.global_hooks import register_module_forward_pre_hook
         from ...nn.base.module import Module
-        from ...optim import optimizer as optimizers
         from ...ops.nn.losses import classes
+        from ...optim import optimizer as optimizers
         from ...optim.lr_scheduler.base import LRScheduler
 
         patch = self._patch

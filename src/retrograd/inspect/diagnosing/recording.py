@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 # Operators whose result has the elements of their (first) input, in another shape or dtype.
 SAME_ELEMENTS = frozenset(
-    "view reshape squeeze unsqueeze transpose permute flatten cast contiguous clone expand getitem movedim select "
-    "narrow slice t mT unflatten ravel swapaxes detach index_select take alias".split()
+    ["view", "reshape", "squeeze", "unsqueeze", "transpose", "permute", "flatten", "cast", "contiguous", "clone", "expand", "getitem", "movedim", "select", "narrow", "slice", "t", "mT", "unflatten", "ravel", "swapaxes", "detach", "index_select", "take", "alias"]
 )
 
 _MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps

@@ -76,7 +76,7 @@ def _moved(case: Case) -> float:
 )
 def learning_rate_too_low(case: Case) -> Found | None:
     main = case.main
-    if main is None or main.steps < 10 or not main.rates or not 0 < _rate(case):
+    if main is None or main.steps < 10 or not main.rates or not _rate(case) > 0:
         return None
     first, last = case.ends()
     if not math.isfinite(first) or last < first - 0.05 * abs(first) or not _moved(case) < _STILL:
