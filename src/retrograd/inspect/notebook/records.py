@@ -15,8 +15,8 @@ from ..tracing import Records
 MOST = 200  # operators in a table
 
 STYLE = """
-.rg-table{box-sizing:border-box;border:1px solid rgba(128,128,128,.4);border-radius:8px;padding:8px 12px;max-width:100%;overflow:auto;
-max-height:560px;display:inline-block;font:13px/1.5 system-ui,sans-serif}
+.rg-table{box-sizing:border-box;border:1px solid rgba(128,128,128,.4);border-radius:8px;padding:8px 12px;max-width:100%;
+overflow:auto;max-height:560px;display:inline-block;font:13px/1.5 system-ui,sans-serif}
 .rg-table table{border-collapse:collapse;margin:4px 0;font-variant-numeric:tabular-nums}
 .rg-table th,.rg-table td{text-align:right;padding:1px 10px;white-space:nowrap;border:0;background:none}
 .rg-table th{font-weight:600;opacity:.75}.rg-table .left{text-align:left}

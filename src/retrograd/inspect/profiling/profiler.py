@@ -65,6 +65,9 @@ class Profiler(Recorder):
     def record_leaf(self, leaf: Tensor, gradient: Any) -> None:
         pass
 
+    def record_use(self, leaf: Tensor, node: Node, gradient: Any) -> None:
+        pass
+
     def _new_record(self, operator: str, inputs: tuple[Any, ...], call: str = "") -> Record:
         record = super()._new_record(operator, inputs, call)
         self.stacks[record.index] = user_stack(self.base)
