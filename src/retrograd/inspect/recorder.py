@@ -369,7 +369,7 @@ class Recorder(Observer):
         self._left = node
         own.seconds += perf_counter() - start
 
-    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
+    def sent(self, node: Node, index: int, given: object, g: object, before: object) -> None:
         leaf = node.parents[index]
         if not isinstance(leaf, Tensor):
             return
@@ -379,19 +379,19 @@ class Recorder(Observer):
             self.record_use(leaf, node, as_array(array))
         own.seconds += perf_counter() - start
 
-    def record_use(self, leaf: Tensor, node: Node, gradient: Any) -> None:
+    def record_use(self, leaf: Tensor, node: Node, gradient: object) -> None:
         """Record the gradient that one operator sent to a leaf."""
         found = statistics(gradient)
         self.uses.append((self.names.number(leaf), node.sequence, found.norm if found.finite else math.inf))
 
-    def finished(self, leaf: Tensor, g: Any) -> None:
+    def finished(self, leaf: Tensor, g: object) -> None:
         start = perf_counter()
         array = getattr(g, "array", g)
         if not isinstance(array, Batched):
             self.record_leaf(leaf, as_array(array))
         own.seconds += perf_counter() - start
 
-    def record_leaf(self, leaf: Tensor, gradient: Any) -> None:
+    def record_leaf(self, leaf: Tensor, gradient: object) -> None:
         """Record statistics of the gradient with which a backward pass reached a leaf."""
         self.leaves.append((self.count, self.names.number(leaf), statistics(gradient)))
 

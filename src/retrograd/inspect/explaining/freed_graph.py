@@ -62,7 +62,7 @@ class FreedGraphExplanation(Explanation):
         return self._lines
 
 
-def _uses(order: Sequence[Node], edge: Any, traces: Sequence[Recorder]) -> list[str]:
+def _uses(order: Sequence[Node], edge: object, traces: Sequence[Recorder]) -> list[str]:
     """Return the operators that read the Tensor, with the norms of what they sent to it if a trace saw these."""
     readers = [node for node in order if any(parent is edge for parent in node.parents)]
     if not readers:
