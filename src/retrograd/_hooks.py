@@ -7,6 +7,7 @@ Tensors to einops.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 from .core.missing_names import LegacyMethod, provided
@@ -74,6 +75,13 @@ def _module_html(module: Any) -> str:
     return module_html(module)
 
 
+def _records_html(name: str, x: object) -> str:
+    from .inspect.notebook import records
+
+    html: str = getattr(records, name)(x)
+    return html
+
+
 class EinopsParts:
     """An entry of ``sys.meta_path``: adds a backend and layers for Tensors to einops, when a program imports it."""
 
@@ -132,4 +140,5 @@ provided.update(
     meta=_meta_backend,
     module_html=_module_html,
     tensor_html=_tensor_html,
+    **{name: partial(_records_html, name) for name in ("event_html", "groups_html", "records_html")},
 )
