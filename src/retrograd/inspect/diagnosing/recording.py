@@ -145,7 +145,7 @@ class Step:
                 continue
             call = self.calls[x.call]
             found.add(x.call)
-            pending += [y for y in call.inputs if through_cuts or call.record.requires_grad]
+            pending += [y for y in call.inputs if through_cuts or call.inplace or call.record.requires_grad]
         return found
 
     def leaves(self, source: Source) -> list[Tensor]:

@@ -14,7 +14,7 @@ from ...record import Departure
 from ..findings import figure
 from ..kinds import Case, Found, HasPlace, Place, kind
 from ..probes.replay import Edit
-from ..recording import Call, Source, Step
+from ..recording import Call, Step
 from ..run import Optimized
 
 _SHARE = 0.6  # of the steps in which something has to happen
@@ -45,24 +45,24 @@ def backward_missing(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps < 2 or x.idle < max(2, _SHARE * x.steps):
             continue
-        own = {id(p) for p in x.parameters}
-        if not case.run.backwards or any(_unused_loss(step, own) for step in case.run.steps):
+        if not case.run.backwards or any(map(_unused_loss, case.run.steps)):
             where = without_call(case, "backward", x.stepped) or x.stepped
             return Found(where, {"steps": x.idle, "optimizer": x.name})
     return None
 
 
-def _unused_loss(step: Step, own: set[int]) -> bool:
-    """Return whether a step computes a loss of these parameters, and makes no backward pass from it."""
+def _unused_loss(step: Step) -> bool:
+    """Return whether a step computes a loss and makes no backward pass from it."""
     reached: set[int] = set()
     for root in step.roots:
         reached |= step.below(root.source)
+        if root.source.call < 0:
+            return False  # a loss that was cut off from its graph
     read = {x.call for call in step.calls for x in call.inputs}
     for call in step.calls:
-        if call.index in reached or call.index in read or not call.record.requires_grad or math.prod(call.shape) != 1:
-            continue
-        if own & {id(p) for p in step.leaves(Source(call.index, 0, None, None))}:
-            return True
+        if call.index not in reached and call.index not in read and call.record.requires_grad:
+            if math.prod(call.shape) == 1:
+                return True
     return False
 
 
@@ -146,6 +146,17 @@ def detached(case: Case) -> Found | None:
 
 def _last_cut(step: Step) -> Departure | None:
     found = [x for x in step.departures if x.requires_grad]
+    for root in step.roots[-1:]:
+        for index in sorted(step.below(root.source, through_cuts=True)):
+            call = step.calls[index]
+            needing = [x for x in call.record.inputs if x.requires_grad]
+            if needing and not call.record.requires_grad:
+                how = "no_grad" if not call.record.grad_enabled else call.name
+                return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
+            records = [step.calls[y.call].record for y in call.inputs if y.cut and y.call >= 0]
+            for x in found:
+                if any(x.source is record for record in records):
+                    return x
     return found[-1] if found else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 from pathlib import Path
@@ -48,7 +49,9 @@ def _unheld(case: Case, step: Step) -> list[Tensor]:
 
 def _created(case: Case, module: Any) -> Site | None:
     known = case.run.created.get(id(module))
-    return known[1] if known is not None and known[0]() is module else None
+    if known is None or known[0]() is not module or known[1].file == copy.__file__:
+        return None
+    return known[1]
 
 
 def _owner(step: Step, p: Tensor) -> Opened | None:
