@@ -18,6 +18,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 
+# Devices of PyTorch, which programs compare with. No Tensor is on them.
+WITHOUT_TENSORS = ("hpu", "ipu", "maia", "mps", "mtia", "privateuseone", "vulkan", "xla", "xpu")
+
+
 class Device:
     """A place for arrays: ``cpu`` or ``cuda`` with an index. In a ``with`` block, new Tensors are made there.
 
@@ -44,7 +48,7 @@ class Device:
             self.type, self.index = type.type, type.index
             return
         name, colon, number = str(type).partition(":")
-        if name not in ("cpu", "cuda") or (colon and not number.isdigit()) or (colon and index is not None):
+        if name not in ("cpu", "cuda", *WITHOUT_TENSORS) or (colon and not number.isdigit()) or (colon and index is not None):
             raise RuntimeError(f"device: wanted 'cpu', 'cuda' or 'cuda:N', got {type!r}")
         self.type = name
         self.index = int(number) if colon else index
@@ -413,6 +417,8 @@ def set_default_device(device: str | Device | None) -> None:
 def backend_for(device: str | Device | None) -> Backend:
     """The backend whose arrays live on the device (the default device for None)."""
     place = get_default_device() if device is None else Device(device)
+    if place.type in WITHOUT_TENSORS:
+        raise RuntimeError(f"no Tensor can be on the device {place}: Retrograd computes on 'cpu' and 'cuda'")
     return NUMPY if place.type == "cpu" else cupy_backend()
 
 
