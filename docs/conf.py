@@ -27,7 +27,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx-mathjax-offline",
 ]
-myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 mathjax3_config = {"startup": {"typeset": False}}  # retrograd.js does
 myst_heading_anchors = 3
 exclude_patterns = ["conf.py"]

@@ -50,6 +50,12 @@ def _set_up_bfloat16(dtype: Any) -> bool:
     return set_up(dtype)
 
 
+def _meta_backend() -> object:
+    from .core.meta.evaluation import backend
+
+    return backend()
+
+
 def _compile(*args: Any, **options: Any) -> Any:
     from .compiler import compile
 
@@ -123,6 +129,7 @@ provided.update(
     legacy_call=_legacy_call,
     legacy_methods=_legacy_methods,
     legacy_name=_legacy_name,
+    meta=_meta_backend,
     module_html=_module_html,
     tensor_html=_tensor_html,
 )

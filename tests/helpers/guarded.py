@@ -37,6 +37,10 @@ QUESTIONS = {"may_share_memory", "shares_memory", "result_type", "can_cast", "nd
 QUESTIONS |= {"isrealobj", "isscalar", "promote_types", "common_type", "broadcast_shapes", "min_scalar_type"}
 
 
+# The dtypes that CuPy's atomic operations have.
+AT_TYPES = "ilqefdILQ"
+
+
 class NotOffered(TypeError):
     """NumPy would do this, CuPy does not."""
 
@@ -138,6 +142,10 @@ class Function:
             if kwargs.get("kind") not in (None, "stable"):
                 raise NotOffered(f"{self.name}: kind can only be None or 'stable'")
             kwargs["kind"] = "stable"
+        if self.__name__ == "broadcast_to" and not isinstance(args[0], GuardedArray):
+            raise NotOffered(f"broadcast_to: expected an array on the device, got {type(args[0]).__name__}")
+        if self.__name__ == "solve" and args[0].shape[:-2] != args[1].shape[:-2]:
+            raise NotOffered("linalg.solve: a must have (..., M, M) shape and b must have (..., M, K)")
         if not any(parameter.startswith("*") for parameter in self.parameters) and len(args) > len(self.parameters):
             raise NotOffered(f"{self.name}() takes {len(self.parameters)} arguments, got {len(args)}")
         check_parameters(self.name, self.parameters, kwargs)
@@ -173,6 +181,10 @@ class Ufunc:
     def at(self, a: GuardedArray, indices: Any, b: Any = None) -> None:
         if self.__name__ not in ("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"):
             raise NotOffered(f"`{self.__name__}.at` is not supported yet")
+        if a.dtype.char not in AT_TYPES:
+            raise NotOffered(f"cupy.{self.__name__}.at only supports {AT_TYPES} as data type, got {a.dtype}")
+        if a.dtype.kind == "f" and self.__name__ in ("maximum", "minimum"):
+            raise NotOffered(f"CuPy's {self.__name__}.at ignores NaN, and rounds float64 to float32")
         self.ufunc.at(a._array, index_of(indices), bare(b))
 
     def __getattr__(self, name: str) -> Any:
@@ -214,18 +226,13 @@ class Module(types.ModuleType):
 
 
 class Pointer:
-    """``array.data``: an address in the memory of an array, that offsets can be added to."""
+    """``array.data``: an address in an allocation, ``mem``, that offsets can be added to."""
 
-    def __init__(self, owner: GuardedArray, ptr: int) -> None:
-        self.owner, self.ptr = owner, ptr
-
-    @property
-    def mem(self) -> Any:
-        """What stands for the allocation."""
-        return self.owner if self.owner.base is None else self.owner.base
+    def __init__(self, mem: object, owner: np.ndarray[Any, Any], ptr: int) -> None:
+        self.mem, self.owner, self.ptr = mem, owner, ptr
 
     def __add__(self, offset: int) -> Pointer:
-        return Pointer(self.owner, self.ptr + offset)
+        return Pointer(self.mem, self.owner, self.ptr + offset)
 
 
 class _Memory:
@@ -275,17 +282,19 @@ def index_of(index: Any) -> Any:
 class GuardedArray:
     """An array with the members of CuPy's ndarray, in NumPy's memory."""
 
-    __slots__ = ("__weakref__", "_array", "base")
+    __slots__ = ("__weakref__", "_array", "_mem", "base")
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 100
 
     _array: np.ndarray[Any, Any]
-    base: GuardedArray | None
+    _mem: object  # the allocation, which views share
+    base: GuardedArray | None  # None for an array at a pointer, too
 
     def __init__(
         self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None, order: str = "C"
     ) -> None:
         self.base = None
+        self._mem = object() if memptr is None else memptr.mem
         if memptr is None:
             self._array = np.empty(shape, dtype)  # type: ignore[call-overload]
             return
@@ -299,12 +308,12 @@ class GuardedArray:
             "version": 3,
         }
         self._array = np.asarray(_Memory(interface, memptr.owner))
-        self.base = memptr.owner if memptr.owner.base is None else memptr.owner.base
 
     @classmethod
     def _on(cls, array: np.ndarray[Any, Any], base: GuardedArray | None) -> GuardedArray:
         made = cls.__new__(cls)
         made._array, made.base = array, base
+        made._mem = object() if base is None else base._mem
         return made
 
     # NumPy's protocols
@@ -315,6 +324,8 @@ class GuardedArray:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or API["cupy"].get(ufunc.__name__, "") == "":
             return NotImplemented
+        if "out" in kwargs:
+            (kwargs["out"],) = kwargs["out"]
         return getattr(cupy, ufunc.__name__)(*inputs, **kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -340,7 +351,7 @@ class GuardedArray:
     nbytes = property(lambda self: self._array.nbytes)
     flags = property(lambda self: Flags(self._array, self.base is None))
     device = property(lambda self: _Device())
-    data = property(lambda self: Pointer(self, self._array.__array_interface__["data"][0]))
+    data = property(lambda self: Pointer(self._mem, self._array, self._array.__array_interface__["data"][0]))
     T = property(lambda self: self if self.ndim < 2 else guarded(self._array.T, self))
     mT = property(lambda self: guarded(self._array.mT, self))
     real = property(lambda self: guarded(self._array.real, self))
@@ -397,7 +408,11 @@ class GuardedArray:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> GuardedArray:
-        return guarded(self._array[index_of(index)], self)
+        key = index_of(index)
+        found = self._array[key]
+        if isinstance(found, np.generic):  # CuPy has a view of one element where NumPy has a scalar
+            found = self._array[(*key, ...) if isinstance(key, tuple) else (key, ...)]
+        return guarded(found, self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._array[index_of(index)] = bare(value)
@@ -429,6 +444,8 @@ def _add_methods() -> None:
 
         def call(self: GuardedArray, *args: Any, **kwargs: Any) -> Any:
             offered.check(args, kwargs)
+            if "axis" in parameters and not self.ndim and isinstance(kwargs.get("axis"), int):
+                raise IndexError(f"{name}: axis {kwargs['axis']} is out of bounds for array of dimension 0")
             return guarded(getattr(self._array, name)(*bare(args), **bare(kwargs)), self)
 
         call.__name__ = name
@@ -517,8 +534,7 @@ class GuardedBackend(CupyBackend):
     """CuPy's backend on guarded arrays: its own code, but for the import."""
 
     def __init__(self) -> None:
-        self.xp = cupy
-        self.array_type = GuardedArray
+        self._use(cupy, GuardedArray)
 
 
 def _cupyx() -> dict[str, Any]:

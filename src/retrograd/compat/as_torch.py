@@ -7,7 +7,7 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import ModuleSpec
@@ -216,12 +216,15 @@ def _set_rank() -> None:
         os.environ.setdefault(name, str(number))
 
 
-def run_program(script: str, args: Sequence[str] = ()) -> int:
+def run_program(
+    script: str, args: Sequence[str] = (), failed: Callable[[BaseException], object] | None = None
+) -> int:
     """Run a script as ``python script`` does.
 
     Args:
         script: the path of the file.
         args: the rest of ``sys.argv``.
+        failed: called with the error that ends the script, after its traceback is printed.
 
     Returns:
         The exit code: 0, or 1 after an error, whose traceback is printed.
@@ -242,6 +245,8 @@ def run_program(script: str, args: Sequence[str] = ()) -> int:
         if hub is not None:
             hub.guard.tell(error, functools.partial(_print_error, error, script))
         _print_error(error, script)
+        if failed is not None:
+            failed(error)
         return 1
     finally:
         sys.argv, sys.path[:] = argv, path

@@ -325,10 +325,11 @@ def _add_methods() -> None:
         for name, function in globals().items()
         if isinstance(Tensor.__dict__.get(name), LegacyMethod) and callable(function)
     }
-    kinds = ("meta", "mkldnn", "mps", "nested", "quantized", "sparse", "sparse_csr", "xla", "xpu")
+    kinds = ("mkldnn", "mps", "nested", "quantized", "sparse", "sparse_csr", "xla", "xpu")
     values: dict[str, Any] = {f"is_{kind}": property(_no, doc=f"False: no Tensor is {kind}.") for kind in kinds}
     values |= {
         "is_cpu": property(_is_on_cpu, doc="Whether the Tensor is on the CPU."),
+        "is_meta": property(lambda self: self.device.type == "meta", doc="Whether the Tensor has no numbers."),
         "is_conj": _no,
         "is_neg": _no,
         "is_pinned": lambda self, device=None: False,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+# What may still answer an operator's call that failed: ``answer(name, function, args, kwargs)``, or NotImplemented.
+answers: list[Callable[..., Any]] = []
 
 
 class GuardError(RuntimeError):

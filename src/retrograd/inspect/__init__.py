@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .diagnosing.doctor_mode import diagnose as diagnose
+    from .diagnosing.doctor_mode import doctor as doctor
     from .drawing.draw import Drawing as Drawing
     from .drawing.draw import draw as draw
     from .drawing.tree import tree as tree
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 # The module of each public name. No module has the name of a function, since its import would replace the function.
 _WHERE = {
     "Drawing": "drawing.draw",
+    "diagnose": "diagnosing.doctor_mode",
+    "doctor": "diagnosing.doctor_mode",
     "draw": "drawing.draw",
     "explain": "explaining",
     "guard": "guarding",

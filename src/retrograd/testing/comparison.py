@@ -28,10 +28,10 @@ def relative_errors(analytic: Any, numerical: Any, scale: float) -> Any:
     return np.where(same, 0.0, np.where(np.isnan(errors), np.inf, errors))
 
 
-def assert_close(got: Any, wanted: Any, tolerance: float, what: str) -> float:
+def assert_close(got: Any, wanted: Any, tolerance: float, what: str, scale: float = 0.0) -> float:
     """Assert equal shapes and close values, and return the largest relative error.
 
-    Errors are relative to the expected element, or to 1e-3 of the largest one if that is larger.
+    Errors are relative to the expected element, or to 1e-3 of the largest one, or of ``scale``, if that is larger.
     """
     got, wanted = to_numpy(got), to_numpy(wanted)
     assert got.shape == wanted.shape, f"{what}: got shape {got.shape}, expected {wanted.shape}"
@@ -40,7 +40,7 @@ def assert_close(got: Any, wanted: Any, tolerance: float, what: str) -> float:
         return 0.0
     a, n = as_real_like(got, wanted), as_real_like(wanted, got)
     finite = np.abs(n[np.isfinite(n)])
-    floor = max(1e-3 * float(finite.max(initial=0.0)), 1e-300)
+    floor = max(1e-3 * float(finite.max(initial=scale)), 1e-300)
     with np.errstate(invalid="ignore"):
         errors = np.abs(a - n) / np.maximum(np.abs(n), floor)
     same = (np.isnan(a) & np.isnan(n)) | (a == n)

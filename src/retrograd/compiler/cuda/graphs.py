@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from threading import Lock, get_ident
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ..program import SHAPED_BY_DATA, Instruction, Value
 from ..run.replay import Replay
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
 from .kernels import Copies, Module
+from .products import captured_products
 
 MAX_CAPTURES = 3  # graphs that are captured for changed addresses
 _PURE = ("array", "primitive", "whole", "loop")
@@ -198,19 +200,27 @@ class Graph:
         self._capture(xp, everything, places)
         return self._compared(xp, everything)
 
-    def _warm(self, xp: Any, everything: list[Any]) -> Sequence[Any]:
+    def _warm(self, xp: ModuleType, everything: list[Any]) -> Sequence[Any]:
         """Run a call in the memory pool and on the stream of the graph."""
         try:
             self._stream, self._pool = xp.cuda.Stream(), xp.cuda.MemoryPool()
         except Exception as error:
             raise Refused(f"no stream can capture: {error}") from error
         xp.cuda.get_current_stream().synchronize()
-        with xp.cuda.using_allocator(self._pool.malloc), self._stream:
-            found = self.inside(everything)
+        with xp.cuda.using_allocator(self._pool.malloc), self._stream, captured_products(xp, self._stream):
+            self._outs = self.inside(everything)
         self._stream.synchronize()
-        return tuple(found)
+        found = self._results()  # copies: what the caller keeps must not take memory from the pool
+        self._outs = ()
+        return found
 
-    def _capture(self, xp: Any, everything: list[Any], places: tuple[int, ...]) -> None:
+    def _reserve(self) -> None:
+        """Leave one free block in the pool, as large as a call needs: no memory can be allocated during a capture."""
+        size = self._pool.total_bytes()
+        self._pool.free_all_blocks()
+        self._pool.malloc(size + size // 4)
+
+    def _capture(self, xp: ModuleType, everything: list[Any], places: tuple[int, ...]) -> None:
         self._forget()
         self.captures += 1
         self._places = places
@@ -218,7 +228,13 @@ class Graph:
         given = [own.get(place, x) for place, x in enumerate(everything)]
         xp.cuda.get_current_stream().synchronize()
         try:
-            with xp.cuda.using_allocator(self._pool.malloc), self._stream as stream, _no_copies_from_host(xp):
+            with (
+                xp.cuda.using_allocator(self._pool.malloc),
+                self._stream as stream,
+                captured_products(xp, stream),
+                _no_copies_from_host(xp),
+            ):
+                self._reserve()
                 stream.begin_capture(mode=xp.cuda.runtime.streamCaptureModeThreadLocal)
                 try:
                     self._outs = self.inside(given)
@@ -230,7 +246,7 @@ class Graph:
         except Exception as error:
             raise Refused(f"it cannot be captured: {type(error).__name__}: {error}") from error
 
-    def _compared(self, xp: Any, everything: list[Any]) -> Sequence[Any]:
+    def _compared(self, xp: ModuleType, everything: list[Any]) -> Sequence[Any]:
         """Return the results of the graph's first launch, if they equal those of an ordinary replay."""
         memory = [everything[place] for place in self.written]
         earlier = [x.copy() for x in memory]
@@ -290,16 +306,16 @@ def _constants(nest: Any) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _no_copies_from_host(xp: Any) -> Iterator[None]:
+def _no_copies_from_host(xp: ModuleType) -> Iterator[None]:
     """Refuse copies from the CPU: CuPy copies through pinned memory that it reuses, which a graph must not read."""
     pool, thread = xp.get_default_pinned_memory_pool(), get_ident()
 
-    def alloc(size: int) -> Any:
+    def alloc(size: int) -> object:
         if get_ident() == thread:
             raise Refused("it copies from CPU memory")
         return pool.malloc(size)
 
-    set_allocator: Callable[[Any], None] = xp.cuda.set_pinned_memory_allocator
+    set_allocator: Callable[[object], None] = xp.cuda.set_pinned_memory_allocator
     set_allocator(alloc)
     try:
         yield
@@ -307,7 +323,7 @@ def _no_copies_from_host(xp: Any) -> Iterator[None]:
         set_allocator(pool.malloc)
 
 
-def _alike(xp: Any, a: Any, b: Any) -> bool:
+def _alike(xp: ModuleType, a: Any, b: Any) -> bool:
     """Return whether results agree within the rounding of a library's summation order."""
     if a.dtype.kind not in "fc":
         return bool((a == b).all())

@@ -13,9 +13,13 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import lru_cache, wraps
+from types import ModuleType
 from typing import Any, TypeVar
+from weakref import ref
 
 import numpy as np
+
+from ..missing_names import provided
 
 
 # Devices of PyTorch, which programs compare with. No Tensor is on them.
@@ -23,10 +27,12 @@ WITHOUT_TENSORS = ("hpu", "ipu", "maia", "mps", "mtia", "privateuseone", "vulkan
 
 
 class Device:
-    """A place for arrays: ``cpu`` or ``cuda`` with an index. In a ``with`` block, new Tensors are made there.
+    """A place for arrays: ``cpu``, ``cuda`` or ``meta``. In a ``with`` block, new Tensors are made there.
+
+    Tensors on ``meta`` have a shape, a dtype and strides, and no numbers; operators on them give such Tensors.
 
     Args:
-        type: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or a Device.
+        type: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"meta"``, or a Device.
         index: the number of the GPU, where ``type`` does not say it.
 
     >>> Device("cuda:1")
@@ -35,7 +41,7 @@ class Device:
     True
 
     Raises:
-        RuntimeError: the name is not ``cpu``, ``cuda`` or ``cuda:N``.
+        RuntimeError: the name is none of these.
     """
 
     __slots__ = ("index", "type")
@@ -48,8 +54,9 @@ class Device:
             self.type, self.index = type.type, type.index
             return
         name, colon, number = str(type).partition(":")
-        if name not in ("cpu", "cuda", *WITHOUT_TENSORS) or (colon and not number.isdigit()) or (colon and index is not None):
-            raise RuntimeError(f"device: wanted 'cpu', 'cuda' or 'cuda:N', got {type!r}")
+        known = name in ("cpu", "cuda", "meta") or name in WITHOUT_TENSORS
+        if not known or (colon and not number.isdigit()) or (colon and index is not None):
+            raise RuntimeError(f"device: wanted 'cpu', 'cuda', 'cuda:N' or 'meta', got {type!r}")
         self.type = name
         self.index = int(number) if colon else index
 
@@ -117,7 +124,7 @@ class Backend:
         """The device that holds the array."""
         return CPU
 
-    def asarray(self, data: Any, dtype: Any = None, device: Device | None = None) -> Any:
+    def asarray(self, data: object, dtype: Any = None, device: Device | None = None) -> Any:
         """The data as an array of this library, sharing memory where it can."""
         return np.asarray(data, dtype=dtype)
 
@@ -175,13 +182,17 @@ class CupyBackend(Backend):
             raise RuntimeError(
                 "device 'cuda': CuPy is not installed; install retrograd[gpu] (CUDA 12) or retrograd[gpu13] (CUDA 13)"
             ) from None
-        self.xp = cupy
-        self.array_type = cupy.ndarray
+        self._use(cupy, cupy.ndarray)
+
+    def _use(self, xp: ModuleType, array_type: type) -> None:
+        self.xp, self.array_type = xp, array_type
+        # Of arrays at an address CuPy does not know whose memory they lie in: by their id, with a reference to each.
+        self._owners: dict[int, tuple[ref[Any], Any]] = {}
 
     def device(self, array: Any) -> Device:
         return Device("cuda", int(array.device.id))
 
-    def asarray(self, data: Any, dtype: Any = None, device: Device | None = None) -> Any:
+    def asarray(self, data: object, dtype: Any = None, device: Device | None = None) -> Any:
         if device is None or device.index is None:
             return self.xp.asarray(data, dtype=dtype)
         with self.xp.cuda.Device(device.index):
@@ -194,7 +205,14 @@ class CupyBackend(Backend):
         return int(array.data.ptr)
 
     def strided(self, owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Any:
-        return self.xp.ndarray(shape, dtype, owner.data + offset, strides=strides)
+        view = self.xp.ndarray(shape, dtype, owner.data + offset, strides=strides)
+        key, owners = id(view), self._owners
+        owners[key] = ref(view, lambda _: owners.pop(key, None)), owner
+        return view
+
+    def owner(self, array: Any) -> Any:
+        base = array.base
+        return self._owners.get(id(array), (None, None))[1] if base is None else base
 
     def allocation(self, array: Any) -> Any:
         return array.data.mem
@@ -307,9 +325,10 @@ def array_module(array: Any) -> Any:
 def all_examples(array: Any) -> Any:
     """The numbers behind an array: of one that ``vmap`` maps those of all examples, of any other itself.
 
-    Checks of values ask these: what must hold for each example must hold for all.
+    Checks of values ask these: what must hold for each example must hold for all. Of a ``meta`` array they are zeros,
+    at most one along each axis.
     """
-    return array.examples if isinstance(array, Wrapping) else array
+    return array if array.__class__ is np.ndarray else getattr(array, "examples", array)
 
 
 FEW = 32  # numbers whose least and largest Python finds before NumPy has begun
@@ -419,6 +438,9 @@ def backend_for(device: str | Device | None) -> Backend:
     place = get_default_device() if device is None else Device(device)
     if place.type in WITHOUT_TENSORS:
         raise RuntimeError(f"no Tensor can be on the device {place}: Retrograd computes on 'cpu' and 'cuda'")
+    if place.type == "meta":
+        meta: Backend = provided["meta"]()
+        return meta
     return NUMPY if place.type == "cpu" else cupy_backend()
 
 

@@ -69,6 +69,7 @@ class Primitive:
         contiguous: results are in row-major order, as PyTorch's are, whatever order the inputs are in.
         wide: half-precision inputs beside numbers are computed in float32 (see core.halves).
         batch: the batching rule (see core.batching), which elementwise primitives need not name.
+        shaped: ``shaped(make, *arrays, **params)``, ``make(shape, dtype)`` of the result, for meta tensors.
     """
 
     __slots__ = (
@@ -94,6 +95,7 @@ class Primitive:
         "promote",
         "residuals",
         "rules",
+        "shaped",
         "signals",
         "ufunc",
         "variadic",
@@ -124,6 +126,7 @@ class Primitive:
         contiguous: bool = False,
         wide: bool = False,
         batch: Callable[[Any], Any] | None = None,
+        shaped: Callable[..., Any] | None = None,
     ) -> None:
         self.name = name
         self.variadic = inputs.startswith("*")
@@ -135,7 +138,7 @@ class Primitive:
         self.promote = promote
         self.floats = promote == "float"
         self.elementwise = elementwise
-        self.batch = batch
+        self.batch, self.shaped = batch, shaped
         self.view = view
         self.outputs = outputs
         self.fills = True  # cotangents of outputs that no gradient reached come as zeros, else as None

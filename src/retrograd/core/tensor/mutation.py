@@ -20,6 +20,7 @@ from ..arrays.dtypes import INEXACT, DType, can_cast, get_default_dtype, promote
 from ..arrays.fp_warnings import silenced
 from ..arrays.half_precision import in_float32
 from ..arrays.layout import broadcast_shapes
+from ..arrays.unbuffered import ufunc_at
 from ..errors import call_error, describe, operator_error
 from ..graph.modes import modes, watchers
 from ..graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, saved_by
@@ -84,7 +85,7 @@ def _move(x: Any, source: Layout, target: Layout, extent: int) -> Any:
         positions = _in_memory(numbers, Layout(source.shape, tuple(strides), numbers.dtype, start))
         if x.dtype.kind == "c":
             positions, x = xp.stack((positions, positions + 1)), xp.stack((x.real, x.imag))
-        xp.add.at(memory, positions, x)
+        ufunc_at("add", memory, positions, x)
     else:
         memory = xp.zeros(extent, "u1")
         _in_memory(memory, source)[...] = x

@@ -33,16 +33,19 @@ class Printable(Protocol):
 
 def tensor_repr(x: Printable) -> str:
     """``tensor([...])`` with whatever of dtype, device, shape and history is not evident."""
-    array = backend_of(x.array).to_numpy(x.array)
+    meta = x.device.type == "meta"
+    array = x.array if meta else backend_of(x.array).to_numpy(x.array)
     name = "tensor" if type(x).__module__.startswith("retrograd.core") else type(x).__name__
     shown = array.astype(np.float32) if array.dtype.kind == "V" else array
-    body = np.array2string(shown, separator=", ", prefix=f"{name}(", **print_options)
-    parts = [body]
-    if array.size == 0 and array.shape != (0,):
-        parts.append(f"size={array.shape}")
-    if array.dtype not in (get_default_dtype(), int64, bool_) or array.size == 0 and array.dtype != get_default_dtype():
+    parts = ["..." if meta else np.array2string(shown, separator=", ", prefix=f"{name}(", **print_options)]
+    if meta:
+        parts.append("device='meta'")
+    if array.size == 0 and array.shape != (0,) or meta:
+        parts.append(f"size={tuple(array.shape)}")
+    known = (get_default_dtype(),) if meta else (get_default_dtype(), int64, bool_)
+    if array.dtype not in known or array.size == 0 and array.dtype != get_default_dtype():
         parts.append(f"dtype={'torch.' if dtype.package == 'torch' else ''}{array.dtype}")
-    if x.device.type != "cpu":
+    if x.device.type not in ("cpu", "meta"):
         parts.append(f"device='{x.device}'")
     if x._node is not None:
         parts.append(f"grad_fn=<{x._node.operator}>")

@@ -174,7 +174,10 @@ def shares_memory(view: Any, array: Any) -> bool:
         return True
     owner = view.base
     if owner is None:
-        return False
+        if type(view) is np.ndarray or type(view) is not type(array):
+            return False
+        allocation = backend_of(view).allocation  # CuPy's arrays at an address have no base
+        return allocation(view) is allocation(array)
     return owner is array or owner is array.base or bool(array_module(array).may_share_memory(view, array))
 
 

@@ -218,6 +218,8 @@ class Tensor(Copies, TensorMethods):
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if watchers:
             tell_departed(self, "numpy")
+        if type(self.array) is not np.ndarray and self.device.type == "meta":
+            raise TypeError("can't convert meta device type tensor to numpy: it has no numbers")
         return backend_of(self.array).to_numpy(self.array)
 
     # Its place in the graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -229,7 +230,7 @@ class State:
             elif local_metadata.get(_ASSIGN):
                 assignments.append(partial(self._assign, name, value))
             else:
-                assignments.append(partial(_copy, tensor, value))
+                assignments.append(partial(_copy, name, tensor, value))
         with no_grad():
             for write in now:
                 write()
@@ -244,7 +245,14 @@ class State:
             self._parameters[name] = Parameter(value, requires_grad=getattr(self, name).requires_grad)
 
 
-def _copy(target: Tensor, source: Tensor) -> None:
+def _copy(name: str, target: Tensor, source: Tensor) -> None:
+    if target.device.type == "meta" and source.device.type != "meta":
+        warnings.warn(
+            f"for {name}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current "
+            "model, which is a no-op; pass assign=True to assign the items of the state dictionary instead",
+            UserWarning,
+            stacklevel=3,
+        )
     target.copy_(source.to(target.device))
 
 

@@ -49,6 +49,13 @@ def _total_norm(arrays: list[Any], p: float) -> Any:
     if p == 2 and updates.takes([[array] for array in arrays], updates.SQUARES, 0):
         return np.asarray(np.sqrt(updates.sum_of_squares(arrays)), arrays[0].dtype)
     xp = array_module(arrays[0])
+    if p == 2 and xp is not np and all(x.dtype.kind == "f" for x in arrays):
+        # A CUDA graph captures neither vdot, a product of cuBLAS's, nor a stack of more than eight arrays.
+        dtype = np.result_type(np.float32, *[x.dtype for x in arrays])
+        squares = xp.empty(len(arrays), dtype)
+        for index, array in enumerate(arrays):
+            xp.square(array, dtype=dtype).sum(out=squares[index])
+        return xp.sqrt(squares.sum())
     with silent():
         return xp.asarray(_norm(xp.stack([_norm(array, p) for array in arrays]), p))
 

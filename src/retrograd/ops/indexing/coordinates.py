@@ -127,5 +127,5 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = Fal
     if not any(isinstance(value, Tensor) or is_array(value) for value in (elements, test_elements)):
         raise TypeError("one of elements and test_elements must be a Tensor")
     x, y = operand(elements, "elements").array, operand(test_elements, "test_elements").array
-    dtype, xp = promote_types(x.dtype, y.dtype), array_module(x)
+    dtype, xp = promote_types(x.dtype, y.dtype), array_module(x if isinstance(elements, Tensor) else y)
     return new_tensor(xp.asarray(xp.isin(x.astype(dtype, copy=False), y.astype(dtype, copy=False), invert=invert)))

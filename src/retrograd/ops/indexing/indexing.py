@@ -22,6 +22,7 @@ import numpy as np
 from ...core.arrays.devices import all_examples, array_module, backend_of, extent, is_array
 from ...core.arrays.dtypes import FLOATING
 from ...core.arrays.layout import order_like, row_major
+from ...core.arrays.unbuffered import ufunc_at
 from ...core.errors import describe
 from ...core.graph.modes import modes, watchers
 from ...core.graph.primitive import Primitive, apply
@@ -277,7 +278,7 @@ def add_at(out: Any, index: Index, values: Any) -> None:
     if xp is not np or not out.flags.c_contiguous or out.dtype.kind not in FLOATING or out.dtype.itemsize < 4:
         if xp is np and out.ndim == 1:  # NumPy 2.4 reads beyond values that it would have to broadcast
             values = np.broadcast_to(values, out[index.key].shape)
-        xp.add.at(out, index.key, values)
+        ufunc_at("add", out, index.key, values)
         return
     values = np.asarray(values, dtype=out.dtype)
     along = index.along
@@ -560,7 +561,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
             elif value._requires and modes.grad_enabled or value.array.dtype is not dtype:
                 number = None
             else:
-                number = value.array
+                number = value.array if type(value.array) is np.ndarray else None
         elif dtype.char not in "fd" or type(value) is not float and type(value) is not int or not -3e38 < value < 3e38:
             number = None
         array = None if number is None else memory_of_its_own(self)

@@ -9,22 +9,20 @@ import numpy as np
 
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING
+from ...core.arrays.unbuffered import Reduction, ufunc_at
 from ...core.graph.primitive import Primitive
 from ..table.composites import raw
 from .batching import writing
 from .indexing import ERASE, READ, Index, adding, copied
 
 
-def _reduced_at(ufunc: str, identity: Callable[[Any], Any]) -> tuple[Callable[..., Any], Callable[..., None]]:
+def _reduced_at(ufunc: Reduction, identity: Callable[[Any], Any]) -> tuple[Callable[..., Any], Callable[..., None]]:
     """The forward and the in-place form of a reduction."""
 
     def write(out: Any, x: Any, src: Any, index: Index, include_self: bool) -> None:
         if not include_self:
             out[index.key] = identity(out.dtype)
-        if ufunc == "multiply" and array_module(out) is not np:
-            _multiply_at(out, index, src)
-        else:
-            getattr(array_module(out), ufunc).at(out, index.key, src)
+        ufunc_at(ufunc, out, index.key, src)
 
     def forward(x: Any, src: Any, index: Index, include_self: bool) -> Any:
         out = copied(x)
@@ -32,23 +30,6 @@ def _reduced_at(ufunc: str, identity: Callable[[Any], Any]) -> tuple[Callable[..
         return out
 
     return forward, write
-
-
-def _multiply_at(out: Any, index: Index, src: Any) -> None:
-    """``multiply.at``, which CuPy lacks: the values for one place are multiplied in rounds, one per round."""
-    xp = array_module(out)
-    places = xp.arange(out.size).reshape(out.shape)[index.key]
-    src = xp.broadcast_to(src, places.shape).reshape(-1)
-    places = places.reshape(-1)
-    order = xp.argsort(places)
-    places, values = places[order], src[order]
-    first = xp.searchsorted(places, places)
-    turn = xp.arange(places.size) - first
-    flat = out.reshape(-1)
-    for number in range(int(turn.max().item()) + 1 if places.size else 0):
-        now = turn == number
-        flat[places[now]] *= values[now]
-    out[...] = flat.reshape(out.shape)
 
 
 ADD = adding("scatter_add")
@@ -96,7 +77,7 @@ def _prod_rule(g: Any, x: Any, src: Any, index: Index, include_self: bool, needs
     return gx, gsrc
 
 
-def _reduction(name: str, ufunc: str, identity: Callable[[Any], Any], rule: Any) -> Primitive:
+def _reduction(name: str, ufunc: Reduction, identity: Callable[[Any], Any], rule: Any) -> Primitive:
     forward, write = _reduced_at(ufunc, identity)
     return Primitive(
         name,

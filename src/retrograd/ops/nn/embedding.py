@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.arrays.devices import all_examples, array_module, backend_of, extent, lie_within
 from ...core.arrays.dtypes import FLOATING, DType
+from ...core.arrays.unbuffered import ufunc_at
 from ...core.errors import InvalidValue, describe
 from ...core.graph.modes import no_grad
 from ...core.graph.primitive import Primitive, apply, operand
@@ -243,11 +244,10 @@ def _first_places(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
     x, bag_of = rows.array, bag.array
     xp = array_module(x)
     top = xp.full_like(x, -np.inf, shape=(bags, x.shape[1]))
-    xp.maximum.at(top, bag_of, x)
-    # CUDA has atomic minima of unsigned integers.
+    ufunc_at("maximum", top, bag_of, x)
     none, places = np.uint64(len(x)), xp.arange(len(x), dtype=np.uint64)[:, None]
     first = xp.full_like(top, none, dtype=np.uint64)
-    xp.minimum.at(first, bag_of, xp.where((x == top[bag_of]) | (x != x), places, none))
+    ufunc_at("minimum", first, bag_of, xp.where((x == top[bag_of]) | (x != x), places, none))
     return new_tensor(first.astype(np.int64))
 
 

@@ -69,9 +69,8 @@ def _softmax(x: Any, dim: int) -> Any:
         return x.copy()
     xp = array_module(x)
     out = x - x.max(axis=dim, keepdims=True)
-    out = xp.exp(out, out=out) if x.ndim else xp.exp(out)
-    total = accurate_sum(out, (dim,) if x.ndim else None, True)
-    return xp.divide(out, total, out=out) if x.ndim else out / total
+    out = xp.exp(out, out=out)
+    return xp.divide(out, accurate_sum(out, (dim,), True), out=out)
 
 
 @by_rows("log_softmax")
@@ -83,8 +82,7 @@ def _log_softmax(x: Any, dim: int) -> Any:
         return x.copy()
     xp = array_module(x)
     out = x - x.max(axis=dim, keepdims=True)
-    total = xp.log(accurate_sum(xp.exp(out), (dim,) if x.ndim else None, True))
-    return xp.subtract(out, total, out=out) if x.ndim else out - total
+    return xp.subtract(out, xp.log(accurate_sum(xp.exp(out), (dim,), True)), out=out)
 
 
 @by_rows("softmax_backward")
@@ -140,6 +138,8 @@ def _softmax_along(primitive: Primitive, input: Operand, dim: int, dtype: DTypeL
         if not x.array.size:
             return x.clone()  # as PyTorch: nothing is computed
         raise NotImplementedError(f"wanted a floating dtype, got {x.dtype}; give dtype=")
+    if not x.array.ndim:
+        return apply(primitive, (x.reshape(1),), {"dim": 0}).reshape(())
     return apply(primitive, (x,), {"dim": place})
 
 

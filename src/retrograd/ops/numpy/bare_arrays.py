@@ -126,7 +126,7 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
         except RuntimeError as error:
             frame = sys._getframe(1)
             raise ConversionError(f"{str(error).rstrip('.')}: {_advice(frame, caller_of(frame))}") from None
-    if not isinstance(self.array, np.ndarray):
+    if not isinstance(self.array, np.ndarray) or self.device.type != "cpu":
         raise TypeError(f"can't convert a Tensor on {self.device} to a NumPy array; use tensor.cpu() first")
     if copy is False and dtype is not None and np.dtype(dtype) != self.array.dtype:
         raise ValueError(f"np.asarray: a copy is needed to convert {self.array.dtype} to {np.dtype(dtype)}")

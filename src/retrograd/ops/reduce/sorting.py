@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.arrays.devices import array_module, backend_of
 from ...core.arrays.layout import row_major
+from ...core.arrays.unbuffered import ufunc_at
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
 from ...core.tensor.storage import share
@@ -69,7 +70,7 @@ def _place(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
     if x.dtype.kind == "f" and lanes.writes(out, index, dim):
         lanes.add(out, index, x, dim)
     else:
-        xp.add.at(out, mesh(index, dim), x)
+        ufunc_at("add", out, mesh(index, dim), x)
     return out
 
 

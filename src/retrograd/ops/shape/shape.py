@@ -67,7 +67,7 @@ def apply_view(primitive: Primitive, a: Operand, params: dict[str, Any]) -> Tens
         view._requires = False
         view._node = None
     owner = out.base
-    if out is x or owner is not None and (owner is x or owner is x.base or shares_memory(out, x)):
+    if out is x or owner is not None and (owner is x or owner is x.base) or shares_memory(out, x):
         share(view, a, recording)
     else:
         view._storage = view._base = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...core.arrays.devices import all_examples, array_module, backend_of
+from ...core.arrays.unbuffered import ufunc_at
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
 from ...core.tensor.storage import byte_span
@@ -340,10 +341,10 @@ def _relay(x: Any, source: Layout, target: Layout, base: Layout, extent: int) ->
     """
     xp = array_module(x)
     memory = xp.zeros(extent, x.dtype)
-    xp.add.at(memory, _places(source, xp), x)
+    ufunc_at("add", memory, _places(source, xp), x)
     places = _places(base, xp)
     shares = xp.zeros(extent, x.dtype)
-    xp.add.at(shares, places, xp.ones((), x.dtype))
+    ufunc_at("add", shares, places, xp.ones((), x.dtype))
     return (memory / xp.maximum(shares.real, 1)).astype(x.dtype, copy=False)[_places(target, xp)]
 
 

@@ -12,7 +12,7 @@ from inspect import signature
 from typing import Any, TypeVar
 
 from ...core.arrays.dtypes import can_cast
-from ...core.errors import GuardError, describe
+from ...core.errors import GuardError, answers, describe
 from ...core.graph.modes import modes, watchers
 from ...core.graph.observers import Given
 from ...core.graph.primitive import Primitive
@@ -222,6 +222,8 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
             result = NotImplemented
             if isinstance(error, (TypeError, RuntimeError)) and not isinstance(error, GuardError):
                 result = legacy_call(name, named, args, kwargs)
+            for answer in answers:
+                result = answer(name, named, args, kwargs) if result is NotImplemented else result
             if result is NotImplemented:
                 raise failure(name, function, args, kwargs, error)  # noqa: B904  its cause is set
             return result

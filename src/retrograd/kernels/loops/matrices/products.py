@@ -49,7 +49,9 @@ def _shares() -> bool:
 
 def dot(x: Any, y: Any) -> Any:
     """``x @ y`` of two matrices, of NumPy or CuPy."""
-    if type(x) is not ndarray or (work := x.size * y.shape[1]) < SEVERAL:
+    if type(x) is not ndarray:
+        return np.matmul(x, y)  # a CUDA graph captures it, but not ``dot``
+    if (work := x.size * y.shape[1]) < SEVERAL:
         return x.dot(y)
     if work < USEFUL:
         return beside_pool(x.dot, y) if len(x) == 1 or y.shape[1] == 1 else x.dot(y)

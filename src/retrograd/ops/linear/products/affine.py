@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import ndarray
 
 from ....core.arrays.summation import LARGE, accurate_sum
 from ....core.errors import describe
@@ -104,6 +106,12 @@ def as_rows_of_each(x: Tensor) -> Tensor:
     return x.reshape((shape[0], prod(shape[1:-1]), shape[-1]))
 
 
+def _linear_shape(make: Callable[..., ndarray], x: ndarray, w: ndarray, b: ndarray | None = None) -> ndarray:
+    if x.shape[-1] != w.shape[-1]:
+        raise ValueError(f"the axis of length {x.shape[-1]} is multiplied with one of {w.shape[-1]}")
+    return make(x.shape[:-1] + w.shape[:-1], x.dtype)
+
+
 LINEAR = Primitive(
     "linear",
     _linear,
@@ -112,6 +120,7 @@ LINEAR = Primitive(
     jvps=[lambda t, w: LINEAR_NO_BIAS(t, w), lambda t, x: LINEAR_NO_BIAS(x, t), lambda t: t],
     promote="strict",
     batch=_linear_examples,
+    shaped=_linear_shape,
 )
 LINEAR_NO_BIAS: Primitive = Primitive(
     "linear",
@@ -121,6 +130,7 @@ LINEAR_NO_BIAS: Primitive = Primitive(
     jvps=[lambda t, w: LINEAR_NO_BIAS(t, w), lambda t, x: LINEAR_NO_BIAS(x, t)],
     promote="strict",
     batch=_linear_examples,
+    shaped=_linear_shape,
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from operator import index as as_integer
@@ -12,6 +12,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ....core.arrays.devices import array_module
 from ....core.errors import InvalidValue, describe
@@ -36,6 +37,24 @@ def _einsum_examples(call: Call) -> Any:
     return call.below(call.values, {"equation": ",".join(named) + "->" + letter + "".join(out)})
 
 
+def _einsum_shape(make: Callable[..., ndarray], *xs: ndarray, equation: str) -> ndarray:
+    terms, out = _parse(equation)
+    lengths: dict[str, int] = {}
+    for term, x in zip(terms, xs, strict=True):
+        for letter, length in zip(term, x.shape, strict=True):
+            if lengths.setdefault(letter, length) in (1, length):
+                lengths[letter] = length
+            elif length != 1:
+                raise ValueError(f"index {letter} has the lengths {lengths[letter]} and {length}")
+    return make(tuple([lengths[letter] for letter in out]), np.result_type(*xs))
+
+
+def _einsum_pair_shape(make: Callable[..., ndarray], x: ndarray, y: ndarray, equation: str) -> ndarray:
+    if _product(equation, x.shape, y.shape) is None:
+        return _einsum_shape(make, x, y, equation=equation)
+    return _einsum_pair(equation, x, y)
+
+
 EINSUM = Primitive(
     "einsum",
     lambda *xs, equation: np.einsum(equation, *xs, optimize=True),
@@ -45,6 +64,7 @@ EINSUM = Primitive(
     ],
     contiguous=True,
     batch=_einsum_examples,
+    shaped=_einsum_shape,
 )
 EINSUM2 = Primitive(
     "einsum",
@@ -56,6 +76,7 @@ EINSUM2 = Primitive(
     ],
     promote="same",
     batch=_einsum_examples,
+    shaped=_einsum_pair_shape,
 )
 
 

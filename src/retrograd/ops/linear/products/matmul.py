@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +105,7 @@ FEW = 1 << 12  # elements of matrices whose product is NumPy's alone, without an
 
 
 def _mm(x: Any, y: Any) -> Any:
-    return x.dot(y) if x.size < FEW > y.size else product(x, y)
+    return x.dot(y) if x.size < FEW > y.size and type(x) is ndarray else product(x, y)
 
 
 def _mm_vjp_x(g: Any, y: Any) -> Any:
@@ -120,6 +120,16 @@ def _mm_vjp_y(g: Any, x: Any) -> Any:
     return x.T.dot(g) if g.size < FEW > x.size else product(x.T, g)
 
 
+def _matmul_shape(make: Callable[..., ndarray], x: ndarray, y: ndarray) -> ndarray:
+    """As the result's, of products over an axis of length 0."""
+    if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
+        raise ValueError(
+            f"the axis of length {x.shape[-1]} is multiplied with one of {y.shape[-2 if y.ndim > 1 else 0]}"
+        )
+    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    return make((*lead, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ())), x.dtype)
+
+
 # For two matrices, the case that counts calls, the rules on NumPy's arrays are the bare products.
 MM: Primitive = Primitive(
     "mm",
@@ -129,6 +139,7 @@ MM: Primitive = Primitive(
     jvps=[lambda t, y: MM(t, y), lambda t, x: MM(x, t)],
     promote="strict",
     batch=_matmul_examples,
+    shaped=_matmul_shape,
 )
 MATMUL: Primitive = Primitive(
     "matmul",
@@ -141,6 +152,7 @@ MATMUL: Primitive = Primitive(
     jvps=[lambda t, y: MATMUL(t, y), lambda t, x: MATMUL(x, t)],
     promote="strict",
     batch=_matmul_examples,
+    shaped=_matmul_shape,
 )
 
 

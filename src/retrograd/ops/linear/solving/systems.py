@@ -25,6 +25,10 @@ from .inverses import inv
 
 
 def _solve(a: Any, b: Any) -> Any:
+    xp = array_module(a)
+    if xp is not np and a.shape[:-2] != b.shape[:-2]:  # CuPy's solve does not broadcast
+        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a, b = xp.broadcast_to(a, lead + a.shape[-2:]), xp.broadcast_to(b, lead + b.shape[-2:])
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError as error:

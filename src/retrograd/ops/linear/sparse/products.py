@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ....core.arrays.devices import array_module
+from ....core.arrays.unbuffered import ufunc_at
 from ....core.graph.primitive import Primitive
 
 
@@ -49,7 +50,7 @@ def _spmm(values: Any, x: Any, places: Places) -> Any:
         taken = values[order].reshape((-1,) + (1,) * (x.ndim - 1)) * x[places.columns[order]]
         out[rows] = np.add.reduceat(taken, starts, axis=0)
     else:
-        xp.add.at(out, places.rows, values.reshape((-1,) + (1,) * (x.ndim - 1)) * x[places.columns])
+        ufunc_at("add", out, places.rows, values.reshape((-1,) + (1,) * (x.ndim - 1)) * x[places.columns])
     return out
 
 

@@ -267,7 +267,8 @@ def _frequencies(
 ) -> Tensor:
     if n <= 0:
         raise RuntimeError(f"n must be positive, got {n}")
-    frequencies = getattr(backend_for(device).xp.fft, name)(n, d)
+    xp = backend_for(device).xp
+    frequencies = xp.asarray(getattr(xp.fft, name)(n, d))
     return new_tensor(frequencies.astype(get_default_dtype() if dtype is None else dtype))
 
 

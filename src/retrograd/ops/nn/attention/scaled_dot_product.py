@@ -41,12 +41,15 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 BLOCK_ROWS = 128
+BLOCK_ON_GPU = 1 << 26  # scores of a block where launches cost more than memory traffic
 
 
 def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
     """Row blocks of the scores, each with the columns it reads."""
     rows, columns = q.shape[-2], k.shape[-2]
     step = BLOCK_ROWS if rows >= 2 * BLOCK_ROWS else max(rows, 1)
+    if type(q) is not ndarray:
+        step = max(step, min(rows, BLOCK_ON_GPU // max(math.prod(q.shape[:-2]) * columns, 1)))
     for start in range(0, rows, step):
         stop = min(start + step, rows)
         yield slice(start, stop), slice(0, min(stop, columns) if causal else columns)
@@ -434,6 +437,14 @@ def _attention_rule(
     return where_needed(ATTENTION_BACKWARD(g, q, k, v, mask, **saved, **params, wanted=needs), needs)
 
 
+def _attention_shape(
+    make: Callable[..., ndarray], q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, **params: object
+) -> tuple[ndarray, ...]:
+    lead = _leading(q, k, v)
+    rows = [make((*lead, q.shape[-2], 1), q.dtype) for _ in range(2)]
+    return make((*lead, q.shape[-2], v.shape[-1]), q.dtype, q), *rows
+
+
 ATTENTION = Primitive(
     "scaled_dot_product_attention",
     _attention,
@@ -442,6 +453,7 @@ ATTENTION = Primitive(
     residuals="top total",
     signals=True,
     batch=_attention_examples,
+    shaped=_attention_shape,
 )
 
 

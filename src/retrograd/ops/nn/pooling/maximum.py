@@ -83,7 +83,9 @@ def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, 
         new = value[source]
         late, target = new[along(place, slice(split, None), ndim)], along(place, again, ndim)
         if won is not None:
-            numbers = xp.broadcast_to(number(offset, source), new.shape)
+            numbers = number(offset, source)
+            if winner is None:
+                numbers = xp.full(new.shape, numbers, dtype=kind)
             won[along(place, fresh, ndim)] = numbers[along(place, slice(0, split), ndim)]
             late_numbers = numbers[along(place, slice(split, None), ndim)]
             won[target] = xp.where(beats(late, best[target]), late_numbers, won[target])

@@ -20,7 +20,7 @@ from ....kernels.runtime.result_arrays import empty
 from ...linear.products.affine import linear
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
-from .steps import ordered, previous, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
+from .steps import ordered, previous, product, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
 
 
 def _steps(gates: Any, h: Any, w_hh: Any, b_ih: Any, b_hh: Any, recurrent_n: Any, out: Any) -> None:
@@ -33,7 +33,7 @@ def _steps(gates: Any, h: Any, w_hh: Any, b_ih: Any, b_hh: Any, recurrent_n: Any
         gates += b_ih * scale
     offset = None if b_hh is None else b_hh * scale
     for t in range(gates.shape[0]):
-        hidden = h.dot(across)
+        hidden = product(h, across)
         if offset is not None:
             hidden += offset
         rz, n = gates[t, :, : 2 * size], gates[t, :, 2 * size :]
@@ -68,7 +68,7 @@ def _steps_back(
         b[:, :2] = a[:, :2]
         np.multiply(a[:, 2], r[t], out=b[:, 2])
         dh *= z[t]
-        dh += dh_gates[t].dot(w_hh)
+        dh += product(dh_gates[t], w_hh)
 
 
 @or_reference

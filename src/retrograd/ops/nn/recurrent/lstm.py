@@ -23,7 +23,7 @@ from ....kernels.runtime.result_arrays import empty
 from ...linear.products.affine import linear
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
-from .steps import ordered, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
+from .steps import ordered, product, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
 
 
 def _steps(gates: Any, h: Any, w_hh: Any, bias: Any, cells: Any, out: Any) -> None:
@@ -39,7 +39,7 @@ def _steps(gates: Any, h: Any, w_hh: Any, bias: Any, cells: Any, out: Any) -> No
     i, f, g, o = (gates[..., k * size : (k + 1) * size] for k in range(4))
     for t in range(gates.shape[0]):
         a = gates[t]
-        a += h.dot(across)
+        a += product(h, across)
         np.tanh(a, out=a)
         a *= scale
         a += offset
@@ -70,7 +70,7 @@ def _steps_back(dout: Any, dh: Any, dc: Any, gates: Any, cells: Any, w_hh: Any, 
         a[:, :3] *= dc[:, None]
         a[:, 3] *= dh
         dc *= f[t]
-        dh[...] = da[t].dot(w_hh)
+        dh[...] = product(da[t], w_hh)
 
 
 @or_reference

@@ -17,6 +17,7 @@ from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
 from .steps import (
     ordered,
+    product,
     projected,
     stacked,
     steps_of,
@@ -30,7 +31,7 @@ def _steps(out: Any, h: Any, w_hh: Any, bias: Any, relu: bool) -> None:
     if bias is not None:
         out += bias
     for a in out:
-        a += h.dot(across)
+        a += product(h, across)
         h = np.maximum(a, 0, out=a) if relu else np.tanh(a, out=a)
 
 
@@ -39,7 +40,7 @@ def _steps_back(dout: Any, dh: Any, out: Any, w_hh: Any, relu: bool, da: Any) ->
     da[...] = out > 0 if relu else 1 - out * out
     for t in range(out.shape[0] - 1, -1, -1):
         da[t] *= dh + dout[t]
-        dh[...] = da[t].dot(w_hh)
+        dh[...] = product(da[t], w_hh)
 
 
 @or_reference

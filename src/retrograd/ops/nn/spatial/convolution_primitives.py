@@ -371,6 +371,20 @@ _TRANSPOSE_JVPS = [
     lambda t, w, window, groups: CONV_TRANSPOSE(t, w, window=window, groups=groups),
     lambda t, y, window, groups: CONV_TRANSPOSE(y, t, window=window, groups=groups),
 ]
+
+
+def _conv_shape(
+    make: Callable[..., ndarray], x: ndarray, w: ndarray, b: ndarray | None = None, *, window: Window, groups: int
+) -> ndarray:
+    return make((x.shape[0], w.shape[0], *window.out), x.dtype)
+
+
+def _transpose_shape(
+    make: Callable[..., ndarray], y: ndarray, w: ndarray, b: ndarray | None = None, *, window: Window, groups: int
+) -> ndarray:
+    return make((y.shape[0], groups * w.shape[1], *window.size), y.dtype)
+
+
 CONV: Primitive = Primitive(
     "convolution",
     _conv,
@@ -380,6 +394,7 @@ CONV: Primitive = Primitive(
     promote="strict",
     piecewise_linear=True,
     batch=_conv_examples,
+    shaped=_conv_shape,
 )
 CONV_BIAS: Primitive = Primitive(
     "convolution",
@@ -390,6 +405,7 @@ CONV_BIAS: Primitive = Primitive(
     promote="strict",
     piecewise_linear=True,
     batch=_conv_examples,
+    shaped=_conv_shape,
 )
 CONV_TRANSPOSE: Primitive = Primitive(
     "convolution_transpose",
@@ -400,6 +416,7 @@ CONV_TRANSPOSE: Primitive = Primitive(
     promote="strict",
     piecewise_linear=True,
     batch=_transpose_examples,
+    shaped=_transpose_shape,
 )
 CONV_TRANSPOSE_BIAS: Primitive = Primitive(
     "convolution_transpose",
@@ -410,6 +427,7 @@ CONV_TRANSPOSE_BIAS: Primitive = Primitive(
     promote="strict",
     piecewise_linear=True,
     batch=_transpose_examples,
+    shaped=_transpose_shape,
 )
 CONV_WEIGHT: Primitive = Primitive(
     "convolution_weight",

@@ -1,0 +1,300 @@
+"""Arrays without numbers: NumPy's, in memory that is reserved, reads as zeros and is never written."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from ..arrays.devices import Backend, Device
+from ..arrays.dtypes import DType
+
+# What functions of NumPy take and give: arrays of any kind, numbers, dtypes, and containers of these.
+Value: TypeAlias = Any
+
+NO_DATA = "Cannot copy out of meta tensor; no data! Move a module by to_empty() instead of to()"
+
+# Bytes from which memory is reserved of the system, page by page; less is allocated.
+RESERVED = 1 << 16
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
+
+# Functions of NumPy whose results have a shape that depends on the numbers.
+DATA_DEPENDENT = {
+    np.argwhere, np.bincount, np.compress, np.extract, np.flatnonzero, np.nonzero, np.trim_zeros, np.unique,
+}  # fmt: skip
+_LIKE = {np.empty_like, np.full_like, np.ones_like, np.zeros_like}
+_ANSWERS = {np.can_cast, np.may_share_memory, np.min_scalar_type, np.ndim, np.result_type, np.shape, np.shares_memory,
+            np.size}  # fmt: skip
+
+
+def _memory(size: int) -> Value:
+    """Zeros in so many bytes, which take no memory of the machine while nobody writes to them."""
+    if size < RESERVED:
+        return bytearray(size)
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+
+
+class MetaArray(np.ndarray[Value, Value]):
+    """An array without numbers. Views of it are views of its memory, so layouts are NumPy's own.
+
+    What asks for a number raises RuntimeError. Functions of NumPy give what they give for zeros, without the numbers.
+    """
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Value, **kwargs: Value) -> Value:
+        out = kwargs.get("out")
+        if out is not None:
+            if not all(x is None or isinstance(x, MetaArray) for x in out):
+                raise NotImplementedError(NO_DATA)
+            return out[0] if len(out) == 1 else out
+        if method == "at":
+            return None
+        if method == "__call__" and "where" not in kwargs and ufunc.signature is None:
+            return elementwise(lambda *arrays: ufunc(*arrays, **kwargs), inputs)
+        return without_numbers(getattr(ufunc, method)(*plain(inputs), **plain(kwargs)), inputs)
+
+    def __array_function__(
+        self, func: Callable[..., Value], types: Value, args: Iterable[Value], kwargs: Mapping[str, Value]
+    ) -> Value:
+        args, kwargs = tuple(args), dict(kwargs)
+        if func in DATA_DEPENDENT or func is np.where and len(args) == 1:
+            raise data_dependent(func.__name__)
+        if func is np.copyto:
+            if not isinstance(args[0], MetaArray):
+                raise NotImplementedError(NO_DATA)
+            return None
+        if func in _LIKE and isinstance(args[0], MetaArray):
+            names = ("dtype", "order", "shape")
+            like = np.empty_like(plain(args[0]), **{name: kwargs[name] for name in names if name in kwargs})
+            return without_numbers(like)
+        out = kwargs.pop("out", None)
+        result = func(*plain(args), **plain(kwargs))
+        if out is not None:
+            return out
+        return result if func in _ANSWERS else without_numbers(result, args)
+
+    @property
+    def examples(self) -> np.ndarray[Value, Value]:
+        """Zeros for checks of values, one along each axis."""
+        return np.zeros([min(length, 1) for length in self.shape], self.dtype)
+
+    def __setitem__(self, index: Value, value: Value) -> None:
+        np.broadcast_shapes(np.shape(value), self[index].shape)
+
+    def item(self, *args: Value) -> NoReturn:
+        """Raise RuntimeError: there are no numbers."""
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+
+    def tolist(self) -> NoReturn:
+        """Raise NotImplementedError: there are no numbers."""
+        raise NotImplementedError(NO_DATA)
+
+    def nonzero(self) -> NoReturn:
+        """Raise NotImplementedError: there are no numbers."""
+        raise data_dependent("nonzero")
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        return int(self.item())
+
+    def copy(self, order: Value = "C") -> Value:
+        """Return an array with memory of its own."""
+        return reserved(self.shape, self.dtype, None if order == "C" else self)
+
+    if not TYPE_CHECKING:  # who checks types sees NumPy's signature
+
+        def astype(self, dtype: Value, order: Value = "K", *args: Value, copy: bool = True, **kwargs: Value) -> Value:
+            """Return an array of the dtype."""
+            dtype = np.dtype(dtype)
+            if not copy and dtype == self.dtype:
+                return self
+            return reserved(self.shape, dtype, None if order == "C" else self)
+
+    def fill(self, value: Value) -> None:
+        """Do nothing: there are no numbers."""
+
+    def __repr__(self) -> str:
+        return f"MetaArray(shape={self.shape}, dtype={self.dtype})"
+
+    def __reduce_ex__(self, protocol: Value) -> NoReturn:
+        raise NotImplementedError(NO_DATA)
+
+    def __deepcopy__(self, memo: Value) -> Value:
+        return self.copy("K")
+
+
+def data_dependent(name: str) -> NotImplementedError:
+    """The error of a function whose result has a shape that depends on the numbers."""
+    return NotImplementedError(
+        f"{name}: the shape of the result depends on the numbers, which meta tensors do not have; run it on the CPU"
+    )
+
+
+def reserved(shape: tuple[int, ...], dtype: DType, like: Value = None, exactly: bool = False) -> MetaArray:
+    """An array in memory of its own, in row-major order, or with the dimensions in the order that ``like`` has.
+
+    With ``exactly``, elements lie as far apart as in ``like``, also where they share memory.
+    """
+    size = max(prod(shape), 1) * dtype.itemsize
+    if like is None or like.ndim != len(shape) or like.flags.c_contiguous:
+        return np.ndarray.__new__(MetaArray, shape, dtype, _memory(size))
+    if exactly and min(like.strides) >= 0:
+        steps = like.strides
+        size = sum([max(length - 1, 0) * step for length, step in zip(shape, steps, strict=True)]) + dtype.itemsize
+        return np.ndarray.__new__(MetaArray, shape, dtype, _memory(size), 0, steps)
+    strides, step = [0] * len(shape), dtype.itemsize
+    for axis in reversed(_order(like)):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return np.ndarray.__new__(MetaArray, shape, dtype, _memory(size), 0, strides)
+
+
+def _order(array: Value) -> list[int]:
+    """The dimensions from the one whose neighbors lie farthest apart to the one where they lie closest."""
+    return sorted(range(array.ndim), key=lambda axis: abs(array.strides[axis]), reverse=True)
+
+
+def plain(value: Value) -> Value:
+    """Arrays as NumPy's own, which hold zeros, also within tuples, lists and dicts."""
+    if isinstance(value, MetaArray):
+        return value.view(np.ndarray)
+    if type(value) in (tuple, list):
+        return type(value)(map(plain, value))
+    if type(value) is dict:
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+def without_numbers(value: Value, inputs: Value = ()) -> Value:
+    """A result as an array without numbers: a view of an input as a view, any other in reserved memory."""
+    if isinstance(value, tuple):
+        items = [without_numbers(item, inputs) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, list):
+        return [without_numbers(item, inputs) for item in value]
+    if isinstance(value, np.generic):
+        return reserved((), value.dtype)
+    if not isinstance(value, np.ndarray) or isinstance(value, MetaArray):
+        return value
+    if value.base is not None and any(isinstance(x, np.ndarray) and np.may_share_memory(value, x) for x in inputs):
+        return value.view(MetaArray)
+    return reserved(value.shape, value.dtype, value, exactly=True)
+
+
+def elementwise(function: Callable[..., Value], arrays: tuple[Value, ...]) -> Value:
+    """What a function gives that computes element by element and broadcasts, found on arrays of at most two per axis.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+    """
+    shape = np.broadcast_shapes(*[x.shape for x in arrays if isinstance(x, np.ndarray)])
+    result = function(*map(_small, arrays))
+
+    def large(small: Value) -> MetaArray:
+        small = np.asarray(small)
+        return reserved(shape, small.dtype, small)
+
+    return tuple(map(large, result)) if isinstance(result, tuple) else large(result)
+
+
+def _small(array: Value) -> Value:
+    """An array of ones in the same order in memory, with at most two elements along each axis."""
+    if not isinstance(array, np.ndarray):
+        return array
+    order = _order(array)
+    ones = np.ones([min(array.shape[axis], 2) for axis in order], array.dtype)
+    return ones.transpose(np.argsort(order)) if order else ones
+
+
+class _Module:
+    """NumPy, whose functions that make arrays make those without numbers."""
+
+    def __getattr__(self, name: str) -> Value:
+        return getattr(np, name)
+
+    def empty(self, shape: Value, dtype: Value = float, order: str = "C") -> MetaArray:
+        """Return an array of the shape."""
+        shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+        if min(shape, default=0) < 0:
+            raise ValueError("negative dimensions are not allowed")
+        return reserved(tuple(map(int, shape)), np.dtype(dtype))
+
+    zeros = ones = empty
+
+    def full(self, shape: Value, fill_value: Value, dtype: Value = None) -> MetaArray:
+        """Return an array of the shape."""
+        return self.empty(shape, np.asarray(fill_value).dtype if dtype is None else dtype)
+
+    def arange(self, *args: Value, **kwargs: Value) -> MetaArray:
+        """Return an array of the shape that NumPy's has."""
+        if all(isinstance(value, int) for value in args):
+            kind = np.arange(1, **kwargs).dtype
+            return reserved((len(range(*args)),), kind)
+        found: MetaArray = without_numbers(np.arange(*args, **kwargs))
+        return found
+
+    def eye(self, *args: Value, **kwargs: Value) -> MetaArray:
+        """Return an array of the shape that NumPy's has."""
+        found: MetaArray = without_numbers(np.eye(*args, **kwargs))
+        return found
+
+    def linspace(self, *args: Value, **kwargs: Value) -> MetaArray:
+        """Return an array of the shape that NumPy's has."""
+        found: MetaArray = without_numbers(np.linspace(*args, **kwargs))
+        return found
+
+    def concatenate(self, arrays: Sequence[Value], axis: int = 0) -> MetaArray:
+        """Return an array of the shape that all arrays have together."""
+        shape = list(arrays[0].shape)
+        shape[axis] = sum([x.shape[axis] for x in arrays])
+        return reserved(tuple(shape), np.result_type(*[x.dtype for x in arrays]))
+
+    def asarray(self, data: Value, dtype: Value = None, **options: Value) -> MetaArray:
+        """Return an array of the shape and dtype of the data."""
+        return META.asarray(data, dtype)
+
+    array = asarray
+
+
+class MetaBackend(Backend):
+    """The backend of arrays without numbers."""
+
+    name = "meta"
+    xp: Value = _Module()
+    array_type = MetaArray
+
+    def device(self, array: Value) -> Device:
+        return Device("meta")
+
+    def asarray(self, data: Value, dtype: Value = None, device: Device | None = None) -> Value:
+        if isinstance(data, MetaArray):
+            return data if dtype is None else data.astype(dtype, copy=False)
+        data = np.asarray(data)
+        return reserved(data.shape, data.dtype if dtype is None else np.dtype(dtype), data)
+
+    def to_numpy(self, array: Value) -> np.ndarray:
+        raise NotImplementedError(NO_DATA)
+
+    def strided(
+        self, owner: Value, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Value
+    ) -> Value:
+        return super().strided(owner, offset, shape, strides, dtype).view(MetaArray)
+
+
+META = MetaBackend()

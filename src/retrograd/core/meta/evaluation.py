@@ -1,0 +1,200 @@
+"""What primitives give on arrays without numbers.
+
+The forward of a primitive is exchanged when a program first names the device ``meta``, as for bfloat16: programs that
+never do pay nothing. On arrays with numbers the exchanged forward calls the old one. On others
+
+* a view is taken of the reserved memory itself;
+* an elementwise forward runs on arrays of at most two elements per axis, in the same order in memory;
+* a primitive with ``shaped`` tells shape and dtype of its result from those of its inputs;
+* any other forward runs on the zeros of the reserved memory, and its result is released at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+
+import numpy as np
+
+from ..arrays.devices import Backend, register_backend
+from ..errors import answers
+from ..graph import plan
+from ..graph.primitive import Primitive, changes, primitives
+from ..tensor.tensor import Tensor, new_tensor
+from .arrays import (
+    META,
+    NO_DATA,
+    MetaArray,
+    Value,
+    data_dependent,
+    elementwise,
+    plain,
+    reserved,
+    without_numbers,
+)
+
+# Moves arrays between devices itself.
+_MOVES = {"transfer"}
+# The shape of whose result depends on the numbers.
+_DATA_DEPENDENT = {"masked_select"}
+
+
+def backend() -> Backend:
+    """The backend of the device ``meta``; the first call prepares all primitives."""
+    if _evaluated not in changes:
+        register_backend(META)
+        changes.append(_evaluated)
+        answers.append(_on_zeros)
+        plan.calling.append(_rule)
+        for primitive in list(primitives):
+            _evaluated(primitive)
+    return META
+
+
+def _evaluated(primitive: Primitive) -> None:
+    """Let a primitive take arrays without numbers."""
+    if primitive.name in _MOVES:
+        return
+    primitive.plans.clear()
+    primitive.forward = _forward(primitive, primitive.forward)
+    if primitive.write is not None:
+        primitive.write = _write(primitive, primitive.write)
+
+
+def _has(values: Iterable[Value]) -> bool:
+    """Whether a value is an array without numbers, or has one within: a tuple, a list, or an index."""
+    for value in values:
+        kind = type(value)
+        if kind is np.ndarray or kind is float or kind is int:
+            continue
+        if kind is MetaArray or (kind is tuple or kind is list) and _has(value):
+            return True
+        if hasattr(kind, "key") and _has(value.key):
+            return True
+    return False
+
+
+def _forward(primitive: Primitive, forward: Callable[..., Value]) -> Callable[..., Value]:
+    @wraps(forward)
+    def run(*arrays: Value, **params: Value) -> Value:
+        if not _has(arrays) and not (params and _has(params.values())):
+            return forward(*arrays, **params)
+        if primitive.name in _DATA_DEPENDENT or _has_mask(params.get("index", ())):
+            raise data_dependent(primitive.name)
+        if any(type(x) is np.ndarray and x.ndim for x in arrays):
+            raise RuntimeError("expected all tensors to be on the same device, but found meta and cpu")
+        if primitive.shaped is not None:
+            return primitive.shaped(reserved, *arrays, **params)
+        by_element = primitive.elementwise and not primitive.view and not primitive.residuals
+        if by_element and not any(isinstance(value, np.ndarray) for value in params.values()):
+            return elementwise(lambda *small: forward(*small, **params), arrays)
+        return without_numbers(_computed(forward, plain(arrays), plain(params)), arrays if primitive.view else ())
+
+    return run
+
+
+def _has_mask(index: Value) -> bool:
+    """Whether an index has an array of bools without numbers."""
+    return any(isinstance(value, MetaArray) and value.dtype.kind == "b" for value in getattr(index, "key", ()))
+
+
+def _computed(forward: Callable[..., Value], arrays: Value, params: Value) -> Value:
+    """What the forward gives on zeros; on unit matrices, where it gives nothing on zeros."""
+    try:
+        return forward(*arrays, **params)
+    except (np.linalg.LinAlgError, RuntimeError, ZeroDivisionError):
+        units = [_unit(x) for x in arrays]
+        return forward(*units, **params)
+
+
+def _zeros(x: Tensor) -> Value:
+    return plain(x.array)
+
+
+def _units(x: Tensor) -> Value:
+    return _unit(plain(x.array))
+
+
+def _unit(x: Value) -> Value:
+    """Unit matrices, or ones."""
+    if not isinstance(x, np.ndarray):
+        return x
+    if x.ndim < 2 or x.dtype.kind not in "fc":
+        return np.ones_like(x)
+    return np.broadcast_to(np.eye(*x.shape[-2:], dtype=x.dtype), x.shape).copy()
+
+
+def _write(primitive: Primitive, write: Callable[..., Value]) -> Callable[..., Value]:
+    @wraps(write)
+    def run(out: Value, *arrays: Value, **params: Value) -> None:
+        if type(out) is MetaArray:
+            if primitive.elementwise:
+                _check_fits(out, arrays)
+        elif _has(arrays) or _has(params.values()):
+            raise NotImplementedError(NO_DATA)
+        else:
+            write(out, *arrays, **params)
+
+    return run
+
+
+def _check_fits(out: MetaArray, arrays: tuple[Value, ...]) -> None:
+    shape = np.broadcast_shapes(out.shape, *[np.shape(x) for x in arrays])
+    if shape != out.shape:
+        raise ValueError(f"a result of shape {shape} cannot be written to a Tensor of shape {out.shape}")
+
+
+# Operators that read numbers, or whose results have a shape that depends on them.
+_READ = frozenset(
+    str.split("""
+    __bool__ __getitem__ allclose argwhere bincount cpu cuda equal getitem is_nonzero item lstsq masked_select nonzero
+    numpy one_hot repeat_interleave save sparse_coo_tensor sparse_csr_tensor to to_sparse to_sparse_coo to_sparse_csr
+    tolist unique unique_consecutive
+    """)
+)
+
+
+def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+    """What an operator gives that asks for numbers on the way: what it gives for zeros, or unit matrices."""
+    short = name.rpartition(".")[2]
+    tensors = list(_tensors((*args, *kwargs.values())))
+    without = [type(x.array) is MetaArray for x in tensors]
+    if short in _READ or True not in without or any(x.array.ndim for x, meta in zip(tensors, without) if not meta):
+        return NotImplemented
+    for numbers in (_zeros, _units):
+        try:
+            result = function(*_exchanged(args, numbers), **_exchanged(kwargs, numbers))
+        except Exception:  # the error of the call is that of the first try
+            continue
+        if short.endswith("_") and not short.endswith("__"):
+            return args[0]
+        return _exchanged(result, lambda x: without_numbers(x.array))
+    return NotImplemented
+
+
+def _tensors(values: Iterable[Value]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif type(value) in (list, tuple):
+            yield from _tensors(value)
+
+
+def _exchanged(value: Value, change: Callable[[Tensor], Value]) -> Value:
+    """A value with another array in each Tensor."""
+    if isinstance(value, Tensor):
+        return new_tensor(change(value))
+    if isinstance(value, (list, tuple)):
+        items = [_exchanged(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if type(value) is dict:
+        return {key: _exchanged(item, change) for key, item in value.items()}
+    return value
+
+
+def _rule(rule: Callable[..., Value]) -> Callable[..., Value]:
+    def run(g: Value, *saved: Value) -> Value:
+        result = rule(g, *saved)
+        return without_numbers(result) if type(g) is MetaArray else result
+
+    return run

@@ -1,0 +1,230 @@
+"""``doctor`` and ``diagnose``: watch a training, and say why it does not learn."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..tracing import Records
+from .examination import examine
+from .findings import Finding, report, to_json
+from .observing import Enough, Observation
+from .run import Run, StepHistory
+
+if TYPE_CHECKING:
+    from ...nn.base.module import Module
+    from ...optim.optimizer import Optimizer
+
+_GUARDED = re.compile(r"([^:\s]+):(\d+): (.*)")  # the first line of a guard's report
+
+
+class doctor:
+    """Watch the training inside the ``with`` statement; at its end, find why it does not learn, or learns badly.
+
+    The doctor finds training steps by itself (backward passes and steps of optimizers), records some of them in full,
+    and asks a question per kind of finding. What it tries out, it tries on copies: parameters, random generators and
+    the program's results are the same as without it.
+
+    Args:
+        model: unused by the rules; for symmetry with ``watch``, its parameters are named first.
+        optimizer: an optimizer created before, whose creation the doctor did not see.
+        steps: the number of steps to watch; None watches until the end of the block.
+
+    Attributes:
+        findings: a ``Finding`` for each cause, the most important first: ``kind``, ``file``, ``line``, ``message``,
+            ``fix`` and ``evidence``. Empty if nothing was found.
+        history: per step of the optimizer with the most steps, the loss, the rates and norms by parameter name.
+        record: the records of the last step that was recorded in full, as of ``trace``; None if there is none.
+
+    >>> rg.manual_seed(0)
+    <...Generator...>
+    >>> x, y = rg.randn(32, 3), rg.randn(32)
+    >>> model = nn.Linear(3, 1)
+    >>> optimizer = rg.optim.SGD(model.parameters(), lr=0.1)
+    >>> with rg.inspect.doctor() as d:
+    ...     for _ in range(30):
+    ...         optimizer.zero_grad()
+    ...         ((model(x) - y) ** 2).mean().backward()
+    ...         optimizer.step()
+    >>> d.findings[0].kind
+    'broadcast-loss'
+    """
+
+    def __init__(
+        self,
+        model: Module | None = None,
+        optimizer: Optimizer | list[Optimizer] | None = None,
+        *,
+        steps: int | None = None,
+    ) -> None:
+        if steps is not None and steps < 1:
+            raise ValueError(f"doctor: steps must be at least 1, got {steps}")
+        self._run = Run()
+        self._steps = steps
+        self._script = ""
+        self._given = optimizer if isinstance(optimizer, (list, tuple)) else [optimizer]
+        self._model = model
+        self._observation: Observation | None = None
+        self._findings: list[Finding] | None = None
+        self._seconds: Callable[[int, float], bool] | None = None  # ends the program of the command
+
+    def __enter__(self) -> doctor:
+        if self._observation is not None:
+            raise RuntimeError("doctor: this doctor is already active")
+        self._run, self._findings = Run(script=self._script), None
+        observation = Observation(self._run, self._limit(), ends=bool(self._script))
+        for x in self._given:
+            if x is not None:
+                observation.add(x)
+        observation.start()
+        self._observation = observation
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> bool:
+        observation = self._observation
+        if observation is None:
+            return False
+        if error is not None and not isinstance(error, Enough):
+            self._run.error = error
+        observation.stop()
+        self._observation = None
+        if error is None or isinstance(error, (Enough, Exception)):
+            self.findings  # noqa: B018  # while the program's objects are as they were
+        return isinstance(error, Enough)
+
+    def watch_script(self, script: str, enough: Callable[[int, float], bool]) -> None:
+        """Watch a script, until ``enough`` of the number of steps and the seconds ends it."""
+        self._script, self._seconds = script, enough
+
+    def note_error(self, error: BaseException) -> None:
+        """Note the error that ended the program."""
+        self._run.error = error
+
+    @property
+    def lost_its_numbers(self) -> bool:
+        """Whether the first finding is that a number is not finite."""
+        return [x.kind for x in self.findings[:1]] == ["nan-birth"]
+
+    def add_story(self, error: BaseException | None) -> None:
+        """Take the report of a guard, on a second run, on where the first bad number came from."""
+        lines = [x.strip() for x in str(error).splitlines() if x.strip()]
+        found = _GUARDED.match(lines[0]) if lines else None
+        if found is None:
+            return
+        name, line, what = found.groups()
+        files = [self._script, *(str(getattr(x, "__file__", "")) for x in list(sys.modules.values()))]
+        file = next((x for x in files if os.path.basename(x) == name), name)
+        old = self.findings[0]
+        helps = [x.removeprefix("what helps: ") for x in lines if x.startswith("what helps: ")]
+        reasons = [x for x in lines[2:] if not x.startswith("what helps: ")]
+        message = f"{what}; {'; '.join(reasons[:3])}. {old.message}"
+        fix, evidence = helps[0] if helps else old.fix, {**old.evidence, "report": str(error)}
+        self.findings[0] = Finding(old.kind, file, int(line), message, fix, evidence)
+
+    def _limit(self) -> Callable[[int, float], bool] | None:
+        if self._seconds is not None:
+            return self._seconds
+        steps = self._steps
+        return None if steps is None else lambda count, seconds: count >= steps
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings, the most important first."""
+        if self._findings is None:
+            if self._observation is not None:
+                raise RuntimeError("doctor: findings are made at the end of the `with` statement")
+            self._findings = examine(self._run)
+        return self._findings
+
+    @property
+    def history(self) -> list[StepHistory]:
+        """The steps of the optimizer with the most steps."""
+        main = self._run.main
+        return [] if main is None else main.history
+
+    @property
+    def record(self) -> Records | None:
+        """The records of the last step that was recorded in full."""
+        step = self._run.last or (self._run.steps[-1] if self._run.steps else None)
+        return None if step is None else Records(step.records, step.departures)
+
+    @property
+    def steps(self) -> int:
+        """The number of training steps watched."""
+        return self._run.count
+
+    def watched(self) -> str:
+        """Return what was watched, as a phrase."""
+        recorded, count = len(self._run.steps), self._run.count
+        return f"{count} step{'s' * (count != 1)} watched, {recorded} recorded in full"
+
+    def report(self, everything: bool = False) -> str:
+        """Return the printed report: the first finding, or all."""
+        return report(self.findings, everything, self.watched())
+
+    def to_json(self) -> str:
+        """Return the findings as JSON: ``{"findings": [{"kind": ..., "file": ..., "line": ..., ...}]}``."""
+        return to_json(self.findings)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page that explains the training to ``path``.
+
+        Raises:
+            RuntimeError: this installation has no page.
+        """
+        try:
+            from .page import write_page
+        except ModuleNotFoundError as error:
+            raise RuntimeError("doctor: the page is not part of this installation; use to_json()") from error
+        write_page(self, path)
+
+    def __str__(self) -> str:
+        return self.report()
+
+    def __repr__(self) -> str:
+        kinds = "not examined" if self._findings is None else ", ".join(x.kind for x in self._findings) or "no finding"
+        return f"<doctor: {kinds}; {self.watched()}>"
+
+
+def diagnose(
+    step: Callable[[], object],
+    model: Module | None = None,
+    optimizer: Optimizer | None = None,
+    *,
+    steps: int = 50,
+    seconds: float = 60.0,
+) -> doctor:
+    """Call ``step`` repeatedly under a doctor, and return the doctor.
+
+    The calls train the model; what the doctor tries out afterwards does not.
+
+    Args:
+        step: a function without arguments that makes one training step.
+        model, optimizer: as for ``doctor``.
+        steps: the number of calls.
+        seconds: no further call after this time.
+
+    >>> rg.manual_seed(0)
+    <...Generator...>
+    >>> x, y = rg.randn(32, 3), rg.randint(0, 3, (32,))
+    >>> model = nn.Sequential(nn.Linear(3, 3), nn.Softmax(dim=1))
+    >>> optimizer = rg.optim.SGD(model.parameters(), lr=0.1)
+    >>> def step():
+    ...     optimizer.zero_grad()
+    ...     F.cross_entropy(model(x), y).backward()
+    ...     optimizer.step()
+    >>> rg.inspect.diagnose(step, model, optimizer, steps=30).findings[0].kind
+    'double-softmax'
+    """
+    watching = doctor(model, optimizer)
+    end = time.perf_counter() + seconds
+    with watching:
+        for _ in range(steps):
+            step()
+            if time.perf_counter() > end:
+                break
+    return watching

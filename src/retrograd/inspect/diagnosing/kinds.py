@@ -1,0 +1,206 @@
+"""The declaration of a kind of finding, and the case that rules examine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ...core.source_location import Site
+from ..record import Record
+from .findings import JSON, Finding
+from .recording import Call, Source, Step
+from .run import Optimized, Run
+
+if TYPE_CHECKING:
+    from .probes.replay import Edit, Program
+
+# Losses of a prediction and a target, by the operator's name, and of these the ones that are never negative.
+CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss"})
+PAIR_LOSSES = frozenset(
+    "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits".split()
+)
+LOSSES = CLASS_LOSSES | PAIR_LOSSES
+
+
+class Place(NamedTuple):
+    """A line of the program, as a ``Site`` or a ``Record`` has it."""
+
+    file: str
+    line: int
+
+
+class HasPlace(Protocol):
+    """What knows a line of the program."""
+
+    @property
+    def file(self) -> str:
+        """The path of the file."""
+
+    @property
+    def line(self) -> int:
+        """The number of the line."""
+
+
+@dataclass
+class Found:
+    """What a rule found: the line, figures for the texts and the evidence, and an edit that can be tried."""
+
+    where: HasPlace | Place | Site | Record | None
+    values: dict[str, JSON] = field(default_factory=dict)
+    edit: Edit | None = None
+    curves: dict[str, JSON] | None = None  # if the rule has tried the edit itself
+
+
+Rule = Callable[["Case"], "Found | None"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of finding: the question, the function that answers it, and the texts, which name its figures."""
+
+    name: str
+    question: str
+    message: str
+    fix: str
+    rule: Rule
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def kind(name: str, question: str, message: str, fix: str) -> Callable[[Rule], Rule]:
+    """Declare a kind of finding by its rule: what it returns fills the fields of ``message`` and ``fix``."""
+
+    def declare(rule: Rule) -> Rule:
+        KINDS[name] = Kind(name, question, message, fix, rule)
+        return rule
+
+    return declare
+
+
+class Case:
+    """A run and what follows from it, for the rules."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @cached_property
+    def step(self) -> Step | None:
+        """The last step that was recorded with a backward pass and its arrays."""
+        return self.run.last
+
+    @cached_property
+    def losses(self) -> list[float]:
+        """The losses of the steps of the main optimizer."""
+        main = self.run.main
+        found = main.losses if main is not None else self.run.losses
+        return [x for x in found if not math.isnan(x) or self.run.bad is not None]
+
+    def ends(self) -> tuple[float, float]:
+        """Return the median loss of the first and of the last steps."""
+        losses = self.losses
+        if not losses:
+            return math.nan, math.nan
+        count = max(1, min(10, len(losses) // 5))
+        return float(np.median(losses[:count])), float(np.median(losses[-count:]))
+
+    @cached_property
+    def stuck(self) -> bool:
+        """Whether the loss did not fall, is not finite, or is that of guessing, in enough steps to tell."""
+        first, last = self.ends()
+        if not math.isfinite(last):
+            return len(self.losses) >= 2
+        if len(self.losses) < 10:
+            return False
+        if last > first - 0.1 * abs(first):
+            return self.baseline is None or last > 0.6 * self.baseline
+        return len(self.losses) >= 20 and self.baseline is not None and last > 0.8 * self.baseline
+
+    @cached_property
+    def baseline(self) -> float | None:
+        """The loss of the best constant prediction on the recorded batch, for known losses."""
+        step = self.step
+        call = self.loss_call(step) if step is not None else None
+        if step is None or call is None:
+            return None
+        target = self.target(step, call)
+        if target is None or not target.size:
+            return None
+        if call.name in CLASS_LOSSES:
+            shares = np.bincount(target.reshape(-1)[target.reshape(-1) >= 0].astype(int)) / target.size
+            shares = shares[shares > 0]
+            return float(-(shares * np.log(shares)).sum())
+        if call.name == "mse_loss" and target.ndim:
+            return float(np.var(target, axis=0).mean())
+        return None
+
+    def loss_calls(self, step: Step) -> list[Call]:
+        """Return the calls of losses that the backward passes of a step went through."""
+        found: set[int] = set()
+        for root in step.roots:
+            found |= step.below(root.source)
+        return [step.calls[i] for i in sorted(found) if step.calls[i].name in LOSSES]
+
+    def loss_call(self, step: Step) -> Call | None:
+        """Return the loss of the last backward pass of a step, if it is one of the known losses."""
+        found = self.loss_calls(step)
+        return found[-1] if found else None
+
+    def target(self, step: Step, call: Call) -> np.ndarray | None:
+        """Return the target of a loss as a NumPy array."""
+        classes = call.params.get("classes")
+        if classes is not None:
+            return np.asarray(classes.index)
+        if len(call.inputs) < 2 or not call.record.requires_grad:
+            return None
+        array = step.array(call.inputs[1]) if self.has_array(step, call.inputs[1]) else None
+        return None if array is None else np.asarray(array)
+
+    @staticmethod
+    def has_array(step: Step, source: Source) -> bool:
+        """Return whether the array of a source was kept."""
+        return source.call < 0 or len(step.calls[source.call].outputs) > source.output
+
+    def rooted(self, step: Step) -> list[tuple[Call, set[int]]]:
+        """Return the last call of each backward pass with the indices of all calls below it."""
+        return [
+            (step.calls[root.source.call], step.below(root.source)) for root in step.roots if root.source.call >= 0
+        ]
+
+    @cached_property
+    def program(self) -> Program | None:
+        """The last recorded step as a function of its parameters, if it can be run again."""
+        from .probes.replay import program_of
+
+        return program_of(self.run)
+
+    @property
+    def main(self) -> Optimized | None:
+        """The optimizer with the most steps."""
+        return self.run.main
+
+    def at_start(self, parameter: Any) -> Any:
+        """Return a parameter's values before the first step."""
+        for optimized in self.run.optimizers:
+            if id(parameter) in optimized.start:
+                return optimized.start[id(parameter)]
+        step = self.run.first
+        return None if step is None else step.values.get(id(parameter))
+
+
+def finding(one: Kind, found: Found, curves: dict[str, JSON] | None, said: str) -> Finding:
+    """Return the finding of a kind; ``said`` is the sentence on the proof."""
+    where = found.where
+    file, line = ("", 0) if where is None else (where.file, where.line)
+    evidence = dict(found.values)
+    if curves is not None:
+        evidence["curves"] = curves
+    evidence["question"] = one.question
+    evidence["proof"] = said
+    message = one.message.format(**found.values)
+    return Finding(one.name, file, line, f"{message} {said}".strip(), one.fix.format(**found.values), evidence)

@@ -1,0 +1,620 @@
+"""Watches a training: patches and hooks that fill a ``Run``, and the choice of steps to record in full.
+
+Between recorded steps no observer is on the thread, so that operators run at full speed; what is noted then costs a few
+microseconds per backward pass and step, and norms are measured only while all of this stays below a share of the time.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from ...core.arrays.devices import backend_of
+from ...core.arrays.fp_warnings import silent
+from ...core.graph.modes import modes
+from ...core.graph.nodes import Node, reachable
+from ...core.graph.observers import Observer, attach, detach
+from ...core.graph.plan import Recordable
+from ...core.source_location import Site, user_site
+from ...core.tensor.tensor import Tensor
+from .recording import StepRecorder
+from .run import Evaluation, Loader, Optimized, Run, Schedule, StepHistory
+
+if TYPE_CHECKING:
+    from ...nn.base.module import Module
+    from ...optim.optimizer import Optimizer
+
+SHARE = 0.07  # of the time that the doctor may use while it watches
+_ALWAYS = 3  # steps that are recorded in full, whatever this costs
+_MOST = 40  # steps recorded in full
+_KEPT = 4  # of these with their arrays
+_LEAST_SCALE = 1024.0  # of a GradScaler
+_WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
+_FORCED = 3
+_EVALUATED = 200  # operators of an evaluation that are watched
+_LABELS = 1 << 20  # class indices kept
+_CHAIN = 12  # losses of earlier steps whose graphs are still alive
+
+
+class Enough(SystemExit):
+    """Ends the program of ``retrograd doctor`` once enough steps were watched."""
+
+
+class Observation:
+    """Fills a ``Run`` from what happens on this thread between ``start`` and ``stop``."""
+
+    def __init__(self, run: Run, limit: Callable[[int, float], bool] | None = None, ends: bool = False) -> None:
+        self.run = run
+        self.limit = limit  # whether enough was watched, from the number of steps and seconds
+        self.ends = ends  # whether the program ends then
+        self.count = 0  # training steps: those of the first optimizer that steps, else backward passes
+        self.recorder: StepRecorder | None = None
+        self._first: _UntilGraph | None = None
+        self._stack = ExitStack()
+        self._names: Any = None
+        self._began = 0.0
+        self.spent = 0.0
+        self._nodes: list[ref[Node]] = []
+        self._anchor: Optimized | None = None
+        self._since: list[float] = []  # losses since the last step of any optimizer
+        self._stepping: Optimized | None = None
+        self._depth = 0  # of nested calls of backward
+        self.stopped = False
+        self._window = 0  # backward passes since the last step
+        self._labels = 0
+        self._changed = False
+        self._forced = 0  # steps recorded because gradients have changed their places
+        self._recorded = 0.0  # seconds of recorded steps
+
+    # Start and end
+
+    def start(self) -> None:
+        """Patch and hook."""
+        from ... import autograd
+        from ...autograd import gradients
+        from ...nn.base.global_hooks import register_module_forward_pre_hook
+        from ...nn.base.module import Module
+        from ...optim import optimizer as optimizers
+        from ...ops.nn.losses import classes
+        from ...optim.lr_scheduler.base import LRScheduler
+
+        patch = self._patch
+        patch(Tensor, "backward", self._backward)
+        for module in (autograd, gradients):
+            patch(module, "backward", self._backward)
+            patch(module, "grad", self._grad)
+        patch(optimizers.Optimizer, "__init__", self._new_optimizer)
+        patch(optimizers.Optimizer, "zero_grad", self._zeroing)
+        patch(Module, "zero_grad", self._zeroing_module)
+        patch(Module, "__init__", self._new_module)
+        patch(Module, "train", self._switching)
+        self._patch_requires_grad()
+        patch(Module, "load_state_dict", self._loading)
+        patch(LRScheduler, "__init__", self._new_schedule)
+        patch(LRScheduler, "step", self._scheduling)
+        from ...data.loader import DataLoader
+
+        patch(DataLoader, "__init__", self._new_loader)
+        patch(classes, "_batched", self._labelled)
+        for handle in (
+            optimizers.register_optimizer_step_pre_hook(self._before_step),
+            optimizers.register_optimizer_step_post_hook(self._after_step),
+            register_module_forward_pre_hook(self._called),
+        ):
+            self._stack.callback(handle.remove)
+        self._first = _UntilGraph(self)
+        attach(self._first)
+        self._stack.callback(self._detach)
+        self._began = time.perf_counter()
+
+    def stop(self) -> None:
+        """Undo everything; the current recording is kept if it has a backward pass or failed."""
+        if self.stopped:
+            return
+        self.stopped = True
+        recorder = self.recorder
+        self.run.seconds, self.run.own_seconds, self.run.count = self.elapsed(), self.spent, self.count
+        self._stack.close()
+        if recorder is not None and recorder.step.calls:
+            self._keep(recorder)
+        self.recorder = None
+        self._nodes.clear()
+
+    def _patch(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
+        owner = next(x for x in getattr(owner, "__mro__", (owner,)) if name in x.__dict__)
+        plain = owner.__dict__[name]
+
+        @functools.wraps(plain)
+        def patched(*args: Any, **kwargs: Any) -> Any:
+            return around(plain, *args, **kwargs)
+
+        setattr(owner, name, patched)
+        self._stack.callback(setattr, owner, name, plain)
+
+    def _patch_requires_grad(self) -> None:
+        plain: Any = Tensor.__dict__["requires_grad"]
+
+        def switch(x: Tensor, value: bool) -> None:
+            plain.fset(x, value)
+            if not value:
+                self.run.frozen[id(x)] = user_site(2)
+
+        Tensor.requires_grad = property(plain.fget, switch, doc=plain.__doc__)  # type: ignore[assignment, method-assign]
+        self._stack.callback(setattr, Tensor, "requires_grad", plain)
+
+    def _detach(self) -> None:
+        for observer in modes.observers:
+            if isinstance(observer, _AtEvaluation):
+                detach(observer)
+        for observer in (self._first, self.recorder):
+            if observer is not None:
+                detach(observer)
+        self._first = None
+
+    # What the program makes
+
+    def add(self, optimizer: Optimizer, site: Site | None = None) -> Optimized:
+        """Return what is known of an optimizer."""
+        for x in self.run.optimizers:
+            if x.optimizer is optimizer:
+                return x
+        x = Optimized(optimizer, site)
+        self.run.optimizers.append(x)
+        return x
+
+    def _new_optimizer(self, plain: Callable[..., None], optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+        plain(optimizer, *args, **kwargs)
+        self.add(optimizer, user_site(3))
+
+    def _new_module(self, plain: Callable[..., None], module: Any, *args: Any, **kwargs: Any) -> None:
+        plain(module, *args, **kwargs)
+        self.run.created[id(module)] = ref(module), user_site(3)
+
+    def _new_schedule(self, plain: Callable[..., None], scheduler: Any, *args: Any, **kwargs: Any) -> None:
+        self.run.schedules.append(Schedule(scheduler, user_site(3)))
+        plain(scheduler, *args, **kwargs)
+
+    def _new_loader(self, plain: Callable[..., None], loader: Any, *args: Any, **kwargs: Any) -> None:
+        plain(loader, *args, **kwargs)
+        shuffled = type(getattr(loader, "sampler", None)).__name__ != "SequentialSampler"
+        self.run.loaders.append(Loader(user_site(3), getattr(loader, "batch_size", None), shuffled))
+
+    def _loading(self, plain: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
+        result = plain(module, *args, **kwargs)
+        self.run.loaded.update(id(p) for p in module.parameters())
+        return result
+
+    def _switching(self, plain: Callable[..., Any], module: Any, mode: bool = True) -> Any:
+        result = plain(module, mode)
+        site = user_site(3)
+        if "nn/base" not in site.file.replace("\\", "/"):
+            for x in module.modules():
+                self.run.switched[id(x)] = bool(mode), site
+        return result
+
+    # Training
+
+    def _scheduling(self, plain: Callable[..., Any], scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+        for x in self.run.schedules:
+            if x.scheduler is scheduler:
+                x.stepped = user_site(3)
+                x.steps += 1
+        return plain(scheduler, *args, **kwargs)
+
+    def _zeroing(self, plain: Callable[..., Any], optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        self._note_zero(self.add(optimizer), user_site(3))
+        return plain(optimizer, *args, **kwargs)
+
+    @staticmethod
+    def _note_zero(optimized: Optimized, site: Site) -> None:
+        """Note that gradients are zeroed, and which backward pass is lost by this."""
+        if optimized.had_gradient and optimized.source is not None:
+            optimized.lost[optimized.source] = site
+        optimized.zeroed = site
+        optimized.zeros += 1
+
+    def _zeroing_module(self, plain: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
+        held = {id(p) for p in module.parameters()}
+        for x in self.run.optimizers:
+            if any(id(p) in held for p in x.parameters):
+                self._note_zero(x, user_site(3))
+        return plain(module, *args, **kwargs)
+
+    def _labelled(self, plain: Callable[..., Any], x: Tensor, target: Tensor) -> Any:
+        result = plain(x, target)
+        if modes.grad_enabled and self._labels < _LABELS and isinstance(result[1], np.ndarray):
+            self.run.labels.append(result[1].reshape(-1).copy())
+            self._labels += result[1].size
+        return result
+
+    def _called(self, module: Any, args: Any) -> None:
+        if modes.grad_enabled:
+            return
+        if not self.run.evaluated and self.count:
+            attach(_AtEvaluation(self, module))
+        self.run.evaluated = True
+        if not module.training:
+            return
+        kind = type(module).__name__
+        if not (kind.startswith("BatchNorm") or kind.startswith("Dropout") and module.p > 0):
+            return
+        site = user_site(2)
+        found = self.run.evaluations.setdefault(f"{site.file}:{site.line}", Evaluation(kind, site))
+        found.calls += 1
+        if found.step != self.count:
+            found.step = self.count
+            found.periods += 1
+
+    def _grad(self, plain: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.recorder is not None:
+            for x in [inputs] if isinstance(inputs, Tensor) else inputs:
+                if isinstance(x, Tensor):
+                    self.recorder.step.wanted.add(id(x))
+        return plain(outputs, inputs, *args, **kwargs)
+
+    def _backward(self, plain: Callable[..., Any], tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._depth:
+            return plain(tensors, *args, **kwargs)
+        began = time.perf_counter()
+        site = user_site(3)
+        roots = [x for x in ([tensors] if isinstance(tensors, Tensor) else list(tensors)) if isinstance(x, Tensor)]
+        self._before_backward(roots, site)
+        self.spent += time.perf_counter() - began
+        self._depth += 1
+        try:
+            result = plain(tensors, *args, **kwargs)
+        except BaseException:
+            self.run.failed_backward = site
+            raise
+        finally:
+            self._depth -= 1
+        began = time.perf_counter()
+        self._after_backward()
+        self.spent += time.perf_counter() - began
+        if self._anchor is None:
+            self._check_limit()
+        return result
+
+    def _before_backward(self, roots: list[Tensor], site: Site) -> None:
+        run = self.run
+        run.backwards += 1
+        run.backward_site = site
+        value = 0.0
+        for x in roots:
+            scale = _scale_of(x)
+            number = _number(x) / scale
+            value += number
+            if self.recorder is not None:
+                after = sum([one.steps for one in run.optimizers])
+                self.recorder.root(x, number, site, scale, after, self._stepping is not None)
+            self._measure_graph(x, site)
+        run.losses.append(value)
+        if run.bad is None and not math.isfinite(value):
+            run.bad = len(run.losses), value
+        if self._stepping is None or not self._since:
+            self._since.append(value)
+        for optimized in run.optimizers:
+            probe, left = optimized.probe, optimized.left
+            if probe is None or left is None:
+                continue
+            grad = probe._grad
+            if grad is None or not grad.array.any():
+                optimized.is_carried = False
+            elif grad.array.shape == left.shape and bool((grad.array == left).all()):
+                optimized.is_carried = True
+
+    def _measure_graph(self, x: Tensor, site: Site) -> None:
+        node = x._node
+        if not isinstance(node, Node):
+            return
+        count = self.run.backwards
+        if count & (count - 1) == 0 or count % 32 == 0:
+            self.run.graph_sizes.append((count, len(reachable([node])[0])))
+        self._nodes.append(ref(node))
+        if len(self._nodes) > _CHAIN + 2 and self.run.kept_graphs is None and count % 4 == 0:
+            older = [found for one in self._nodes[-_CHAIN - 2 : -2] if (found := one()) is not None]
+            if len(older) == _CHAIN:
+                self.run.kept_graphs, self.run.summed = site, all(map(_has_reader, older))
+        if len(self._nodes) > 4 * _CHAIN:
+            del self._nodes[: -2 * _CHAIN]
+
+    def _after_backward(self) -> None:
+        run_site = self.run.backward_site
+        for optimized in self.run.optimizers:
+            probe = optimized.probe
+            if probe is None or probe._grad is None or not probe._grad.array.any():
+                graded = [p for p in optimized.parameters if p._grad is not None and p._grad.array.any()]
+                probe = optimized.probe = min(graded, key=lambda p: p.array.size) if graded else optimized.probe
+            if probe is not None and probe._grad is not None and probe._grad.array.any():
+                optimized.had_gradient = True
+                optimized.source = run_site
+                optimized.backwards += 1
+            if not optimized.start:
+                optimized.start = {id(p): p.array.copy() for p in optimized.parameters}
+        self._window += 1
+        if self._anchor is None and (not self.run.optimizers or self._window >= _WINDOW):
+            self._end_of_step()
+
+    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        began = time.perf_counter()
+        optimized = self.add(optimizer)
+        self._stepping = optimized
+        optimized.stepped = user_site(3)
+        optimized.used = self.run.backward_site
+        if self.recorder is not None and self.recorder.step.roots:
+            self.recorder.step.roots[-1].optimizers.add(self.run.optimizers.index(optimized))
+        if not optimized.start:
+            optimized.start = {id(p): p.array.copy() for p in optimized.parameters}
+        closure = bool(len(args) > 1 and args[1] is not None or kwargs.get("closure"))
+        if not closure:
+            self._check_gradients(optimized)
+        rates = [float(_item(group.get("lr", 0.0))) for group in optimizer.param_groups]
+        history = StepHistory(optimized.steps, math.fsum(self._since) if self._since else math.nan, rates)
+        optimized.rates.append(max(rates, default=0.0))
+        if self._may_measure():
+            with silent():
+                self._measure(optimized, history)
+        optimized.history.append(history)
+        self.spent += time.perf_counter() - began
+
+    def _check_gradients(self, optimized: Optimized) -> None:
+        """Note what gradients a step finds."""
+        probe = optimized.probe
+        if optimized.source is not None and optimized.source in optimized.lost:
+            optimized.overwritten += 1
+            optimized.zeroed = optimized.lost[optimized.source]
+        optimized.lost.clear()
+        if probe is not None and probe._grad is not None and probe._grad.array.any():
+            if optimized.steps < 8:
+                optimized.graded.update(id(p) for p in optimized.parameters if p._grad is not None)
+            return
+        graded = [p for p in optimized.parameters if p._grad is not None]
+        self._changed = optimized.steps > _ALWAYS
+        optimized.graded.update(map(id, graded))
+        if any(p._grad.array.any() for p in graded):  # type: ignore[union-attr]
+            return
+        if optimized.had_gradient:
+            optimized.emptied += 1
+        elif not graded:
+            optimized.idle += 1
+
+    def _measure(self, optimized: Optimized, history: StepHistory) -> None:
+        before = {}
+        for p in optimized.parameters:
+            if p.array.dtype.kind != "f" or p._grad is None or not hasattr(p._grad, "array"):
+                continue
+            name = self.name(p)
+            history.gradients[name] = _norm(p._grad.array)
+            history.weights[name] = _norm(p.array)
+            before[name] = p, p.array.copy()
+        self._before = before
+
+    _before: dict[str, tuple[Tensor, Any]] = {}
+
+    def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        began = time.perf_counter()
+        optimized = self.add(optimizer)
+        history = optimized.history[-1] if optimized.history else None
+        if history is not None:
+            with silent():
+                for name, (p, before) in self._before.items():
+                    history.updates[name] = _norm(p.array - before)
+            if self._since and math.isnan(history.loss):  # a closure computed it
+                history.loss = self._since[0]
+            optimized.losses.append(history.loss)
+        self._before = {}
+        self._stepping = None
+        self._since = []
+        optimized.steps += 1
+        optimized.carried += optimized.is_carried
+        probe = optimized.probe
+        optimized.left = None if probe is None or probe._grad is None else probe._grad.array.copy()
+        optimized.is_carried = optimized.had_gradient = False
+        optimized.backwards = 0
+        if self._anchor is None:
+            self._anchor = optimized
+        if optimized is self._anchor:
+            self._end_of_step()
+        self.spent += time.perf_counter() - began
+        self._check_limit()
+
+    def _check_limit(self) -> None:
+        if self.limit is not None and self.limit(self.count if self._anchor is not None else self.run.backwards, self.elapsed()):
+            self.stop()
+            if self.ends:
+                raise Enough(0)
+
+    # Steps in full
+
+    def begin_first(self) -> None:
+        """Record from here to the end of the first step."""
+        if self._first is not None:
+            detach(self._first)
+            self._first = None
+            self._record()
+
+    def _end_of_step(self) -> None:
+        self.count += 1
+        self._window = 0
+        self._note_modes()
+        recorder = self.recorder
+        if recorder is not None:
+            detach(recorder)
+            self.recorder = None
+            self._keep(recorder)
+        if not self.stopped and self._may_record():
+            self._record()
+
+    def _note_modes(self) -> None:
+        for entry in self.run.steps[-1].outermost() if self.run.steps else ():
+            self.run.modes.setdefault(id(entry.module), []).append(entry.module.training)
+
+    def _record(self) -> None:
+        self.recorder = StepRecorder(self.count, self._names)
+        self._names = self.recorder.names
+        self._started = time.perf_counter()
+        attach(self.recorder)
+
+    def _keep(self, recorder: StepRecorder) -> None:
+        self._recorded += time.perf_counter() - self._started
+        steps = self.run.steps
+        steps.append(recorder.finish())
+        if len(steps) > _KEPT + 1:
+            digest(self.run, steps[-_KEPT])
+
+    def elapsed(self) -> float:
+        """Return the seconds since the start."""
+        return time.perf_counter() - self._began
+
+    def _may_record(self) -> bool:
+        """Whether another step may be recorded: at most half of its time is assumed to be overhead."""
+        count = self.count
+        if count < _ALWAYS:
+            return True
+        if self._changed and self._forced < _FORCED:
+            self._changed = False
+            self._forced += 1
+            return True
+        if len(self.run.steps) >= _MOST:
+            return False
+        return self.spent + 0.7 * self._recorded < SHARE * self.elapsed()
+
+    def _may_measure(self) -> bool:
+        return self.count < _ALWAYS or self.spent < 0.5 * SHARE * self.elapsed()
+
+    def name(self, p: Tensor) -> str:
+        """Return the name of a parameter."""
+        known = self._names.known(p) if self._names is not None else ""
+        if known:
+            return str(known)
+        for step in self.run.steps:
+            if step.names.get(id(p)):
+                return step.names[id(p)]
+        for number, optimized in enumerate(self.run.optimizers):
+            for place, q in enumerate(optimized.parameters):
+                if q is p:
+                    return f"parameter {place}" if not number else f"parameter {place} of optimizer {number}"
+        return "parameter"
+
+
+class _UntilGraph(Observer):
+    """Waits for the first call that is recorded for differentiation, or of a module, and notes writes until then."""
+
+    def __init__(self, observation: Observation) -> None:
+        self.observation = observation
+
+    def writing(self, x: Tensor) -> None:
+        self.observation.run.written[x.array.__array_interface__["data"][0]] = user_site(3)
+
+    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
+        if not isinstance(what, str):
+            self.observation.begin_first()
+            recorder = self.observation.recorder
+            if recorder is not None:
+                recorder.opened(what, inputs)
+
+    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
+        recorder = self.observation.recorder
+        if recorder is not None and not isinstance(what, str):
+            recorder.closed(what, inputs, result)
+
+    def calling(self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+        if modes.grad_enabled and any(isinstance(x, Tensor) and x._requires for x in inputs):
+            self.observation.begin_first()
+            recorder = self.observation.recorder
+            if recorder is not None:
+                recorder.calling(primitive, inputs, params)
+
+    def called(
+        self,
+        primitive: Recordable,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+        outputs: tuple[Tensor, ...],
+        node: Node | None,
+    ) -> None:
+        recorder = self.observation.recorder
+        if recorder is not None and recorder._running:
+            recorder.called(primitive, inputs, params, outputs, node)
+
+
+class _AtEvaluation(Observer):
+    """Watches the first operators of an evaluation for dropout that runs in it as a function."""
+
+    def __init__(self, observation: Observation, module: Module) -> None:
+        self.observation = observation
+        self.module = module
+        self.left = _EVALUATED
+
+    def called(
+        self,
+        primitive: Recordable,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+        outputs: tuple[Tensor, ...],
+        node: Node | None,
+    ) -> None:
+        self.left -= 1
+        if self.left <= 0 or modes.grad_enabled:
+            detach(self)
+        elif primitive.name == "dropout" and not self.module.training:
+            site = user_site(3)
+            found = Evaluation("Dropout (as a function)", site, calls=1, periods=1, step=self.observation.count)
+            self.observation.run.evaluations.setdefault(f"{site.file}:{site.line}", found)
+
+
+def digest(run: Run, step: Any) -> None:
+    """Drop the arrays of a recorded step but those that rules compare across steps."""
+    for call in step.calls:
+        if call.outputs and sum([x.nbytes for x in call.outputs]) > 1 << 16 and not _is_small(call):
+            call.outputs = ()
+
+
+def _is_small(call: Any) -> bool:
+    return call.name in ("relu", "cross_entropy", "nll_loss")
+
+
+def _has_reader(node: Node) -> bool:
+    """Whether a later node keeps this one, as in a sum of losses; the loss of a step alone is kept by its Tensor."""
+    import gc
+
+    return any(type(x) is tuple for x in gc.get_referrers(node))
+
+
+def _scale_of(x: Tensor) -> float:
+    """Return the power of two by which a GradScaler has multiplied a loss, else 1."""
+    node = x._node
+    if isinstance(node, Node) and node.plan.primitive.name == "mul" and isinstance(node.saved, tuple):
+        for value in node.saved:
+            if getattr(value, "size", 0) == 1 and getattr(value, "ndim", 1) == 0:
+                number = float(_to_numpy(value))
+                if number >= _LEAST_SCALE and math.frexp(number)[0] == 0.5:
+                    return number
+    return 1.0
+
+
+def _to_numpy(array: Any) -> Any:
+    return backend_of(array).to_numpy(array)
+
+
+def _number(x: Tensor) -> float:
+    array = _to_numpy(x.array)
+    return float(abs(array.sum()) if array.dtype.kind == "c" else array.sum())
+
+
+def _item(value: Any) -> Any:
+    return value.item() if isinstance(value, Tensor) else value
+
+
+def _norm(array: Any) -> float:
+    flat = array.reshape(-1)
+    return math.sqrt(float(flat @ flat)) if flat.dtype.itemsize >= 4 else float((flat.astype("f") ** 2).sum() ** 0.5)
+
+

@@ -1,0 +1,163 @@
+"""A recorded step as a function of its parameters: run it again, with other values or with calls replaced.
+
+Only operators run, none of the program's own code. Values that no recorded call computed are constants, as recorded;
+so are results of random operators and the statistics of dropout. A program is used only if it reproduces the recorded
+loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ....core.arrays.devices import backend_of
+from ....core.graph.primitive import Primitive
+from ....core.tensor.tensor import Tensor, new_tensor
+from ....ops.nn.normalization.statistics import batch_norm
+from ..recording import Source, Step
+from ..run import Run
+
+_TOLERANCE = 2e-3  # relative, between a recorded loss and the same computed again
+_MOST_CALLS = 20_000
+
+Replacement = Callable[..., Any]  # of a call: takes its inputs, and returns its outputs
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What differs from the recorded step: calls replaced by functions, and constants by other arrays.
+
+    ``calls`` maps the index of a call to a function of its inputs and parameters, ``params`` to other parameters,
+    ``inputs`` maps (call, position) to an array, and ``root`` is applied to the loss.
+    """
+
+    calls: Mapping[int, Replacement] = field(default_factory=dict)
+    params: Mapping[int, dict[str, Any]] = field(default_factory=dict)
+    inputs: Mapping[tuple[int, int], Any] = field(default_factory=dict)
+    root: Callable[[Tensor], Tensor] | None = None
+
+
+NOTHING = Changes()
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An edit that can be tried on a recorded step.
+
+    Attributes:
+        text: the edit in a few words, as in "with y[:, None]".
+        changes: what it changes in the recorded step.
+        options: what it changes in the optimizer's options: a factor by name, such as ``{"lr": 0.1}``.
+        without: what reproduces the program as it is, if the recorded step alone does not: ``"carry"`` keeps gradients
+            from step to step, ``"none"`` makes no steps.
+        start: whether to start from the parameters before the first step, not from those of the recorded step.
+        everything: optimize all trainable leaves, not those of the optimizer.
+    """
+
+    text: str
+    changes: Changes = NOTHING
+    options: Mapping[str, float] = field(default_factory=dict)
+    without: str = ""
+    start: bool = True
+    everything: bool = False
+
+
+class Program:
+    """The calls of a step below a loss."""
+
+    def __init__(self, step: Step, source: Source, moving: bool = True) -> None:
+        self.step = step
+        self.moving = moving  # whether batch normalization computes its statistics again
+        self.source = source
+        self.order = sorted(step.below(source, through_cuts=True))
+
+    def run(
+        self, values: Mapping[int, Tensor], changes: Changes = NOTHING, wanted: Source | None = None
+    ) -> Tensor:
+        """Return the loss, or another value, with these Tensors in place of the leaves of these ids."""
+        results: dict[int, tuple[Any, ...]] = {}
+
+        def value(source: Source) -> Any:
+            if source.call >= 0:
+                x = results[source.call][source.output]
+            elif source.leaf is not None:
+                x = values.get(id(source.leaf))
+                x = new_tensor(source.leaf.array) if x is None else x
+            else:
+                x = new_tensor(source.value) if isinstance(source.value, np.ndarray) else source.value
+            return x.detach() if source.cut and isinstance(x, Tensor) else x
+
+        for index in self.order:
+            call = self.step.calls[index]
+            inputs = [
+                new_tensor(changes.inputs[index, place]) if (index, place) in changes.inputs else value(x)
+                for place, x in enumerate(call.inputs)
+            ]
+            primitive = call.primitive
+            if index in changes.calls:
+                out = changes.calls[index](*inputs, **call.params)
+            elif call.record.creates or not isinstance(primitive, Primitive):
+                if call.record.requires_grad or not call.outputs:
+                    raise NotReplayableError(call.name)
+                out = tuple(map(new_tensor, call.outputs))
+            elif call.name == "batch_norm" and "moments" in call.params and self.moving:
+                out = batch_norm(inputs[0], None, None, *inputs[1:3], training=True, eps=call.params["eps"])
+            else:
+                params = {**call.params, **changes.params.get(index, {})}
+                out = primitive(*inputs, **params)
+            results[index] = tuple([x if isinstance(x, Tensor) else new_tensor(x) for x in _listed(out)])
+        loss = value(self.source if wanted is None else wanted)
+        return changes.root(loss) if changes.root is not None and wanted is None else loss
+
+    def leaves(self) -> list[Tensor]:
+        """Return the trainable leaves that the loss depends on."""
+        return self.step.leaves(self.source)
+
+
+class NotReplayableError(RuntimeError):
+    """A call of the recorded step cannot be run again."""
+
+
+def program_of(run: Run) -> Program | None:
+    """Return the program of the last backward pass of a run, None if running it again gives another loss."""
+    step = run.last
+    if step is None:
+        return None
+    main = run.main
+    roots = [x for x in step.roots if x.source.call >= 0]
+    if main is not None and len(run.optimizers) > 1:
+        number = run.optimizers.index(main)
+        roots = [x for x in roots if number in x.optimizers] or roots
+    if not roots:
+        return None
+    root = roots[-1]
+    program = Program(step, root.source)
+    if len(program.order) > _MOST_CALLS:
+        return None
+    try:
+        again = program.run({key: new_tensor(x) for key, x in step.values.items()})
+    except Exception:
+        return None
+    total = float(backend_of(again.array).to_numpy(again.array).sum()) / root.scale
+    bad = not math.isfinite(root.value) and not math.isfinite(total)
+    close = abs(total - root.value) <= _TOLERANCE * max(abs(root.value), 1e-6)
+    return program if bad or close else None
+
+
+def copies(program: Program, values: Mapping[int, Any]) -> dict[int, Tensor]:
+    """Return trainable copies of the program's leaves with these values."""
+    found: dict[int, Tensor] = {}
+    for leaf in program.leaves():
+        array = values.get(id(leaf), leaf.array)
+        copy = new_tensor(array.copy())
+        copy.requires_grad = True
+        found[id(leaf)] = copy
+    return found
+
+
+def _listed(out: Any) -> Sequence[Any]:
+    return out if isinstance(out, (tuple, list)) else (out,)

@@ -1,0 +1,284 @@
+"""One training step in full: every call with its arrays, so that rules can read it and probes can run it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
+
+from ...core.arrays.devices import is_array
+from ...core.graph.modes import modes
+from ...core.graph.plan import Recordable
+from ...core.source_location import Site, user_site
+from ...core.tensor.tensor import Tensor
+from ..record import Departure, Record
+from ..recorder import Recorder
+
+if TYPE_CHECKING:
+    from ...nn.base.module import Module
+
+# Operators whose result has the elements of their (first) input, in another shape or dtype.
+SAME_ELEMENTS = frozenset(
+    "view reshape squeeze unsqueeze transpose permute flatten cast contiguous clone expand getitem movedim select "
+    "narrow slice t mT unflatten ravel swapaxes detach index_select take alias".split()
+)
+
+_MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
+
+
+class Source(NamedTuple):
+    """Where an input of a call comes from: a call with the number of its output, a leaf, or a constant.
+
+    ``cut`` says that the value passed ``detach`` or the like on its way.
+    """
+
+    call: int
+    output: int
+    leaf: Tensor | None
+    value: Any
+    cut: bool = False
+
+
+class Call:
+    """A call of an operator: its record, the sources of its inputs, parameters and the arrays that it returned."""
+
+    __slots__ = ("index", "inplace", "inputs", "outputs", "params", "primitive", "record", "shapes")
+
+    def __init__(
+        self,
+        index: int,
+        record: Record,
+        primitive: Recordable | None,
+        inputs: tuple[Source, ...],
+        params: dict[str, Any],
+        outputs: tuple[Any, ...],
+        shapes: tuple[tuple[int, ...], ...],
+        inplace: bool,
+    ) -> None:
+        self.index = index
+        self.record = record
+        self.primitive = primitive
+        self.inputs = inputs
+        self.params = params
+        self.outputs = outputs
+        self.shapes = shapes
+        self.inplace = inplace
+
+    name = property(lambda self: self.record.operator)
+    site = property(lambda self: self.record.site)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the first output."""
+        return tuple(self.outputs[0].shape) if self.outputs else ()
+
+    @property
+    def cotangent(self) -> float | None:
+        """The gradient of the root with respect to the output, if this is one number."""
+        g = self.record.gradients
+        return None if g is None or g.size != 1 else g.mean
+
+
+@dataclass
+class Opened:
+    """A call of a module: the calls of operators from ``start`` to ``end`` ran in it."""
+
+    module: Module
+    path: str
+    training: bool
+    grad_enabled: bool
+    depth: int
+    site: Site
+    inputs: tuple[Source, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    start: int
+    end: int = -1
+    outputs: tuple[Source, ...] = ()
+    failed: BaseException | None = None
+
+
+@dataclass
+class Root:
+    """A backward pass: the loss that it began at, and the numbers of the optimizers that stepped after it."""
+
+    source: Source
+    value: float
+    site: Site
+    scale: float = 1.0
+    after: int = 0  # the number of optimizer steps before it
+    inside: bool = False  # a step calls it, as a closure
+    optimizers: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Step:
+    """A recorded training step, from the end of one optimizer step to the end of the next."""
+
+    number: int
+    calls: list[Call] = field(default_factory=list)
+    modules: list[Opened] = field(default_factory=list)
+    roots: list[Root] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    departures: list[Departure] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+    values: dict[int, Any] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
+    wanted: set[int] = field(default_factory=set)  # ids of leaves that autograd.grad was asked for
+
+    def producer(self, source: Source) -> Call | None:
+        """Return the call that computed a value."""
+        return self.calls[source.call] if source.call >= 0 else None
+
+    def array(self, source: Source) -> Any:
+        """Return the array of a source as it was recorded."""
+        if source.call >= 0:
+            return self.calls[source.call].outputs[source.output]
+        return source.value if source.leaf is None else source.leaf.array
+
+    def below(self, source: Source, through_cuts: bool = False) -> set[int]:
+        """Return the indices of the calls that a value depends on, as far as gradients flow."""
+        found: set[int] = set()
+        pending = [source]
+        while pending:
+            x = pending.pop()
+            if x.call < 0 or x.call in found or x.cut and not through_cuts:
+                continue
+            call = self.calls[x.call]
+            found.add(x.call)
+            pending += [y for y in call.inputs if through_cuts or call.inplace or call.record.requires_grad]
+        return found
+
+    def leaves(self, source: Source) -> list[Tensor]:
+        """Return the leaves that gradients of a value reach."""
+        found: dict[int, Tensor] = {}
+        for index in self.below(source):
+            for x in self.calls[index].inputs:
+                if x.leaf is not None and x.leaf._requires and not x.cut and self.calls[index].record.requires_grad:
+                    found[id(x.leaf)] = x.leaf
+        return list(found.values())
+
+    def origin(self, source: Source, through: frozenset[str] = SAME_ELEMENTS) -> Source:
+        """Follow a value back through operators that move elements and change none."""
+        while source.call >= 0 and self.calls[source.call].name in through and self.calls[source.call].inputs:
+            source = self.calls[source.call].inputs[0]
+        return source
+
+    def readers(self, index: int) -> Iterator[Call]:
+        """Yield the calls that read an output of a call."""
+        for call in self.calls[index + 1 :]:
+            if any(x.call == index for x in call.inputs):
+                yield call
+
+    def outermost(self) -> list[Opened]:
+        """Return the calls of modules that no other module made."""
+        return [x for x in self.modules if x.depth == 0]
+
+    def module_of(self, call: Call) -> Opened | None:
+        """Return the innermost module call that ran an operator."""
+        inside = [x for x in self.modules if x.start <= call.index < x.end]
+        return max(inside, key=lambda x: x.depth) if inside else None
+
+    def name(self, x: Tensor) -> str:
+        """Return the name of a leaf, or what is known of it."""
+        return self.names.get(id(x)) or f"a tensor of shape {tuple(x.shape)}"
+
+
+class StepRecorder(Recorder):
+    """Records one step. It refers to leaves and arrays, and to no tensor that has a history."""
+
+    accounts = True
+
+    def __init__(self, number: int, names: Any = None) -> None:
+        super().__init__()
+        if names is not None:
+            self.names = names
+        self.step = Step(number)
+        self._made: dict[int, tuple[ref[Tensor], Source]] = {}
+        self._open: list[Opened] = []
+        self._bytes = 0
+
+    def source_of(self, x: Any) -> Source:
+        """Return the source of an input."""
+        if not isinstance(x, Tensor):
+            return Source(-1, 0, None, x)
+        found = self._made.get(id(x))
+        if found is not None and found[0]() is x and not (x._node is None and x._requires):
+            return found[1]
+        if x._node is None and x._requires:
+            if id(x) not in self.step.values:
+                self.step.values[id(x)] = x.array.copy()
+                self.step.names[id(x)] = self.names.of(x)
+            return Source(-1, 0, x, None)
+        return Source(-1, 0, x if type(x) is not Tensor and x._node is None else None, x.array)
+
+    def ran(
+        self,
+        record: Record,
+        primitive: Recordable | None,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+        outputs: tuple[Tensor, ...],
+    ) -> None:
+        if record.phase == "backward":
+            return
+        calls = self.step.calls
+        sources = tuple([self.source_of(x) for x in inputs])
+        shapes = tuple([tuple(x.shape) if isinstance(x, Tensor) or is_array(x) else () for x in inputs])
+        inplace = bool(inputs and outputs and inputs[0] is outputs[0])
+        index = len(calls)
+        self._bytes += sum([x.array.nbytes for x in outputs])
+        kept = outputs if self._bytes < _MOST_BYTES else ()
+        arrays = tuple([x.array.copy() if inplace else x.array for x in kept])
+        calls.append(Call(index, record, primitive, sources, params, arrays, shapes, inplace))
+        for number, x in enumerate(outputs):
+            self._made[id(x)] = ref(x), Source(index, number, None, None)
+
+    def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
+        super().departed(x, how, result)
+        if result is not None:
+            self._made[id(result)] = ref(result), self.source_of(x)._replace(cut=True)
+
+    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
+        super().opened(what, inputs)
+        if isinstance(what, str):
+            return
+        module: Any = what
+        tensors = [x for x in inputs if isinstance(x, Tensor)]
+        entry = Opened(
+            module,
+            self.names.path,
+            module.training,
+            modes.grad_enabled,
+            len(self._open),
+            user_site(3),
+            tuple(map(self.source_of, tensors)),
+            tuple([tuple(x.shape) for x in tensors]),
+            len(self.step.calls),
+        )
+        self._open.append(entry)
+        self.step.modules.append(entry)
+
+    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
+        super().closed(what, inputs, result)
+        if isinstance(what, str) or not self._open:
+            return
+        entry = self._open.pop()
+        entry.end = len(self.step.calls)
+        if isinstance(result, BaseException):
+            entry.failed = result
+            return
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        entry.outputs = tuple([self.source_of(x) for x in results if isinstance(x, Tensor)])
+
+    def root(self, x: Tensor, value: float, site: Site, scale: float, after: int, inside: bool) -> None:
+        """Note that a backward pass begins at ``x``."""
+        self.step.roots.append(Root(self.source_of(x), value, site, scale, after, inside))
+
+    def finish(self) -> Step:
+        """Return the step; the recorder lets go of everything that it no longer needs."""
+        step = self.step
+        step.records, step.departures = self.records, self.departures
+        for entry in self._open:
+            entry.end = len(step.calls)
+        self._made.clear()
+        return step

@@ -1,0 +1,343 @@
+"""Questions on the data: the scale of inputs, the order and meaning of labels, and examples that mix in a batch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ....core.tensor.tensor import new_tensor
+from ..findings import figure
+from ..kinds import CLASS_LOSSES, Case, Found, kind
+from ..probes.proof import better, compare
+from ..probes.replay import Changes, Edit, Program
+from ..recording import Call, Source, Step
+
+_LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
+_WEIGHTED = ("linear", "mm", "matmul", "addmm", "convolution", "lstm", "gru", "rnn", "bmm")
+_LEAST_ROWS = 96
+_MOST_ROWS = 1500
+_PERMUTATIONS = 19
+
+
+@kind(
+    "unnormalized-input",
+    "Do inputs have a scale that layers are initialized for?",
+    "inputs of the first layer have mean {mean} and standard deviation {std} (from {low} to {high}); layers are "
+    "initialized for inputs around 0 with standard deviation 1.",
+    "normalize: x = (x - mean) / std, with the statistics of the training data",
+)
+def unnormalized_input(case: Case) -> Found | None:
+    step = case.step
+    first, last = case.ends()
+    if step is None or len(case.losses) < 5 or math.isfinite(last) and last < 0.3 * first and not case.stuck:
+        return None
+    call = _first_layer(step)
+    if call is None:
+        return None
+    x = np.asarray(step.array(call.inputs[0]))
+    mean, std = float(x.mean()), float(x.std())
+    if not (abs(mean) > _LARGE or std > _LARGE) or not math.isfinite(mean + std):
+        return None
+    axes = tuple(range(x.ndim - 1)) if x.ndim <= 2 else None
+    scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
+    edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}))
+    curves = compare(case.run, case.program, edit)
+    if curves is None or not better(curves):
+        return None
+    values = {"mean": figure(mean), "std": figure(std), "low": figure(float(x.min())), "high": figure(float(x.max()))}
+    entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
+    return Found(entry.site if entry is not None else call.site, {**values}, edit, curves)
+
+
+def _first_layer(step: Step) -> Call | None:
+    """Return the first call that multiplies data by a parameter."""
+    below: set[int] = set()
+    for root in step.roots[-1:]:
+        below |= step.below(root.source)
+    for index in sorted(below):
+        call = step.calls[index]
+        if call.name not in _WEIGHTED or not call.record.requires_grad or call.record.inputs[0].requires_grad:
+            continue
+        source = call.inputs[0]
+        if source.leaf is None and Case.has_array(step, source) and hasattr(step.array(source), "dtype"):
+            if step.array(source).dtype.kind == "f":
+                return call
+    return None
+
+
+def _labels(case: Case) -> list[tuple[Step, Call, np.ndarray]]:
+    """Return the integer labels of each recorded step."""
+    found = []
+    for step in case.run.steps:
+        for call in case.loss_calls(step)[-1:]:
+            if call.name in CLASS_LOSSES:
+                found.append((step, call, np.asarray(call.params["classes"].index).reshape(-1)))
+            elif call.name.startswith("binary_cross") and len(call.inputs) > 1:
+                target = case.target(step, call)
+                if target is not None and np.isin(target, (0, 1)).all():
+                    found.append((step, call, target.reshape(-1).astype(int)))
+    return found
+
+
+@kind(
+    "unshuffled-data",
+    "Do batches mix the classes?",
+    "labels come in runs: batches of {batch} have {inside} of the {classes} classes on average, so each step unlearns "
+    "the classes of the steps before.",
+    "shuffle: DataLoader(..., shuffle=True), or x[order], y[order] with order = torch.randperm(len(x))",
+)
+def unshuffled_data(case: Case) -> Found | None:
+    found = _labels(case)
+    labels = [y for y in case.run.labels if y.size >= 4] or [y for _, _, y in found if y.size >= 4]
+    if len(labels) < 4 or not found:
+        return None
+    sizes = [y.size for y in labels]
+    inside = float(np.mean([np.unique(y).size for y in labels]))
+    rng = np.random.default_rng(0)
+    pool = np.concatenate(labels)
+    classes = np.unique(pool)
+    expected = float(np.mean([np.unique(rng.choice(pool, size)).size for size in sizes * 4]))
+    if classes.size < 2 or inside > 0.6 * expected or inside > 0.5 * classes.size + 0.5:
+        return None
+    loader = next((x for x in case.run.loaders if not x.shuffled), None)
+    where = loader.created if loader is not None else None
+    if where is None:
+        entry = next(iter(found[-1][0].outermost()), None)
+        where = entry.site if entry is not None else found[-1][1].site
+    values = {"batch": int(np.median(sizes)), "inside": figure(inside), "classes": int(classes.size)}
+    return Found(where, {**values})
+
+
+@kind(
+    "labels-unrelated",
+    "Do labels have anything to do with the inputs?",
+    "neighbours among {rows} recorded examples share labels no more often than with permuted labels ({real} against "
+    "{permuted}), and the loss stays at {last}, that of guessing.",
+    "check the order of inputs and labels: shuffle both by the same permutation",
+)
+def labels_unrelated(case: Case) -> Found | None:
+    first, last = case.ends()
+    base = _guessing(case)
+    if base is None or len(case.losses) < 20 or not last > 0.85 * base:
+        return None
+    rows, labels = _pool(case)
+    if len(labels) < _LEAST_ROWS or np.unique(labels).size < 2:
+        return None
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(labels))[:_MOST_ROWS]
+    rows, labels = rows[order], labels[order]
+    real = _agreement(rows, labels)
+    permuted = [_agreement(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
+    if real > max(permuted) or real > float(np.mean(permuted)) + 0.03:
+        return None
+    step = case.step
+    call = case.loss_call(step) if step is not None else None
+    mean = float(np.mean(permuted))
+    values = {"rows": len(labels), "real": f"{real:.0%}", "permuted": f"{mean:.0%}", "last": figure(last)}
+    return Found(None if call is None else call.site, {**values})
+
+
+def _guessing(case: Case) -> float | None:
+    _, labels = _pool(case)
+    if not len(labels):
+        return None
+    shares = np.bincount(labels) / len(labels)
+    shares = shares[shares > 0]
+    return float(-(shares * np.log(shares)).sum())
+
+
+def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs, one flat row per example, and labels of the recorded steps whose inputs were kept."""
+    xs, ys = [], []
+    for step, _, labels in _labels(case):
+        call = _first_layer(step)
+        if call is None:
+            continue
+        x = np.asarray(step.array(call.inputs[0]))
+        if x.shape[:1] == labels.shape[:1] and np.isfinite(x).all() and labels.size and labels.min() >= 0:
+            xs.append(x.reshape(len(x), -1))
+            ys.append(labels)
+    widths = {x.shape[1] for x in xs}
+    if len(widths) != 1:
+        return np.zeros((0, 1)), np.zeros(0, int)
+    rows, labels = np.concatenate(xs), np.concatenate(ys)
+    unique = np.unique(rows, axis=0, return_index=True)[1]
+    return rows[unique], labels[unique]
+
+
+def _agreement(x: np.ndarray, y: np.ndarray) -> float:
+    """Return how often the majority of the five nearest other examples has the same label."""
+    z = (x - x.mean(0)) / (x.std(0) + 1e-8)
+    squares = (z * z).sum(1)
+    distances = squares[:, None] + squares[None] - 2 * z @ z.T
+    np.fill_diagonal(distances, np.inf)
+    near = np.argpartition(distances, min(5, len(y) - 2), axis=1)[:, :5]
+    return float((y[near] == y[:, None]).mean())
+
+
+@kind(
+    "batch-mixing",
+    "Does the output for an example depend on this example only?",
+    "{operator} on this line mixes examples: the output for example {row} of {count} changes with the input of "
+    "example {other}.",
+    "{fix}",
+)
+def batch_mixing(case: Case) -> Found | None:
+    step = case.step
+    if step is None:
+        return None
+    found = _reordered(step)
+    if found is not None:
+        return found
+    for entry in step.outermost():
+        if not entry.shapes or not entry.outputs or not entry.shapes[0] or not entry.grad_enabled:
+            continue
+        count = entry.shapes[0][0]
+        if count < 2 or not _is_batch(case, count):
+            continue
+        found = _mixing(case, step, entry.inputs[0], entry.outputs[0], count)
+        if found is not None:
+            return found
+    return None
+
+
+def _reordered(step: Step) -> Found | None:
+    """Return the finding for a reshape that exchanges the lengths of the first two dimensions, but not the elements."""
+    below: set[int] = set()
+    for root in step.roots:
+        below |= step.below(root.source)
+    for index in sorted(below):
+        call = step.calls[index]
+        if call.name not in ("view", "reshape", "flatten") or len(call.shapes[0]) < 2 or len(call.shape) < 2:
+            continue
+        first, second, *rest = call.shapes[0]
+        size = first * math.prod(rest)
+        if first == second or min(first, second) < 2 or call.shape[0] != second:
+            continue
+        if call.shape[1:] == (first, *rest) or len(rest) and call.shape == (second, size):
+            values = {"operator": call.name, "row": 0, "count": second, "other": 1, "fix": _MIXERS["view"]}
+            return Found(call.record, {**values})
+    return None
+
+
+def _is_batch(case: Case, count: int) -> bool:
+    """Return whether this is the number of examples: of a DataLoader, or of the targets."""
+    if any(x.batch_size == count for x in case.run.loaders):
+        return True
+    step = case.step
+    call = case.loss_call(step) if step is not None else None
+    target = case.target(step, call) if step is not None and call is not None else None
+    return target is not None and target.ndim >= 1 and target.shape[0] == count
+
+
+_MIXERS = {
+    "view": "permute or transpose the dimensions before view()",
+    "reshape": "permute or transpose the dimensions before reshape(), which only reads elements in their order",
+    "lstm": "pass batch_first=True, or permute the input to (time, batch, features)",
+    "gru": "pass batch_first=True, or permute the input to (time, batch, features)",
+    "rnn": "pass batch_first=True, or permute the input to (time, batch, features)",
+    "scaled_dot_product_attention": "pass batch_first=True, or permute the input to (time, batch, features)",
+    "softmax": "pass dim=-1 to softmax",
+    "log_softmax": "pass dim=-1 to log_softmax",
+}
+
+
+def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> Found | None:
+    """Return the finding for the operator by which an output depends on the input of another example."""
+    if end.call < 0:
+        return None
+    program = Program(step, end, moving=False)
+    if len(program.order) > 4000:
+        return None
+    suspects = [i for i in program.order if step.calls[i].name in _MIXERS]
+    if not suspects:
+        return None
+    feeds = {
+        (i, place): x
+        for i in program.order
+        for place, x in enumerate(step.calls[i].inputs)
+        if _same_source(x, start) and hasattr(step.array(x) if case.has_array(step, x) else None, "dtype")
+    }
+    looked_up = [
+        i
+        for i in program.order
+        if step.calls[i].name == "embedding" and start.value is not None and _shares(step.calls[i], start.value)
+    ]
+    if not feeds and not looked_up:
+        return None
+    for index in [end.call, *suspects]:
+        call = step.calls[index]
+        if not call.shape or call.shape[0] != count or index != end.call and index not in program.order:
+            continue
+        pair = _other_row(case, program, step, feeds, looked_up, Source(index, 0, None, None), count)
+        if pair is None:
+            if index == end.call:
+                return None
+            continue
+        if index == end.call and call.name not in _MIXERS:
+            continue
+        return Found(
+            call.record, {"operator": call.name, "row": pair[0], "count": count, "other": pair[1], "fix": _MIXERS[call.name]}
+        )
+    return None
+
+
+def _index_of(call: Call) -> Any:
+    index = call.params["index"]
+    return np.asarray(getattr(index, "array", index))
+
+
+def _shares(call: Call, array: Any) -> bool:
+    """Return whether an embedding looks up these indices."""
+    index = _index_of(call)
+    return index.shape == array.shape and np.shares_memory(index, array)
+
+
+def _same_source(a: Source, b: Source) -> bool:
+    if a.call >= 0 or b.call >= 0:
+        return a.call == b.call and a.output == b.output
+    return a.leaf is b.leaf if a.leaf is not None else a.value is b.value and a.value is not None
+
+
+def _other_row(
+    case: Case,
+    program: Program,
+    step: Step,
+    feeds: dict[tuple[int, int], Source],
+    looked_up: list[int],
+    end: Source,
+    count: int,
+) -> tuple[int, int] | None:
+    """Return an example, and another one whose input changes its output."""
+    values = {key: new_tensor(x) for key, x in step.values.items()}
+    base = {key: np.asarray(step.array(x)) for key, x in feeds.items()}
+    indices = {i: _index_of(step.calls[i]) for i in looked_up}
+    try:
+        before = np.asarray(program.run(values, wanted=end).array)
+        for row in (count - 1, 0):
+            changed = {}
+            for key, x in base.items():
+                if x.shape[:1] != (count,):
+                    return None
+                other = x.copy()
+                other[row] = x[(row + 1) % count] if x.dtype.kind in "iu" else x[row] + 1 + np.abs(x[row])
+                changed[key] = other
+            params: dict[int, dict[str, Any]] = {}
+            for i, x in indices.items():
+                other = x.copy()
+                other[row] = x[row][..., ::-1] if x.ndim > 1 else x[(row + 1) % count]
+                other[row] = (other[row] + 1) % (int(x.max()) + 1)
+                params[i] = {"index": new_tensor(other)}
+            after = np.asarray(program.run(values, Changes(inputs=changed, params=params), wanted=end).array)
+            scale = float(np.abs(before).max()) or 1.0
+            moved = np.abs(after - before).reshape(count, -1).max(1)
+            moved[row] = 0
+            if float(moved.max()) > 1e-5 * scale:
+                return int(moved.argmax()), row
+    except Exception:
+        return None
+    return None
+
+

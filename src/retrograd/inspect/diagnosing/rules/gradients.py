@@ -1,0 +1,451 @@
+"""Questions on gradients: whether they are computed, kept until the step and used once, and how large they are."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+
+from ....core.source_location import Site
+from ...record import Departure
+from ..findings import figure
+from ..kinds import Case, Found, HasPlace, Place, kind
+from ..probes.replay import Edit
+from ..recording import Call, Step
+from ..run import Optimized
+
+_SHARE = 0.6  # of the steps in which something has to happen
+_LEAST_LAYERS = 4
+_VANISHED = 1e-4  # mean gradient of the first layer, relative to that of the last
+_EXPLODED = 1e3
+
+
+def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None:
+    """Return the line that names a method and does not call it, such as ``optimizer.step``."""
+    file = near.file if near is not None else case.run.script
+    if not file or not os.path.isfile(file):
+        return None
+    pattern = re.compile(rf"^\s*[\w.]+\.{method}\s*(#.*)?$")
+    for number, line in enumerate(Path(file).read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        if pattern.match(line):
+            return Place(file, number)
+    return None
+
+
+@kind(
+    "backward-missing",
+    "Does a backward pass run before each step?",
+    "{steps} steps of {optimizer} found no gradient: no backward pass ran before them.",
+    "call loss.backward() before {optimizer}.step()",
+)
+def backward_missing(case: Case) -> Found | None:
+    for x in case.run.optimizers:
+        if x.steps < 2 or x.idle < max(2, _SHARE * x.steps):
+            continue
+        if not case.run.backwards or any(map(_unused_loss, case.run.steps)):
+            where = without_call(case, "backward", x.stepped) or x.stepped
+            return Found(where, {"steps": x.idle, "optimizer": x.name})
+    return None
+
+
+def _unused_loss(step: Step) -> bool:
+    """Return whether a step computes a loss and makes no backward pass from it."""
+    reached: set[int] = set()
+    for root in step.roots:
+        reached |= step.below(root.source)
+        if root.source.call < 0:
+            return False  # a loss that was cut off from its graph
+    read = {x.call for call in step.calls for x in call.inputs}
+    for call in step.calls:
+        if call.index not in reached and call.index not in read and call.record.requires_grad:
+            if math.prod(call.shape) == 1:
+                return True
+    return False
+
+
+@kind(
+    "step-missing",
+    "Does an optimizer use the gradients?",
+    "{backwards} backward passes computed gradients for the parameters of {optimizer}, which never made a step: no "
+    "parameter changed.",
+    "call optimizer.step() after loss.backward()",
+)
+def step_missing(case: Case) -> Found | None:
+    run = case.run
+    for x in run.optimizers:
+        if x.steps or run.backwards < 3 or not (x.had_gradient or x.zeroed) or not x.start or x.source is None:
+            continue
+        if case.main is not None and x.zeros < 3:
+            continue  # an optimizer of a later phase
+        if any(bool((x.start[id(p)] != p.array).any()) for p in x.parameters if id(p) in x.start):
+            continue  # updated by the program itself
+        where = without_call(case, "step", run.backward_site) or run.backward_site
+        edit = Edit("with the step", without="none")
+        return Found(where, {"backwards": run.backwards, "optimizer": x.name}, edit)
+    return None
+
+
+@kind(
+    "zeroed-before-step",
+    "Does the step find the gradient that the backward pass left?",
+    "zero_grad() runs between backward() and step(): {emptied} of {steps} steps of {optimizer} {what}.",
+    "call zero_grad() before backward(), or after step()",
+)
+def zeroed_before_step(case: Case) -> Found | None:
+    for x in case.run.optimizers:
+        if x.steps >= 2 and x.emptied >= max(2, _SHARE * x.steps):
+            values = {"emptied": x.emptied, "steps": x.steps, "optimizer": x.name, "what": "found gradients of zero"}
+            return Found(x.zeroed or x.stepped, {**values}, Edit("with zero_grad() moved", without="none"))
+        if x.steps >= 2 and x.overwritten >= max(2, _SHARE * x.steps):
+            what = "used the gradient of their last backward pass only; those before it were lost"
+            values = {"emptied": x.overwritten, "steps": x.steps, "optimizer": x.name, "what": what}
+            return Found(x.zeroed or x.stepped, {**values})
+    return None
+
+
+@kind(
+    "gradients-not-zeroed",
+    "Does each step use its own gradient only?",
+    "nothing zeroes the gradients of {optimizer}: {carried} of {steps} steps used the sum of all gradients so far.",
+    "call optimizer.zero_grad() before loss.backward()",
+)
+def gradients_not_zeroed(case: Case) -> Found | None:
+    for x in case.run.optimizers:
+        if x.steps >= 3 and x.carried >= max(2, _SHARE * (x.steps - 1)):
+            where = without_call(case, "zero_grad", x.stepped) or x.used
+            values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps}
+            return Found(where, {**values}, Edit("with zero_grad()", without="carry"))
+    return None
+
+
+@kind(
+    "detached",
+    "Does the loss depend on the parameters?",
+    "the loss does not depend on {names}: {how} cuts the graph, and {optimizer} never gets a gradient for {them}.",
+    "remove {how} from the path from the parameters to the loss",
+)
+def detached(case: Case) -> Found | None:
+    run = case.run
+    error = run.error
+    if run.failed_backward is not None and error is not None and "does not require grad" in str(error):
+        cut = _last_cut(run.steps[-1]) if run.steps else None
+        how = cut.how if cut is not None else "an operator without a gradient"
+        values = {"names": "any parameter", "how": how, "optimizer": "the optimizer", "them": "them"}
+        return Found(cut if cut is not None else run.failed_backward, {**values})
+    for x in run.optimizers:
+        if x.steps < 2 or x.emptied or not run.backwards or len(run.steps) < 2:
+            continue
+        found = _without_gradient(case, x)
+        if found is not None:
+            return found
+    return None
+
+
+def _last_cut(step: Step) -> Departure | None:
+    found = [x for x in step.departures if x.requires_grad]
+    for root in step.roots[-1:]:
+        for index in sorted(step.below(root.source, through_cuts=True)):
+            call = step.calls[index]
+            needing = [x for x in call.record.inputs if x.requires_grad]
+            if needing and not call.record.requires_grad:
+                how = "no_grad" if not call.record.grad_enabled else call.name
+                return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
+            records = [step.calls[y.call].record for y in call.inputs if y.cut and y.call >= 0]
+            for x in found:
+                if any(x.source is record for record in records):
+                    return x
+    return found[-1] if found else None
+
+
+def _without_gradient(case: Case, x: Optimized) -> Found | None:
+    """Return the finding for parameters that the forward pass uses, and that no backward pass reaches."""
+    missing = [p for p in x.parameters if id(p) not in x.graded and p._requires]
+    if not missing:
+        return None
+    wanted = {id(p) for p in missing}
+    for step in case.run.steps[:3]:
+        reached = {id(p) for root in step.roots for p in step.leaves(root.source)}
+        if not step.roots or reached & wanted:
+            continue
+        read = {id(y.leaf) for call in step.calls for y in call.inputs if y.leaf is not None} & wanted
+        if not read:
+            continue
+        departure = _cut_on_path(step, read) or _cut_between(step, read)
+        if departure is None:
+            continue
+        names = [step.name(p) for p in missing if id(p) in read]
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        return Found(
+            departure,
+            {"names": shown, "how": departure.how, "optimizer": x.name, "them": "it" if len(names) == 1 else "them"},
+        )
+    return None
+
+
+def _depending(step: Step, read: set[int]) -> set[int]:
+    """Return the calls whose results depend on these leaves, also through cuts."""
+    found: set[int] = set()
+    for call in step.calls:
+        if any(y.leaf is not None and id(y.leaf) in read or y.call in found for y in call.inputs):
+            found.add(call.index)
+    return found
+
+
+def _cut_on_path(step: Step, read: set[int]) -> Departure | None:
+    """Return the departure on the path from these leaves to a loss."""
+    depends = _depending(step, read)
+    for root in step.roots:
+        for index in sorted(step.below(root.source, through_cuts=True)):
+            for y in step.calls[index].inputs:
+                if y.cut and y.call in depends:
+                    record = step.calls[y.call].record
+                    return next((x for x in step.departures if x.source is record and x.how != "item"), None)
+    return None
+
+
+def _cut_between(step: Step, read: set[int]) -> Departure | None:
+    """Return the first departure of a value that depends on these leaves."""
+    depends = _depending(step, read)
+    records = {id(step.calls[i].record) for i in depends}
+    for departure in step.departures:
+        if departure.requires_grad and id(departure.source) in records and departure.how not in ("item", "bool"):
+            return departure
+    for call in step.calls:
+        needing = [y for y in call.record.inputs if y.requires_grad]
+        if call.index in depends and not call.record.requires_grad and needing:
+            how = "no_grad" if not call.record.grad_enabled else call.name
+            return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
+    return next((x for x in step.departures if x.requires_grad and id(x.source) in records), None)
+
+
+@kind(
+    "data-write",
+    "Does the backward pass see every change of the values?",
+    "{how} on this line changes a value of {shape} between its use and the backward pass; the gradient is that of the "
+    "value before.",
+    "compute a new value instead (masked_fill, where, clamp), without .data or detach()",
+)
+def data_write(case: Case) -> Found | None:
+    for step in case.run.steps:
+        below: set[int] = set()
+        for root in step.roots:
+            below |= step.below(root.source)
+        read = {id(y.leaf) for i in below for y in step.calls[i].inputs if y.leaf is not None}
+        first = min((i for i in below), default=0)
+        last = max((root.source.call for root in step.roots), default=-1)
+        for call in step.calls:
+            if not call.inplace or not call.inputs or not first < call.index <= last:
+                continue
+            source = call.inputs[0]
+            untracked = not call.record.grad_enabled and source.leaf is None and call.record.inputs[0].requires_grad
+            if not source.cut and not untracked:
+                continue
+            used = source.call in below or source.leaf is not None and id(source.leaf) in read
+            if used:
+                return Found(call.record, {"how": call.record.label, "shape": f"shape {call.shape}"})
+    return None
+
+
+@kind(
+    "nan-birth",
+    "Are all numbers finite?",
+    "the loss is {loss} from backward pass {step} on{story}",
+    "{fix}",
+)
+def nan_birth(case: Case) -> Found | None:
+    run = case.run
+    record = None
+    for step in run.steps:
+        for candidate in step.records:
+            values = candidate.values
+            if values is None or not values.nans and not (values.infinities and candidate.operator in ("div", "log")):
+                continue
+            if any(_is_bad(x.source) for x in candidate.inputs) or candidate.operator in ("masked_fill", "full"):
+                continue
+            if candidate.creates or not values.nans and not run.bad:
+                continue
+            record = candidate
+            break
+        if record is None:
+            record = _bad_gradient(step)
+        if record is not None:
+            break
+    if run.bad is None and (record is None or not _spoils(case)):
+        return None
+    if run.bad is not None and (_diverged(case) or exploding_gradient(case) is not None):
+        return None  # this is how it ends
+    number, loss = run.bad if run.bad is not None else (1, case.losses[-1] if case.losses else math.nan)
+    fix = "keep the argument in the operator's domain, for example with an eps or a clamp"
+    values = {"loss": str(loss), "step": number, "story": ".", "fix": fix}
+    if record is not None:
+        values["story"] = f": {record.operator} here is the first result with a NaN or an infinity."
+        return Found(record, {**values})
+    return Found(run.backward_site, {**values})
+
+
+def _is_bad(source: object) -> bool:
+    values = getattr(source, "values", None)
+    return values is not None and not values.finite
+
+
+def _bad_gradient(step: Step) -> object:
+    """Return the call at which a backward pass first had a NaN: the last walked node whose gradient is finite."""
+    walked = sorted([x for x in step.records if x.walked is not None], key=lambda x: x.walked)
+    for before, after in zip(walked, walked[1:], strict=False):
+        if after.gradients is not None and after.gradients.nans and before.gradients is not None:
+            readers = [x for x in walked if any(y.source is after for y in x.inputs)]
+            return readers[0] if readers else before
+    return None
+
+
+def _spoils(case: Case) -> bool:
+    """Return whether parameters have become NaN."""
+    return any(bool(np.isnan(p.array).any()) for x in case.run.optimizers for p in x.parameters if p.dtype.kind == "f")
+
+
+def _diverged(case: Case) -> bool:
+    """Return whether the loss grew far above its start before it was no longer finite."""
+    finite = [abs(x) for x in case.losses if math.isfinite(x)]
+    return len(finite) >= 2 and max(finite[1:]) > 20 * max(min(finite), 1e-12) and max(finite[1:]) > 3 * finite[0]
+
+
+def _layers(case: Case, step: Step) -> list[tuple[Call, float, float]]:
+    """Return the calls that multiply by a weight in order of the forward pass, each with the root mean square of the
+    gradients of its weight, and of its output."""
+    found = []
+    below: set[int] = set()
+    for root in step.roots:
+        below |= step.below(root.source)
+    for call in step.calls:
+        if call.index not in below or call.name not in ("linear", "matmul", "conv", "conv_bias", "addmm"):
+            continue
+        weights = [x.leaf for x in call.inputs if x.leaf is not None and x.leaf._requires and x.leaf.array.ndim >= 2]
+        g, values = call.record.gradients, call.record.values
+        if weights and g is not None and values is not None:
+            found.append((call, math.hypot(g.mean, g.std), math.hypot(values.mean, values.std)))
+    return found
+
+
+def _depth(layers: list[tuple[Call, float, float]]) -> bool:
+    weights = {id(x.leaf) for call, _, _ in layers for x in call.inputs if x.leaf is not None}
+    return len(layers) >= _LEAST_LAYERS and len(weights) >= 1
+
+
+@kind(
+    "vanishing-gradient",
+    "Does the gradient reach the first layers?",
+    "the gradient shrinks on its way back: its root mean square is {last} at the last layer ({last_name}) and {first} "
+    "at the first ({first_name}), {ratio} times smaller.",
+    "use relu (or gelu) in place of sigmoid and tanh, normalization or residual connections, and an initialization "
+    "that keeps the variance",
+)
+def vanishing_gradient(case: Case) -> Found | None:
+    step = case.run.first
+    if step is None or not case.stuck or not all(map(math.isfinite, case.losses)):
+        return None
+    layers = _layers(case, step)
+    if not _depth(layers):
+        return None
+    first, last = layers[0], layers[-1]
+    if last[1] <= 0 or first[1] > _VANISHED * last[1]:
+        return None
+    return Found(first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)))
+
+
+@kind(
+    "exploding-gradient",
+    "Do gradients keep their size on their way back?",
+    "the gradient grows on its way back: its root mean square is {last} at the last layer ({last_name}) and {first} at "
+    "the first ({first_name}), {ratio} times larger{spikes}.",
+    "use an initialization that keeps the variance (nn.init.kaiming_normal_), and clip: "
+    "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+)
+def exploding_gradient(case: Case) -> Found | None:
+    step = case.run.first
+    if step is None:
+        return None
+    layers = _layers(case, step)
+    start, last_loss = case.ends()
+    healthy = math.isfinite(last_loss) and last_loss < 0.5 * start
+    if not _depth(layers) or healthy and not _spikes(case):
+        return None
+    first, last = layers[0], layers[-1]
+    grown = last[1] > 0 and first[1] > _EXPLODED * last[1]
+    magnified = layers[-1][2] > _EXPLODED * max(layers[0][2], 1e-12)
+    if not grown and not magnified:
+        return None
+    values = _ends(first, last, first[1] / max(last[1], 1e-45))
+    values["spikes"] = ""
+    if magnified:
+        values["spikes"] = f"; outputs grow from {figure(layers[0][2])} to {figure(last[2])}"
+    return Found(first[0].record, values)
+
+
+def _spikes(case: Case) -> bool:
+    losses = [x for x in case.losses if math.isfinite(x)]
+    return len(losses) < len(case.losses) or bool(losses) and max(losses) > 10 * losses[0]
+
+
+def _ends(first: tuple[Call, float, float], last: tuple[Call, float, float], ratio: float) -> dict[str, object]:
+    return {
+        "first": figure(first[1]),
+        "last": figure(last[1]),
+        "first_name": _layer_name(first[0]),
+        "last_name": _layer_name(last[0]),
+        "ratio": figure(ratio),
+    }
+
+
+def _layer_name(call: Call) -> str:
+    return call.record.module or next((x.name for x in call.record.inputs if x.name), call.name)
+
+
+@kind(
+    "graph-grows",
+    "Does each step have a graph of its own?",
+    "{what}",
+    "{fix}",
+)
+def graph_grows(case: Case) -> Found | None:
+    run = case.run
+    error = run.error
+    if run.failed_backward is not None and error is not None and "a second time" in str(error):
+        what = "the backward pass enters the graph of an earlier step, which is freed: a value is kept between steps."
+        fix = "detach what is kept from step to step, such as a hidden state: h = h.detach()"
+        return Found(run.failed_backward, {"what": what, "fix": fix})
+    sizes = [(count, size) for count, size in run.graph_sizes if count > 1]
+    if len(sizes) >= 4:
+        counts, nodes = zip(*sizes, strict=True)
+        rising = all(a < b for a, b in zip(nodes, nodes[1:], strict=False))
+        if rising and nodes[-1] > 3 * nodes[0] and nodes[-1] - nodes[0] > 0.8 * (counts[-1] - counts[0]):
+            what = (
+                f"the graph of a backward pass has {nodes[0]} operators at pass {counts[0]} and {nodes[-1]} at pass "
+                f"{counts[-1]}: each step adds to the graph of the steps before."
+            )
+            fix = "detach what is kept from step to step, such as a hidden state: h = h.detach()"
+            return Found(run.backward_site, {"what": what, "fix": fix, "sizes": [list(x) for x in sizes]})
+    if run.kept_graphs is not None:
+        where = _keeping(run.kept_graphs, _ADDED if run.summed else _APPENDED) or run.kept_graphs
+        how = "a sum of Tensors that grows" if run.summed else "a list of Tensors"
+        what = f"the losses of all earlier steps are kept with their graphs, by {how}: memory grows in each step."
+        return Found(where, {"what": what, "fix": "keep numbers, not Tensors: loss.item()"})
+    return None
+
+
+_LOSS = r"(loss|total|sum|avg|epoch|running|cost|err)"
+_ADDED = re.compile(rf"^\s*[\w.\[\]'\"]*{_LOSS}[\w.\[\]'\"]*\s*(\+=|=\s*[\w.\[\]'\"]+\s*\+)\s*[\w.]*\s*(#.*)?$")
+_APPENDED = re.compile(rf"^\s*[\w.\[\]'\"]+\.append\(.*{_LOSS}.*\)\s*(#.*)?$")
+
+
+def _keeping(near: Site, pattern: re.Pattern[str]) -> Place | None:
+    """Return the line that keeps a loss, near a backward pass."""
+    if not os.path.isfile(near.file):
+        return None
+    lines = Path(near.file).read_text(encoding="utf-8", errors="replace").splitlines()
+    ordered = sorted(range(len(lines)), key=lambda i: abs(i + 1 - near.line))
+    return next((Place(near.file, i + 1) for i in ordered if pattern.match(lines[i]) and "item" not in lines[i]), None)
+
+

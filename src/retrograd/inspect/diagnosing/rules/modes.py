@@ -1,0 +1,176 @@
+"""Questions on the modes of modules: evaluation mode in training, training mode in evaluation, batches of one."""
+
+from __future__ import annotations
+
+import os
+
+from ..kinds import Case, Found, Place, kind
+from ..recording import Opened, Step
+
+_NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")
+
+
+def _switchable(entry: Opened) -> bool:
+    """Return whether a module behaves differently in the two modes."""
+    name = type(entry.module).__name__
+    if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):
+        return isinstance(getattr(entry.module, "dropout", 0), float) and entry.module.dropout > 0
+    if name.endswith("Dropout") or name.startswith(("Dropout", "AlphaDropout", "FeatureAlphaDropout")):
+        return bool(getattr(entry.module, "p", 0))
+    return name in _NORMS
+
+
+def _trained(case: Case, entry: Opened) -> bool:
+    """Return whether an optimizer that steps holds parameters of a module."""
+    own = {id(p) for p in entry.module.parameters()}
+    return any(x.steps and any(id(p) in own for p in x.parameters) for x in case.run.optimizers)
+
+
+def _reaches(step: Step, entry: Opened) -> bool:
+    """Return whether a backward pass of the step went through the output of a module's call."""
+    outputs = {x.call for x in entry.outputs}
+    return any(outputs & step.below(root.source) for root in step.roots)
+
+
+@kind(
+    "eval-mode",
+    "Does the model train in training mode?",
+    "{model} trains in evaluation mode{since}: {layers} do not do there what they do in training.",
+    "call {model}.train() before the training steps, also after each evaluation",
+)
+def eval_mode(case: Case) -> Found | None:
+    for step in reversed(case.run.steps):
+        for entry in step.outermost():
+            if entry.training or not entry.grad_enabled or not _trained(case, entry) or not _reaches(step, entry):
+                continue
+            inside = [x for x in step.modules if entry.start <= x.start and x.end <= entry.end]
+            layers = [x for x in inside if not x.training and _switchable(x)]
+            if not layers:
+                continue
+            seen = case.run.modes.get(id(entry.module), [])
+            trained = sum(seen)
+            if seen and trained > 0.9 * len(seen):
+                continue
+            switched = case.run.switched.get(id(entry.module))
+            where = switched[1] if switched is not None and not switched[0] else entry.site
+            kinds = dict.fromkeys(type(x.module).__name__ for x in layers)
+            since = f" in {len(seen) - trained} of {len(seen)} steps" if trained else ""
+            model = type(entry.module).__name__
+            return Found(where, {"model": model, "layers": ", ".join(kinds), "since": since, "count": len(layers)})
+    return None
+
+
+@kind(
+    "train-mode-in-evaluation",
+    "Is the model evaluated in evaluation mode?",
+    "{layer} ran {calls} times in training mode outside of training steps: results are random or depend on the "
+    "batch{effect}.",
+    "call model.eval() before the evaluation, and model.train() after it",
+)
+def train_mode_in_evaluation(case: Case) -> Found | None:
+    steps = max((x.steps for x in case.run.optimizers), default=0)
+    for found in case.run.evaluations.values():
+        if not steps or found.periods > 0.5 * steps + 1:
+            continue  # part of each training step, as pseudo-labels are
+        if found.step == 0 and found.periods == 1 and steps > 1:
+            continue  # before training: statistics are being collected, or shapes tried
+        effect = ", with dropout" if found.module.startswith("Dropout") else ", with statistics of the batch"
+        values = {"layer": found.module, "calls": found.calls, "effect": effect}
+        return Found(found.site, {**values})
+    return _evaluated_with_gradients(case)
+
+
+def _evaluated_with_gradients(case: Case) -> Found | None:
+    """Return the finding for calls in training mode whose results no backward pass uses."""
+    for step in case.run.steps:
+        used: set[int] = set()
+        for root in step.roots:
+            used |= step.below(root.source, through_cuts=True)
+        for entry in step.outermost():
+            if not entry.training or not entry.grad_enabled or entry.failed is not None or not entry.outputs:
+                continue
+            if not step.roots or used & set(range(entry.start, entry.end)) or not _trained(case, entry):
+                continue
+            inside = [x for x in step.modules if entry.start <= x.start and x.end <= entry.end]
+            layers = [x for x in inside if x.training and _switchable(x)]
+            trains = any(x.module is entry.module and used & set(range(x.start, x.end)) for x in step.outermost())
+            if layers and trains and _is_measured(step, entry):
+                effect = "; its result is only measured"
+                return Found(entry.site, {"layer": type(layers[0].module).__name__, "calls": 1, "effect": effect})
+    return None
+
+
+def _is_measured(step: Step, entry: Opened) -> bool:
+    """Return whether the result of a call goes into a comparison or argmax."""
+    pending, seen = [x.call for x in entry.outputs if x.call >= 0], 0
+    while pending and seen < 30:
+        seen += 1
+        for reader in step.readers(pending.pop()):
+            if reader.name in ("argmax", "eq", "gt", "max", "topk"):
+                return True
+            pending.append(reader.index)
+    return False
+
+
+@kind(
+    "batch-norm-of-one",
+    "Does batch normalization see more than one example?",
+    "{layer} normalizes batches of {shape}: one value per channel has no variance{consequence}.",
+    "use a larger batch (and drop_last=True for the last one), or GroupNorm",
+)
+def batch_norm_of_one(case: Case) -> Found | None:
+    seen, ones, last = 0, 0, None
+    for step in case.run.steps:
+        for entry in step.modules:
+            if type(entry.module).__name__ not in _NORMS or not entry.training or not entry.shapes:
+                continue
+            seen += 1
+            shape = entry.shapes[0]
+            if shape and shape[0] == 1 and (entry.failed is not None or entry.grad_enabled):
+                ones, last = ones + 1, entry
+    error = case.run.error
+    if last is None and error is None:
+        return _centred_one(case)
+    if last is None or not (last.failed is not None or ones > 0.5 * seen):
+        if isinstance(error, ValueError) and "more than 1 value per channel" in str(error):
+            return Found(place_of(error), {"layer": "batch normalization", "shape": "one", "consequence": ""})
+        return None
+    consequence = ", and the program ended here" if last.failed is not None else ", or only that of one image"
+    shape_text = f"shape {tuple(last.shapes[0])}"
+    return Found(
+        last.site, {"layer": type(last.module).__name__, "shape": shape_text, "consequence": consequence}
+    )
+
+
+def _centred_one(case: Case) -> Found | None:
+    """Return the finding for a difference from the mean of a batch of one, which is 0: a layer written by hand."""
+    step = case.step
+    if step is None:
+        return None
+    below: set[int] = set()
+    for root in step.roots:
+        below |= step.below(root.source)
+    for index in sorted(below, reverse=True):
+        call = step.calls[index]
+        values = call.record.values
+        if call.name != "sub" or values is None or values.minimum != 0 or values.maximum != 0 or values.size < 2:
+            continue
+        mean = step.producer(step.origin(call.inputs[1])) if len(call.inputs) == 2 else None
+        if mean is None or mean.name != "mean" or mean.params.get("dim") != (0,) or mean.shapes[0][0] != 1:
+            continue
+        if mean.inputs[0] == call.inputs[0]:
+            text = {"layer": "this line", "shape": f"shape {mean.shapes[0]}", "consequence": ": all results are 0"}
+            return Found(call.record, {**text})
+    return None
+
+
+def place_of(error: BaseException) -> Place | None:
+    """Return the innermost line of an error's traceback outside of this package."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
+    found, traceback = None, error.__traceback__
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if not file.startswith((package, "<")) and os.sep + "runpy" not in file:
+            found = Place(file, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found

@@ -1,0 +1,374 @@
+"""Questions on parameters: which optimizer holds them, whether they are part of the model, and their values."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....core.source_location import Site
+from ....core.tensor.tensor import Tensor
+from ....nn.parameter import Parameter
+from ..kinds import Case, Found, HasPlace, Place, kind
+from ..probes.replay import Edit
+from ..recording import Opened, Step
+from .modes import place_of
+
+_DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
+_LEAST_UNITS = 3
+
+
+def _held(case: Case) -> set[int]:
+    return {id(p) for x in case.run.optimizers for p in x.parameters}
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _unheld(case: Case, step: Step) -> list[Tensor]:
+    """Return leaves that backward passes of a step reach, that no optimizer holds, and that do not change."""
+    held = _held(case)
+    inputs = {id(x.leaf) for entry in step.modules for x in entry.inputs if x.leaf is not None}
+    found = {}
+    for root in step.roots:
+        for p in step.leaves(root.source):
+            if id(p) in held or id(p) in step.wanted:
+                continue
+            if not isinstance(p, Parameter) and id(p) in inputs:
+                continue  # data
+            before = step.values.get(id(p))
+            if before is not None and bool((before == p.array).all()):
+                found[id(p)] = p
+    return list(found.values())
+
+
+def _created(case: Case, module: Any) -> Site | None:
+    known = case.run.created.get(id(module))
+    if known is None or known[0]() is not module or known[1].file == copy.__file__:
+        return None
+    return known[1]
+
+
+def _owner(step: Step, p: Tensor) -> Opened | None:
+    """Return the innermost called module that has a parameter as its own."""
+    for entry in step.modules:
+        if any(q is p for q in entry.module._parameters.values()):
+            return entry
+    return None
+
+
+@kind(
+    "modules-not-registered",
+    "Does the model know all of its layers?",
+    "{count} layers that {model} calls are not among its modules ({layers}): parameters() does not have theirs, and no "
+    "step changes them.",
+    "keep layers as attributes, or in nn.ModuleList or nn.ModuleDict, in __init__",
+)
+def modules_not_registered(case: Case) -> Found | None:
+    held = _held(case)
+    for step in case.run.steps:
+        if not held and case.run.error is None:
+            continue
+        for root in step.outermost():
+            known = {id(x) for x in root.module.modules()}
+            strange: dict[int, Opened] = {}
+            for entry in step.modules:
+                if not (root.start <= entry.start and entry.end <= root.end) or id(entry.module) in known:
+                    continue
+                own = [p for p in entry.module.parameters(recurse=False) if p._requires]
+                if own and not any(id(p) in held for p in own):
+                    strange[id(entry.module)] = entry
+            if strange and any(id(p) in held for p in root.module.parameters()) or strange and not known & held:
+                entry = next(iter(strange.values()))
+                layers = _names([type(x.module).__name__ for x in strange.values()])
+                where = _created(case, entry.module) or entry.site
+                values = {"count": len(strange), "model": type(root.module).__name__, "layers": layers}
+                return Found(where, {**values})
+    listed = _listed_parameters(case, held)
+    if listed is not None:
+        return listed
+    error = case.run.error
+    if isinstance(error, ValueError) and "empty parameter list" in str(error):
+        values = {"count": "all", "model": "the model", "layers": "none is registered"}
+        return Found(place_of(error), {**values})
+    return None
+
+
+def _listed_parameters(case: Case, held: set[int]) -> Found | None:
+    """Return the finding for Parameters in a plain list or dictionary of a module."""
+    for step in case.run.steps:
+        for entry in step.modules if held else ():
+            for name, value in vars(entry.module).items():
+                if name.startswith("_") or not isinstance(value, (list, tuple, dict)):
+                    continue
+                parts = value.values() if isinstance(value, dict) else value
+                loose = [p for p in parts if isinstance(p, Parameter) and p._requires and id(p) not in held]
+                if loose and any(p.grad is not None or id(p) in step.values for p in loose):
+                    model = type(entry.module).__name__
+                    where = attribute_line(entry, name)
+                    return Found(where, {"count": len(loose), "model": model, "layers": f"Parameters in self.{name}"})
+    return None
+
+
+def attribute_line(entry: Opened, name: str) -> HasPlace:
+    """Return the line on which a module's attribute is assigned, or the call of the module."""
+    path = type(entry.module).forward.__code__.co_filename
+    if os.path.isfile(path):
+        for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+            if re.match(rf"\s*self\.{name}\s*(:.*)?=", line):
+                return Place(path, number)
+    return entry.site
+
+
+@kind(
+    "reused-optimizer-of-old-model",
+    "Does the optimizer hold the parameters of the model that runs?",
+    "{optimizer} was created for other parameters: it holds {stale} that the model no longer uses, and not {names}, "
+    "which it trains with now.",
+    "create the optimizer after the last change of the model's layers",
+)
+def reused_optimizer(case: Case) -> Found | None:
+    for step in reversed(case.run.steps):
+        missing = [p for p in _unheld(case, step) if isinstance(p, Parameter)]
+        if not missing or not step.roots:
+            continue
+        used = {id(p) for one in case.run.steps if one.number >= step.number - 1 for p in _all_leaves(one)}
+        live = {id(p) for entry in step.modules for p in entry.module.parameters()}
+        for x in case.run.optimizers:
+            stale = [p for p in x.parameters if id(p) not in used and id(p) not in live]
+            if stale and x.steps:
+                names = _names([step.name(p) for p in missing])
+                values = {"optimizer": x.name, "stale": f"{len(stale)} of {len(x.parameters)}", "names": names}
+                return Found(x.created or x.stepped, {**values})
+    return None
+
+
+def _all_leaves(step: Step) -> list[Tensor]:
+    return [x.leaf for call in step.calls for x in call.inputs if x.leaf is not None]
+
+
+@kind(
+    "parameters-not-optimized",
+    "Does an optimizer hold all trainable parameters?",
+    "{names} get a gradient in each step, and no optimizer holds them: they never change.",
+    "give them to the optimizer: list(a.parameters()) + list(b.parameters()); or freeze them with "
+    "requires_grad_(False), if this is meant",
+)
+def parameters_not_optimized(case: Case) -> Found | None:
+    stepping = [x for x in case.run.optimizers if x.steps]
+    if not stepping:
+        return None
+    steps = [step for step in case.run.steps if step.roots]
+    if len(steps) < 2 and (case.main is None or case.main.steps > 1):
+        return None
+    if not steps:
+        return None
+    step = steps[-1]
+    missing = {id(p): p for p in _unheld(case, step)}
+    if len(steps) > 1:
+        persistent = {id(p) for p in _all_leaves(steps[0])}
+        missing = {key: p for key, p in missing.items() if key in persistent}
+    missing = {key: p for key, p in missing.items() if key not in case.run.loaded}
+    if not missing or _only_head(case, step, missing):
+        return None
+    names = _names([step.name(p) for p in missing.values()])
+    where = stepping[0].created or stepping[0].stepped
+    if len(missing) == 1 and not isinstance(next(iter(missing.values())), Parameter):
+        names = f"{names} (not a Parameter)"
+    return Found(where, {"names": names, "count": len(missing)}, Edit("with all of them", everything=True))
+
+
+def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
+    """Return whether the optimizer holds the last layers of one module, and nothing before them: on purpose."""
+    held = _held(case)
+    for entry in step.outermost():
+        own = [id(p) for p in entry.module.parameters() if p._requires]
+        flags = [key in held for key in own if key in held or key in missing]
+        if any(flags) and not all(flags) and flags == sorted(flags):
+            return set(missing) <= set(own)
+    return False
+
+
+@kind(
+    "frozen-layer",
+    "Is what is frozen meant to be?",
+    "{what}",
+    "{fix}",
+)
+def frozen_layer(case: Case) -> Found | None:
+    for x in case.run.optimizers:
+        for group in x.optimizer.param_groups:
+            rates = [one.rates for one in x.history]
+            place = x.optimizer.param_groups.index(group)
+            if x.steps >= 3 and rates and all(one[place] == 0 for one in rates if place < len(one)):
+                what = f"a parameter group of {x.name} has a learning rate of 0 in all {x.steps} steps."
+                return Found(x.created or x.stepped, {"what": what, "fix": "give the group a learning rate"})
+    step = case.step
+    if step is None or case.main is None or case.main.steps < 3:
+        return None
+    for root in step.outermost():
+        if not root.training:
+            continue
+        order = [
+            (entry, entry.module._parameters.get("weight"))
+            for entry in step.modules
+            if root.start <= entry.start and entry.end <= root.end and entry.module._parameters.get("weight") is not None
+        ]
+        order = [(entry, w) for entry, w in order if w.array.ndim >= 2]
+        trained = [i for i, (_, w) in enumerate(order) if w._requires]
+        fresh = [
+            (i, entry, w)
+            for i, (entry, w) in enumerate(order)
+            if not w._requires and id(w) not in case.run.loaded and id(w) in {id(p) for p in root.module.parameters()}
+        ]
+        if not fresh:
+            continue
+        late = [(i, entry, w) for i, entry, w in fresh if trained and i > min(trained)]
+        if late or trained and fresh:
+            one = (late or fresh)[0]
+            name = one[1].path
+            what = (
+                f"{name} does not require a gradient: {len(fresh)} of {len(order)} layers stay at their random "
+                "initialization."
+            )
+            fix = "set requires_grad to True for layers that were not trained before"
+            return Found(_freezing(case, one[1]) or _created(case, one[1].module) or one[1].site, {"what": what, "fix": fix})
+    return None
+
+
+def _freezing(case: Case, entry: Opened) -> Any:
+    return case.run.frozen.get(id(entry.module._parameters["weight"]))
+
+
+@kind(
+    "constant-init",
+    "Do the units of a layer differ?",
+    "all {units} units of {name} have the same weights, and stay the same: they get the same gradient in each step.",
+    "initialize weights at random (nn.init.kaiming_normal_), and only biases with a constant",
+)
+def constant_init(case: Case) -> Found | None:
+    main = case.main
+    steps = [step for step in case.run.steps if step.roots]
+    if main is None or main.steps < 2 or not steps:
+        return None
+    for p in main.parameters:
+        if p.array.ndim < 2 or p.array.dtype.kind != "f" or not p._requires:
+            continue
+        start = main.start.get(id(p))
+        used = [call for call in steps[0].calls if any(x.leaf is p for x in call.inputs)]
+        columns = bool(used) and used[0].name in ("mm", "matmul") and p.array.ndim == 2 and used[0].inputs[-1].leaf is p
+        end = p.array.T if columns else p.array
+        if start is None or len(end) < 2 or not _alike(start.T if columns else start) or not _alike(end):
+            continue
+        if not used or used[0].name == "embedding":
+            continue
+        where = case.run.written.get(p.array.__array_interface__["data"][0])
+        owner = _owner(steps[0], p)
+        site = where or (_created(case, owner.module) if owner is not None else None) or used[0].site
+        return Found(site, {"units": len(end), "name": steps[0].name(p)})
+    return None
+
+
+def _alike(array: Any) -> bool:
+    rows = array.reshape(array.shape[0], -1)
+    return bool(np.allclose(rows, rows[:1], rtol=1e-5, atol=0)) and rows.shape[1] > 0
+
+
+@kind(
+    "tied-copies",
+    "Are layers that look separate really separate?",
+    "{what}",
+    "{fix}",
+)
+def tied_copies(case: Case) -> Found | None:
+    held = _held(case)
+    seen: set[int] = set()
+    for step in case.run.steps[:2]:
+        for root in step.outermost():
+            for container in root.module.modules():
+                if id(container) in seen:
+                    continue
+                seen.add(id(container))
+                if type(container).__name__ not in ("ModuleList", "Sequential", "ModuleDict"):
+                    continue
+                parts = [x for x in container._modules.values() if x is not None]
+                counts = [sum(x is y for y in parts) for x in parts]
+                again = [x for x, count in zip(parts, counts, strict=True) if count > 1]
+                if again and any(id(p) in held for p in again[0].parameters()):
+                    name = type(again[0]).__name__
+                    what = f"one {name} stands {max(counts)} times in a {type(container).__name__}: all share weights."
+                    fix = "create one module per place: [make() for _ in range(n)], not [make()] * n"
+                    return Found(_created(case, container) or root.site, {"what": what, "fix": fix})
+    return _identical_models(case)
+
+
+def _identical_models(case: Case) -> Found | None:
+    """Return the finding for several models that start with the same values and stay the same."""
+    step = case.run.first
+    if step is None or case.main is None or case.main.steps < 2:
+        return None
+    held = _held(case)
+    models: list[Opened] = []
+    for entry in step.outermost():
+        if all(entry.module is not x.module for x in models) and entry.grad_enabled:
+            models.append(entry)
+    for i, a in enumerate(models):
+        for b in models[i + 1 :]:
+            pa, pb = list(a.module.parameters()), list(b.module.parameters())
+            if not pa or len(pa) != len(pb) or any(x is y for x, y in zip(pa, pb, strict=True)):
+                continue
+            if not all(id(p) in held and p._requires for p in (*pa, *pb)):
+                continue
+            start = [case.at_start(p) for p in pa]
+            moved = any(s is not None and bool((s != p.array).any()) for s, p in zip(start, pa, strict=True))
+            same = all(x.shape == y.shape and bool((x.array == y.array).all()) for x, y in zip(pa, pb, strict=True))
+            if moved and same:
+                what = f"two {type(a.module).__name__} started with the same values and are still equal after training."
+                fix = "initialize each of them with random numbers of its own"
+                return Found(_created(case, b.module) or b.site, {"what": what, "fix": fix})
+    return None
+
+
+@kind(
+    "dead-units",
+    "Do units of relu layers work?",
+    "{dead} of {units} units of relu here are 0 for every example of {steps} recorded steps: no gradient passes them.",
+    "lower the learning rate, initialize biases with 0 and weights by kaiming_normal_, or use leaky_relu",
+)
+def dead_units(case: Case) -> Found | None:
+    if case.main is None or case.main.steps < 3 or not case.stuck:
+        return None
+    alive: dict[tuple[str, int, int], Any] = {}
+    calls: dict[tuple[str, int, int], Any] = {}
+    count = 0
+    steps = [step for step in case.run.steps if step.roots][-4:]
+    for step in steps:
+        seen: dict[tuple[str, int], int] = {}
+        count += 1
+        for call in step.calls:
+            if call.name != "relu" or not call.outputs or call.outputs[0].ndim < 2:
+                continue
+            place = call.site.file, call.site.line
+            seen[place] = number = seen.get(place, 0) + 1
+            array = np.asarray(call.outputs[0])
+            axis = 1 if array.ndim > 2 and call.record.module and array.ndim == 4 else array.ndim - 1
+            axes = tuple([i for i in range(array.ndim) if i != axis])
+            key = (*place, number)
+            now = (array > 0).any(axis=axes)
+            alive[key] = now if key not in alive or alive[key].shape != now.shape else alive[key] | now
+            calls[key] = call
+    worst = None
+    for key, mask in alive.items():
+        share = 1 - float(mask.mean()) if mask.size >= 2 else 0.0
+        if share >= _DEAD and (mask.size >= _LEAST_UNITS or share == 1.0) and worst is None:
+            worst = key
+    if worst is None:
+        return None
+    mask = alive[worst]
+    values = {"dead": int((~mask).sum()), "units": int(mask.size), "steps": count}
+    return Found(calls[worst].record, {**values})

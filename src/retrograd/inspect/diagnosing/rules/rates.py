@@ -1,0 +1,167 @@
+"""Questions on learning rates and weight decay: the history of a run, and trials at other rates."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..findings import JSON, figure
+from ..kinds import Case, Found, kind
+from ..probes.proof import better, compare, train
+from ..probes.replay import NOTHING, Edit
+
+_KILLED = 0.9e-2  # of the largest rate
+_STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
+_FAR = 0.5  # of the first loss
+
+
+def _rate(case: Case) -> float:
+    main = case.main
+    return max(main.rates) if main is not None and main.rates else math.nan
+
+
+@kind(
+    "learning-rate-too-high",
+    "Are the steps small enough?",
+    "the loss {course} at a learning rate of {rate}; at {better_rate} it falls.",
+    "lower the learning rate of {optimizer} from {rate} to {better_rate}",
+)
+def learning_rate_too_high(case: Case) -> Found | None:
+    main = case.main
+    if main is None or main.steps < 3 or not main.rates or not _rate(case):
+        return None
+    first, last = case.ends()
+    finite = [x for x in case.losses if math.isfinite(x)]
+    diverged = len(finite) < len(case.losses) or last > 2 * abs(first) + 1e-3
+    if not diverged and not (case.stuck and len(case.losses) >= 10):
+        return None
+    if not diverged and _moved(case) < 0.05:
+        return None
+    for factor in (0.1, 0.01, 0.001, 0.0001):
+        edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
+        curves = compare(case.run, case.program, edit)
+        if curves is None:
+            return None
+        fixed, plain = curves["with"], curves["without"]
+        falls = math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.02 * abs(fixed[0])
+        fails = not math.isfinite(plain[-1]) or plain[-1] > 0.98 * plain[0] or len(plain) < len(fixed)
+        if falls and fails and better(curves):
+            course = f"goes from {figure(first)} to {figure(last)}"
+            values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * factor)}
+            return Found(main.created or main.stepped, {**values, "optimizer": main.name}, edit, curves)
+    return None
+
+
+def _moved(case: Case) -> float:
+    """Return how far parameters moved in the run, relative to their size: the median over parameters."""
+    main = case.main
+    shares = []
+    for p in main.parameters if main is not None else ():
+        start = main.start.get(id(p)) if main is not None else None
+        if start is None or p.array.ndim < 2 and len(main.parameters) > 1:  # type: ignore[union-attr]
+            continue
+        norm = float(np.linalg.norm(start))
+        move = float(np.linalg.norm(p.array - start))
+        shares.append(move / norm if norm else (math.inf if move else 0.0))
+    return float(np.median(shares)) if shares else math.nan
+
+
+@kind(
+    "learning-rate-too-low",
+    "Are the steps large enough?",
+    "in {steps} steps at a learning rate of {rate} the parameters moved by {moved} of their size, and the loss went "
+    "from {first} to {last}.",
+    "raise the learning rate of {optimizer} from {rate} to {better_rate}",
+)
+def learning_rate_too_low(case: Case) -> Found | None:
+    main = case.main
+    if main is None or main.steps < 10 or not main.rates or not 0 < _rate(case):
+        return None
+    first, last = case.ends()
+    if not math.isfinite(first) or last < first - 0.05 * abs(first) or not _moved(case) < _STILL:
+        return None
+    if case.baseline is not None and last < _FAR * case.baseline:
+        return None  # converged
+    program = case.program
+    if program is None:
+        return None
+    end = math.inf
+    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), end)
+    if plain[-1] < plain[0] - 0.05 * abs(plain[0]):
+        return None
+    for factor in (10.0, 100.0, 1000.0, 1e4, 1e5):
+        edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
+        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, end)
+        if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.2 * abs(fixed[0]):
+            values = {"steps": main.steps, "rate": figure(_rate(case)), "moved": figure(_moved(case))}
+            ends = {"first": figure(first), "last": figure(last), "better_rate": figure(_rate(case) * factor)}
+            curves: dict[str, JSON] = {"with": list(fixed), "without": list(plain)}
+            return Found(main.created or main.stepped, {**values, **ends, "optimizer": main.name}, edit, curves)
+    return None
+
+
+@kind(
+    "scheduler-kills-rate",
+    "Does the schedule leave a learning rate to learn with?",
+    "{scheduler} lowered the learning rate from {high} to {low} within {steps} steps (below a hundredth from step "
+    "{since} on), while the loss is still {loss}.",
+    "call scheduler.step() once per epoch, or give it a slower schedule",
+)
+def scheduler_kills_rate(case: Case) -> Found | None:
+    for main in case.run.optimizers:
+        rates = np.asarray(main.rates)
+        if main.steps < 8 or not rates.max() > 0 or not math.isfinite(rates.max()):
+            continue
+        top = int(rates.argmax())
+        low = rates[top:] < _KILLED * rates.max()
+        if low.sum() < 0.4 * len(rates) or rates[-1] >= _KILLED * rates.max():
+            continue
+        losses = [x for x in main.losses if math.isfinite(x)]
+        if losses and abs(losses[-1]) < 0.05 * abs(losses[0]):
+            continue
+        schedule = next((x for x in case.run.schedules if x.scheduler.optimizer is main.optimizer), None)
+        name = type(schedule.scheduler).__name__ if schedule is not None else "the program"
+        where = schedule.stepped or schedule.created if schedule is not None else main.stepped
+        since = top + int(np.flatnonzero(low)[0])
+        values = {"scheduler": name, "high": figure(rates.max()), "low": figure(rates[-1]), "steps": len(rates)}
+        loss = figure(losses[-1]) if losses else "nan"
+        return Found(where, {**values, "since": since, "loss": loss})
+    return None
+
+
+@kind(
+    "weight-decay-too-high",
+    "Is the weight decay small beside the gradient?",
+    "weight_decay={decay} pulls at the parameters {ratio} times as hard as the loss does.",
+    "lower weight_decay of {optimizer} from {decay} to 1e-4",
+)
+def weight_decay_too_high(case: Case) -> Found | None:
+    main = case.main
+    if main is None or main.steps < 10:
+        return None
+    decay = max([float(group.get("weight_decay", 0.0) or 0.0) for group in main.optimizer.param_groups])
+    first, last = case.ends()
+    if decay < 1e-2 or not last > _FAR * first:
+        return None
+    measured = [x for x in main.history if x.weights]
+    ratios = []
+    for one in measured[len(measured) // 2 :]:
+        pull = decay * math.sqrt(sum([x * x for x in one.weights.values()]))
+        push = math.sqrt(sum([x * x for x in one.gradients.values()]))
+        ratios.append(pull / push if push else math.inf)
+    edit = Edit("with weight_decay=0", options={"weight_decay": 0.0})
+    curves = compare(case.run, case.program, edit)
+    if curves is None or not better(curves) or not _clearly(curves["with"], curves["without"]):
+        return None
+    ratio = float(np.median(ratios)) if ratios else math.nan
+    values = {"decay": figure(decay), "ratio": figure(ratio), "optimizer": main.name}
+    return Found(main.created or main.stepped, {**values}, edit, curves)
+
+
+def _clearly(fixed: object, plain: object) -> bool:
+    """Return whether the last loss with the edit is below two thirds of that without."""
+    a, b = list(fixed), list(plain)  # type: ignore[call-overload]
+    return bool(a[-1] < 0.67 * b[-1])
+
+

@@ -1,0 +1,168 @@
+"""What the doctor knows of a run: optimizers and their steps, losses, modes, and the steps recorded in full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from ...core.source_location import Site
+from ...core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ...nn.base.module import Module
+    from ...optim.optimizer import Optimizer
+    from .recording import Step
+
+
+@dataclass
+class StepHistory:
+    """One optimizer step: the loss before it, and norms by parameter name.
+
+    ``rates`` has the learning rate of each parameter group of the optimizer. ``gradients``, ``weights`` and ``updates``
+    (the norm of the change) are empty where measuring would have slowed the run.
+    """
+
+    step: int
+    loss: float
+    rates: list[float]
+    gradients: dict[str, float] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+    updates: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Optimized:
+    """An optimizer of the run and what was seen of it.
+
+    Attributes:
+        created, stepped, zeroed, used: the program's lines that created it, that last called ``step`` and ``zero_grad``, and of the
+            last backward pass before a step.
+        steps: the number of its steps.
+        losses, rates: per step, the loss and the largest learning rate.
+        carried: steps whose gradients still contained those of the step before.
+        emptied: steps that found no gradient though a backward pass had left one; ``idle``: that had no backward pass.
+        graded: ids of parameters that had a gradient at a step.
+        start: values of the parameters before the first step.
+    """
+
+    optimizer: Optimizer
+    created: Site | None = None
+    stepped: Site | None = None
+    zeroed: Site | None = None
+    used: Site | None = None
+    steps: int = 0
+    losses: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    history: list[StepHistory] = field(default_factory=list)
+    carried: int = 0
+    emptied: int = 0
+    idle: int = 0
+    graded: set[int] = field(default_factory=set)
+    start: dict[int, Any] = field(default_factory=dict)
+    probe: Tensor | None = None  # a small parameter whose gradient is compared
+    left: Any = None  # the gradient of the probe after the last step
+    is_carried: bool = False
+    had_gradient: bool = False  # since the last step
+    backwards: int = 0  # since the last step
+    source: Site | None = None  # the line of the last backward pass that gave a gradient
+    zeros: int = 0  # calls of zero_grad
+    lost: dict[Site, Site] = field(default_factory=dict)  # since the last step: backward passes, and what zeroed theirs
+    overwritten: int = 0  # steps before which gradients of the same backward line were zeroed
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """All parameters, in order."""
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
+
+    @property
+    def name(self) -> str:
+        """The class of the optimizer."""
+        return type(self.optimizer).__name__
+
+
+@dataclass
+class Loader:
+    """A DataLoader of the program."""
+
+    created: Site
+    batch_size: int | None
+    shuffled: bool
+
+
+@dataclass
+class Schedule:
+    """A learning rate scheduler of the program."""
+
+    scheduler: Any
+    created: Site
+    stepped: Site | None = None
+    steps: int = 0
+
+
+@dataclass
+class Evaluation:
+    """Calls under ``no_grad`` of layers that behave differently in training, in training mode."""
+
+    module: str
+    site: Site
+    calls: int = 0
+    periods: int = 0  # between two steps
+    step: int = -1
+
+
+@dataclass
+class Run:
+    """All that was seen of a run."""
+
+    optimizers: list[Optimized] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)  # recorded in full
+    backwards: int = 0
+    backward_site: Site | None = None
+    losses: list[float] = field(default_factory=list)  # of every backward pass
+    labels: list[np.ndarray] = field(default_factory=list)  # class indices of the losses of each step
+    loaders: list[Loader] = field(default_factory=list)
+    schedules: list[Schedule] = field(default_factory=list)
+    created: dict[int, tuple[ref[Module], Site]] = field(default_factory=dict)  # modules
+    switched: dict[int, tuple[bool, Site]] = field(default_factory=dict)  # modules by id: train() and eval()
+    frozen: dict[int, Site] = field(default_factory=dict)  # parameters whose requires_grad was set to False
+    loaded: set[int] = field(default_factory=set)  # ids of parameters that were loaded from a state dict
+    written: dict[int, Site] = field(default_factory=dict)  # address of memory: where the setup wrote to it
+    evaluations: dict[str, Evaluation] = field(default_factory=dict)
+    evaluated: bool = False  # whether a model ran under no_grad
+    bad: tuple[int, float] | None = None  # the first step with a loss that is not finite, and the loss
+    graph_sizes: list[tuple[int, int]] = field(default_factory=list)  # (backward pass, nodes)
+    kept_graphs: Site | None = None  # a backward pass of losses whose graphs stay alive for many steps
+    summed: bool = False  # whether later graphs keep these, as in a sum of losses
+    error: BaseException | None = None  # that ended the program
+    failed_backward: Site | None = None
+    modes: dict[int, list[bool]] = field(default_factory=dict)
+    count: int = 0  # steps watched
+    seconds: float = 0.0  # of the steps watched
+    own_seconds: float = 0.0  # of the doctor while it watched
+    script: str = ""  # the path of the script, for the command
+
+    def of(self, parameter: Tensor) -> Optimized | None:
+        """Return the optimizer that holds a parameter."""
+        for x in self.optimizers:
+            if any(p is parameter for p in x.parameters):
+                return x
+        return None
+
+    @property
+    def main(self) -> Optimized | None:
+        """Return the optimizer with the most steps, and among these the first."""
+        stepping = [x for x in self.optimizers if x.steps]
+        return max(stepping, key=lambda x: x.steps) if stepping else None
+
+    @property
+    def first(self) -> Step | None:
+        """Return the first recorded step that has a backward pass."""
+        return next((step for step in self.steps if step.roots), None)
+
+    @property
+    def last(self) -> Step | None:
+        """Return the last recorded step that has a backward pass."""
+        return next((step for step in reversed(self.steps) if step.roots), None)
