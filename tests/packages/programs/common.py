@@ -33,9 +33,15 @@ def gradients(model: torch.nn.Module) -> float:
     return sum(float((g * torch.cos(torch.arange(g.numel(), dtype=g.dtype).reshape(g.shape))).sum()) for g in grads)
 
 
-def show(**values: object) -> None:
-    """Print results, one per line: numbers with 12 digits, and text."""
+def show(rounded: bool = False, **values: object) -> None:
+    """Print results, one per line: numbers with 12 digits, and text.
+
+    Args:
+        rounded: whether the package computes in float32 somewhere; the names of such results begin with ``~``.
+        values: the results by name. A Tensor stands for the sum of its elements.
+    """
     for name, value in values.items():
+        name = "~" * rounded + name
         if isinstance(value, torch.Tensor):
             value = float(value.detach().double().sum())
         print(name, f"{value:.12g}" if isinstance(value, float) else value)

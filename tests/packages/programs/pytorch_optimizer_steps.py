@@ -7,15 +7,12 @@ from pytorch_optimizer import load_optimizer
 for name in ("adabelief", "adan", "adopt", "came", "lamb", "lion", "madgrad", "prodigy", "radam", "ranger",
              "schedulefreeadamw", "shampoo", "sophiah", "stableadamw"):  # fmt: skip
     model = filled(torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)))
-    try:
-        optimizer = load_optimizer(name)(model.parameters())
-        if hasattr(optimizer, "train"):
-            optimizer.train()
-        for _ in range(5):
-            loss = torch.nn.functional.mse_loss(model(data("x", 16, 6)), data("y", 16, 1))
-            optimizer.zero_grad()
-            loss.backward(create_graph=name == "sophiah")
-            optimizer.step()
-        show(**{name: float(loss)})
-    except Exception as error:
-        print(name, type(error).__name__, error)
+    optimizer = load_optimizer(name)(model.parameters())
+    if hasattr(optimizer, "train"):
+        optimizer.train()
+    for _ in range(5):
+        loss = torch.nn.functional.mse_loss(model(data("x", 16, 6)), data("y", 16, 1))
+        optimizer.zero_grad()
+        loss.backward(create_graph=name == "sophiah")
+        optimizer.step()
+    show(**{name: float(loss)})

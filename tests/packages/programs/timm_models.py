@@ -14,16 +14,10 @@ MODELS = {
     "mixer_s32_224": {"img_size": 64}, "regnety_002": {}, "deit_tiny_patch16_224": {"img_size": 64},
 }  # fmt: skip
 for name, options in MODELS.items():
-    try:
-        model = filled(timm.create_model(name, num_classes=5, drop_rate=0.0, **options)).train()
-        loss = model(image).pow(2).mean()
-        loss.backward()
-        show(**{f"{name}_loss": float(loss), f"{name}_gradient": gradients(model)})
-    except Exception as error:
-        import traceback
-
-        traceback.print_exc()
-        print(name, type(error).__name__)
+    model = filled(timm.create_model(name, num_classes=5, drop_rate=0.0, **options)).train()
+    loss = model(image).pow(2).mean()
+    loss.backward()
+    show(**{f"{name}_loss": float(loss), f"{name}_gradient": gradients(model)})
 
 features = filled(timm.create_model("resnet18", features_only=True)).eval()
 print("features", [tuple(x.shape) for x in features(image)])

@@ -12,7 +12,7 @@ for batch in range(3):
     scores, target = data(f"scores{batch}", 16, 4).softmax(-1), tokens(f"target{batch}", 4, 16)
     metrics.update(scores, target)
     matrix.update(scores, target)
-show(**{name: float(value) for name, value in metrics.compute().items()})
+show(rounded=True, **{name: float(value) for name, value in metrics.compute().items()})
 print("matrix", matrix.compute().tolist())
 x, y = data("x", 20), data("y", 20)
 error, correlation = MeanSquaredError().set_dtype(torch.float64), PearsonCorrCoef().set_dtype(torch.float64)

@@ -1,4 +1,4 @@
-"""torchvision: models, transforms, and the operators of its compiled library."""
+"""torchvision: models, transforms and boxes."""
 
 import torch
 import torchvision
@@ -24,17 +24,3 @@ show(iou=ops.box_iou(boxes, boxes), giou=ops.generalized_box_iou(boxes, boxes), 
     data("logits", 4, 3), (data("targets", 4, 3) > 0).double()).sum())  # fmt: skip
 show(drop=ops.stochastic_depth(image, 0.5, "row", training=False), fpn=ops.FeaturePyramidNetwork([3], 4).double()(
     {"a": image})["a"].shape)  # fmt: skip
-if torchvision.extension._has_ops():
-    show(kept=str(ops.nms(boxes, data("scores", 12), 0.3).tolist()))
-    regions = torch.cat([tokens("which", 2, 12, 1).double(), boxes], 1)
-    x = data("map", 2, 8, 32, 32).requires_grad_()
-    show(aligned=ops.roi_align(x, regions, (3, 2), 0.5, 2, True), pooled=ops.roi_pool(x, regions, (2, 2), 0.5))
-    detector = torchvision.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(
-        weights=None, weights_backbone=None, num_classes=3, min_size=64, max_size=64, box_score_thresh=0.0
-    )
-    losses = filled(detector).train()([image[0], image[1]], [
-        {"boxes": boxes[:2], "labels": torch.tensor([1, 2])}, {"boxes": boxes[2:3], "labels": torch.tensor([1])},
-    ])  # fmt: skip
-    sum(losses.values()).backward()
-    print("losses", sorted(losses))
-    print("found", sorted(detector.eval()([image[0]])[0]))

@@ -19,12 +19,13 @@ for _ in range(5):
     optimizer.step()
     scheduler.step()
     optimizer.zero_grad()
-show(loss=float(loss), rate=scheduler.get_last_lr()[0])
+show(rounded=True, loss=float(loss))
+show(rate=scheduler.get_last_lr()[0])
 
 with tempfile.TemporaryDirectory() as folder:
     model.save_pretrained(folder)
     again = GPT2LMHeadModel.from_pretrained(folder, dtype=torch.float64)
-show(loaded=float(again(input_ids=ids, labels=ids).loss))
+show(rounded=True, loaded=float(again(input_ids=ids, labels=ids).loss))
 result = again.generate(ids[:1, :4], max_new_tokens=8, do_sample=False, pad_token_id=0)
 print("generated", result[0].tolist())
 beams = again.generate(ids[:1, :4], max_new_tokens=6, num_beams=3, do_sample=False, pad_token_id=0)

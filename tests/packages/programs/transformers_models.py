@@ -49,13 +49,7 @@ CASES = {
 }  # fmt: skip
 
 for name, (kind, config, inputs) in CASES.items():
-    try:
-        model = filled(kind(config)).train()
-        loss = model(**inputs).loss
-        loss.backward()
-        show(**{f"{name}_loss": float(loss), f"{name}_gradient": gradients(model)})
-    except Exception as error:
-        import traceback
-
-        traceback.print_exc()
-        print(name, type(error).__name__)
+    model = filled(kind(config)).train()
+    loss = model(**inputs).loss
+    loss.backward()
+    show(rounded=True, **{f"{name}_loss": float(loss), f"{name}_gradient": gradients(model)})

@@ -5,7 +5,7 @@ import tempfile
 import torch
 from common import filled, show, tokens
 from torch.utils.data import Dataset
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+from transformers import BertConfig, BertForSequenceClassification, PrinterCallback, Trainer, TrainingArguments
 
 
 class Sentences(Dataset):
@@ -37,9 +37,11 @@ with tempfile.TemporaryDirectory() as folder:
     trainer = Trainer(
         model, arguments, train_dataset=Sentences(32), eval_dataset=Sentences(16), compute_metrics=accuracy
     )
+    trainer.remove_callback(PrinterCallback)
     trainer._get_train_sampler = lambda *args: torch.utils.data.SequentialSampler(trainer.train_dataset)
     result = trainer.train()
-    show(loss=float(result.training_loss), steps=result.global_step)
+    show(rounded=True, loss=float(result.training_loss))
+    show(steps=result.global_step)
     evaluation = trainer.evaluate()
     show(eval_loss=float(evaluation["eval_loss"]), accuracy=float(evaluation["eval_accuracy"]))
     trainer.train(resume_from_checkpoint=f"{folder}/checkpoint-{result.global_step}")

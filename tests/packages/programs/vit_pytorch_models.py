@@ -10,4 +10,4 @@ for model in (ViT(**size, depth=2), SimpleViT(**size, depth=2), CaiT(**size, dep
     name = type(model).__name__
     loss = filled(model)(image).pow(2).mean()
     loss.backward()
-    show(**{f"{name}_loss": float(loss), f"{name}_gradient": gradients(model)})
+    show(rounded=True, **{f"{name}_loss": float(loss), f"{name}_gradient": gradients(model)})

@@ -22,6 +22,10 @@ from ..missing_names import provided
 from . import Array
 
 
+# Devices of PyTorch, which programs compare with. No Tensor is on them.
+WITHOUT_TENSORS = ("hpu", "ipu", "maia", "mps", "mtia", "privateuseone", "vulkan", "xla", "xpu")
+
+
 class Device:
     """A place for arrays: ``cpu``, ``cuda`` or ``meta``. In a ``with`` block, new Tensors are made there.
 
@@ -50,7 +54,8 @@ class Device:
             self.type, self.index = type.type, type.index
             return
         name, colon, number = str(type).partition(":")
-        if name not in ("cpu", "cuda", "meta") or (colon and not number.isdigit()) or (colon and index is not None):
+        known = name in ("cpu", "cuda", "meta") or name in WITHOUT_TENSORS
+        if not known or (colon and not number.isdigit()) or (colon and index is not None):
             raise RuntimeError(f"device: wanted 'cpu', 'cuda', 'cuda:N' or 'meta', got {type!r}")
         self.type = name
         self.index = int(number) if colon else index
@@ -433,6 +438,8 @@ def set_default_device(device: str | Device | None) -> None:
 def backend_for(device: str | Device | None) -> Backend:
     """The backend whose arrays live on the device (the default device for None)."""
     place = get_default_device() if device is None else Device(device)
+    if place.type in WITHOUT_TENSORS:
+        raise RuntimeError(f"no Tensor can be on the device {place}: Retrograd computes on 'cpu' and 'cuda'")
     if place.type == "meta":
         meta: Backend = provided["meta"]()
         return meta
