@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 from _pytest.runner import runtestprotocol
 
-os.environ.setdefault("RETROGRAD_AHEAD", "off")  # tests run on all cores already
-
 import retrograd as rg
 from retrograd import nn
 from retrograd.core.arrays.devices import get_default_device, set_default_device

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -18,13 +19,14 @@ from setuptools.command.build_py import build_py
 MADE = Path(__file__).parent / "build" / "kernels"
 KERNELS = Path(__file__).parent / "src" / "retrograd" / "kernels"
 # The libraries need nothing of the C library but functions that have always been there, by names without a version.
-PLATFORM = "manylinux_2_17_x86_64"
+PLATFORMS = {"x86-64": "manylinux_2_17_x86_64", "aarch64": "manylinux_2_17_aarch64"}
+ARCHITECTURE = os.environ.get("RETROGRAD_WHEEL", "x86-64")
 
 
 def indices() -> list[Path]:
     """The indices of the libraries that were made of these sources."""
     found = []
-    for path in sorted(MADE.glob("x86-64-*.json")):
+    for path in sorted(MADE.glob(f"{ARCHITECTURE}*.json")):
         about = json.loads(path.read_text())
         digest = hashlib.sha256()
         for name in about["files"]:
@@ -56,7 +58,7 @@ class WheelWithKernels(bdist_wheel):
 
     def get_tag(self) -> tuple[str, str, str]:
         tag = super().get_tag()
-        return ("py3", "none", PLATFORM) if indices() else tag
+        return ("py3", "none", PLATFORMS[ARCHITECTURE]) if indices() else tag
 
 
 setup(cmdclass={"build_py": BuildWithKernels, "bdist_wheel": WheelWithKernels})

@@ -7,7 +7,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = "import time, numpy; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
 NEEDS = {
     "retrograd": ("retrograd", "numpy"),
-    "retrograd[fast]": ("retrograd", "numpy", "numba", "llvmlite"),
+    "retrograd[fast]": ("retrograd", "numpy", "llvmlite"),
     "torch": ("torch", "numpy", "sympy", "mpmath", "networkx", "jinja2", "fsspec", "typing_extensions", "filelock"),
     "jax": ("jax", "jaxlib", "numpy", "scipy", "ml_dtypes", "opt_einsum"),
 }
@@ -57,21 +56,14 @@ def install_sizes() -> dict[str, float]:
 
 
 def first_steps(rounds: int = 5) -> dict[str, float]:
-    """Return the seconds from the import to the end of a transformer's first step, with and without a kernel cache.
+    """Return the seconds from the import to the end of a transformer's first step: the median of several processes."""
 
-    The time with a cache is the median of several processes.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"RETROGRAD_CACHE": folder}
+    def first_step() -> float:
+        command = [sys.executable, "-m", "benchmarks.worker", "retrograd", "gpt_small"]
+        run = subprocess.run(command, cwd=ROOT, input="end\n", capture_output=True, text=True, check=True)
+        return float(run.stdout.split()[0])
 
-        def first_step() -> float:
-            command = [sys.executable, "-m", "benchmarks.worker", "retrograd", "gpt_small"]
-            run = subprocess.run(
-                command, cwd=ROOT, env=environment, input="end\n", capture_output=True, text=True, check=True
-            )
-            return float(run.stdout.split()[0])
-
-        return {"cold": first_step(), "warm": statistics.median(first_step() for _ in range(rounds))}
+    return {"retrograd": statistics.median(first_step() for _ in range(rounds))}
 
 
 def measure() -> dict[str, dict[str, float]]:

@@ -20,7 +20,6 @@ from typing import Any, get_overloads
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "retrograd"
 GENERATED = PACKAGE / "_generated"
-UNITS = GENERATED / "units.py"
 
 
 def operator_modules() -> str:
@@ -57,10 +56,6 @@ except ImportError:
     for name in [name for name in sys.modules if name.partition(".")[0] == "retrograd"]:
         del sys.modules[name]
     import retrograd
-if not UNITS.exists():
-    UNITS.write_text("UNITS = ()\n")
-
-import units
 
 from retrograd.core.arrays import dtypes
 from retrograd.core.tensor.tensor import Tensor
@@ -384,7 +379,6 @@ def files() -> dict[Path, str]:
         GENERATED / "operators.py": operator_modules(),
         GENERATED / "tensor_methods.pyi": Stubs().text(),
         ROOT / "docs" / "operators.md": operator_table(),
-        UNITS: units.text(UNITS.read_text()),  # last: its large arrays activate the compiled loops
     }
 
 

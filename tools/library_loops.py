@@ -1,6 +1,7 @@
 """Which loops the library has: those that operators, their derivatives, layers and optimizers call, and for what kinds.
 
     python -m tools.library_loops > src/retrograd/_generated/library_loops.py
+    python -m tools.library_loops 12  # prints the loops of every twelfth example that the file lacks
 
 The example calls of all operators run in single and double precision, on arrays in all layouts, and so do steps of
 training. Loops note how they are called, and compute nothing. The package is imported with sizes of 1 in the place of
@@ -9,6 +10,7 @@ those from which loops pay, so that small examples take them.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import warnings
@@ -23,7 +25,7 @@ import numpy as np
 
 SIZES = ("USEFUL", "SLOW", "SEVERAL", "REPEATED", "FEW_PLACES", "WORTH_SHARING", "LARGE", "LEAST", "WORTHWHILE",
          "TILED", "TABLED", "SHORTEST", "SHORT")  # fmt: skip
-ELSEWHERE = "core/arrays/memory.py", "core/arrays/summation.py", "elements/ufuncs.py", "build/compile_ahead.py"
+ELSEWHERE = "core/arrays/memory.py", "core/arrays/summation.py", "elements/ufuncs.py"
 Loop = tuple[str, str, str]  # the module, the name, the kinds of the arguments
 found: dict[Loop, None] = {}
 
@@ -58,13 +60,20 @@ def text() -> str:
     return "\n".join([*lines, "", "LOOPS = (", *[f"    {loop!r}," for loop in sorted(found)], ")", ""])
 
 
-def note_everything() -> None:
+def missing(every: int) -> list[Loop]:
+    """The loops of every so many-th example call, and of training, that the file of loops lacks."""
+    from retrograd._generated.library_loops import LOOPS
+
+    note_everything(every)
+    return sorted(found.keys() - set(LOOPS))
+
+
+def note_everything(every: int = 1) -> None:
     from retrograd.kernels.runtime import loop_calls, threads
 
     def note(loop: loop_calls.Loop, *args: Any) -> Callable[..., None]:
         kinds = tuple([loop_calls.kind_of(loop_calls.plain(arg)) for arg in args])
-        if not loop.source:
-            found[loop.module.removeprefix("retrograd.kernels."), loop.name, repr(kinds)] = None
+        found[loop.module.removeprefix("retrograd.kernels."), loop.name, repr(kinds)] = None
         return lambda *args: None
 
     zeros = np.zeros
@@ -81,29 +90,29 @@ def note_everything() -> None:
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
-        for program in programs():
+        for program in programs(every):
             try:
                 program()
             except Exception:  # of numbers that nobody computed
                 continue
 
 
-def programs() -> Iterator[Callable[[], object]]:
-    """The example calls of operators, steps of training, and copies between dtypes and layouts."""
-    import units
-
+def programs(every: int) -> Iterator[Callable[[], object]]:
+    """Every so many-th of the example calls of operators, steps of training, and copies between dtypes and layouts."""
     import retrograd as rg
     from retrograd.ops.table.registry import OPERATORS
     from retrograd.testing.cases import all_cases
 
     for number, case in enumerate(all_cases()):
+        if number % every:
+            continue
         for edges in (False, True):
             yield partial(call, OPERATORS[case.name], case, edges)
         print(f"\r{number} {case.name}, {len(found)} loops\033[K", end="", file=sys.stderr, flush=True)
     for dtype in (rg.float32, rg.float64):
         default = rg.get_default_dtype()
         rg.set_default_dtype(dtype)
-        yield from units.programs()
+        yield from steps()
         yield from optimizers()
         yield from layers()
         yield from copies(dtype)
@@ -136,6 +145,58 @@ def call(operator: Any, case: Any, edges: bool) -> None:
                         rg.autograd.grad(output, inputs, rg.ones_like(output), **options)
                 except Exception:  # of numbers that nobody computed
                     continue
+
+
+def steps() -> Iterator[Callable[[], object]]:
+    """Operators and steps of training."""
+    import retrograd as rg
+    from retrograd import nn, optim
+    from retrograd.nn import functional as F
+
+    x, rows, planes = leaf(256, 256), leaf(16, 16, 128), leaf(8, 16, 32, 32)
+    q, k, v = [leaf(4, 4, 64, 32) for _ in range(3)]
+    places, classes = rg.arange(512) % 256, rg.arange(256)
+
+    def differentiated(function: Callable[..., Any], *args: Any) -> Callable[[], object]:
+        def program() -> None:
+            y = function(*args)
+            y.backward(rg.ones_like(y))
+
+        return program
+
+    def trained(loss: Callable[..., Any], target: Any) -> Callable[[], object]:
+        def program() -> None:
+            weight: Any = nn.Parameter(x.detach())
+            loss(weight, target).backward()
+            nn.utils.get_total_norm([weight.grad])
+            nn.utils.clip_grads_with_norm_([weight], 1.0, rg.tensor(2.0))
+            optim.AdamW([weight], lr=0.1).step()
+
+        return program
+
+    for function in (F.tanh, F.sigmoid, F.relu, F.silu, F.gelu, F.softplus, F.leaky_relu, F.dropout):
+        yield differentiated(function, x)
+    yield differentiated(lambda x: F.gelu(x, approximate="tanh"), x)
+    for function in (F.softmax, F.log_softmax):
+        yield differentiated(lambda x, function=function: function(x, -1), x)
+    for norm in (nn.LayerNorm(256), nn.LayerNorm(256, bias=False), nn.RMSNorm(256)):
+        yield differentiated(norm, x)
+    for module in (nn.BatchNorm2d(16), nn.GroupNorm(4, 16), nn.Conv2d(16, 32, 3, padding=1), nn.Conv2d(16, 32, 1),
+                   nn.MaxPool2d(2), nn.AvgPool2d(2)):  # fmt: skip
+        yield differentiated(module, planes)
+    for layer in (nn.LSTM(128, 128), nn.GRU(128, 128), nn.RNN(128, 128)):
+        yield differentiated(lambda x, layer=layer: layer(x)[0], rows)
+    yield differentiated(F.scaled_dot_product_attention, q, k, v)
+    yield differentiated(F.embedding, places, x)
+    yield trained(F.cross_entropy, classes)
+    yield trained(F.mse_loss, x.detach())
+
+
+def leaf(*shape: int) -> Any:
+    """Random numbers that require grad."""
+    import retrograd as rg
+
+    return rg.from_numpy(np.random.default_rng(0).standard_normal(shape, np.float32)).requires_grad_()
 
 
 def optimizers() -> Iterator[Callable[[], object]]:
@@ -217,9 +278,11 @@ def layers() -> Iterator[Callable[[], object]]:
 def copies(dtype: Any) -> Iterator[Callable[[], object]]:
     """Copies, conversions, reductions and comparisons of arrays in all layouts and of all dtypes."""
     import retrograd as rg
+    from retrograd.compiler.passes.fused_loops import is_there
     from retrograd.kernels.loops.layout import lanes
     from retrograd.kernels.loops.matrices import products, rows
 
+    yield partial(is_there, np.dtype(dtype.name))
     large = rg.randn(600, 700).to(dtype)
     for function in (rg.sum, rg.mean, rg.prod, rg.var, rg.norm, rg.logsumexp):
         yield partial(function, large)
@@ -259,6 +322,6 @@ def copies(dtype: Any) -> Iterator[Callable[[], object]]:
 
 
 if __name__ == "__main__":
+    os.environ["RETROGRAD_KERNELS"] = "jit"
     sys.meta_path.insert(0, Finder())
-    sys.path.insert(0, "tools")
-    sys.stdout.write(text())
+    sys.stdout.write(text() if len(sys.argv) < 2 else "".join(f"{loop}\n" for loop in missing(int(sys.argv[1]))))

@@ -152,3 +152,69 @@ def test_inside_vmap_a_tensor_shows_what_it_prints():
     shown = []
     rg.func.vmap(lambda x: (shown.append(x._repr_html_()), x * 2)[1])(rg.ones(3, 2))
     assert "BatchedTensor" in Checked(shown[0]).text
+
+
+def inside(html):
+    """The page inside a frame, whose script is kept apart from the notebook's."""
+    assert html.startswith("<iframe ") and 'sandbox="allow-scripts"' in html
+    Checked(html)
+    return re.search(r'srcdoc="([^"]*)"', html)[1]
+
+
+def test_a_trace_shows_its_operators_with_lines_gradients_and_alarms():
+    x = rg.tensor([[-1.0, 4.0]], requires_grad=True)
+    with rg.inspect.trace() as t:
+        y = x.sqrt() * 2  # <b>a comment</b>
+        y.nansum().backward()
+    page = Checked(t._repr_html_())
+    assert "sqrt" in page.text and "⚠ 1 NaN" in page.text and "<b>a comment</b>" in page.text
+    assert f"{len(t)} operators" in page.text
+    groups = Checked(t.by("operator")._repr_html_())
+    assert {"sqrt", "forward", "share"} <= set(groups.text.split())
+    assert "available" in Checked(t.filter(operator="tan")._repr_html_()).text
+    with rg.inspect.trace() as many:
+        for _ in range(201):
+            x = x + 1
+    assert "and 1 more operators" in Checked(many._repr_html_()).text
+
+
+def test_a_mask_of_minus_infinity_is_no_alarm_and_log_of_zero_is():
+    x = rg.randn(3, 3, requires_grad=True)
+    with rg.inspect.trace() as t:
+        x.masked_fill(rg.ones(3, 3).triu(1) == 1, float("-inf")).softmax(-1).sum()
+    assert "⚠" not in t._repr_html_()
+    with rg.inspect.trace() as t:
+        (x * 0).log()
+    assert "⚠ 9 infinite" in t._repr_html_()
+
+
+def test_a_step_of_a_backward_pass_shows_its_formula_and_heat_maps():
+    x, w = rg.randn(4, 3, requires_grad=True), rg.randn(3, 5, requires_grad=True)
+    event = rg.inspect.step((x @ w).sum()).to(operator="mm")
+    page = Checked(event._repr_html_())
+    assert "input: g @ mat2^T" in page.text and "one element" not in page.text and "sum of g * y over 5" in page.text
+    assert page.tags.count("img") == 5  # the upstream gradient, x and w, and the gradients of both
+
+
+def test_profile_watch_and_doctor_show_their_pages():
+    model, x = nn.Linear(3, 1), rg.randn(8, 3)
+    optimizer = rg.optim.SGD(model.parameters(), lr=0.1)
+
+    def train():
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+
+    with rg.inspect.profile() as p:
+        train()
+    assert "flame" in inside(p._repr_html_())
+    watch = rg.inspect.watch(model, optimizer, every=1, live=False)
+    assert Checked(watch._repr_html_()).text == "<watch of Linear: 0 records, 0 alarms>"
+    with watch:
+        train()
+    assert "Training run" in inside(watch._repr_html_())
+    with rg.inspect.doctor() as d:
+        assert "not examined" in Checked(d._repr_html_()).text
+        train()
+    assert "const RUN = " in inside(d._repr_html_())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -18,10 +20,10 @@ from retrograd import kernels
 from retrograd._generated.library_loops import LOOPS
 from retrograd.core.opaque_calls import LoopMissing, whole
 from retrograd.kernels.loops.elements import updates
-from retrograd.kernels.runtime import levels, library, loop_calls
+from retrograd.kernels.runtime import levels, library, loop_calls, numba_functions
 
 LEVEL = levels.LEVELS[0]
-SOURCES = ["build/object_layout.py", "runtime/thread_protocol.py"]
+SOURCES = ["runtime/object_layout.py", "runtime/thread_protocol.py"]
 GELU = "basic_loops.gelu", repr((*["int"] * 5, ("f4", 1, True, True), ("f4", 1, True, True)))
 
 
@@ -198,13 +200,13 @@ def test_a_function_is_called_again_without_loops_and_then_loops_are_back(monkey
 
 
 def test_a_loop_that_cannot_be_compiled_is_one_warning_and_numpys_result(monkeypatch):
-    pytest.importorskip("numba")
-    from retrograd.kernels.build import compiled_loops
-
     def fails(*args):
         raise AttributeError("populate_array")
 
-    monkeypatch.setattr(compiled_loops, "address", fails)
+    if not kernels.available():
+        pytest.skip("there are no compiled loops")
+    monkeypatch.setattr(library, "opened", lambda: None)
+    monkeypatch.setattr(numba_functions, "compiled", fails)
     monkeypatch.setattr(loop_calls, "_warned", [])
     monkeypatch.setattr(kernels, "loop", lambda module, name: loop_calls.Loop("tests.nothing", name))
     with pytest.warns(RuntimeWarning, match="could not be compiled .*populate_array.*; NumPy computes in its place"):
@@ -225,6 +227,39 @@ def test_every_loop_of_the_table_is_there():
 
     for module, name, _ in LOOPS:
         assert isinstance(getattr(import_module(f"retrograd.kernels.{module}"), name), loop_calls.Loop), (module, name)
+
+
+def test_the_library_of_this_checkout_is_current():
+    """`make test` builds it first; whoever changes a loop afterwards is told here."""
+    for package in ("numba", "ziglang"):
+        pytest.importorskip(package)
+    place = library.found()
+    if place is None:
+        pytest.skip("there is no library: run `make kernels`")
+    from retrograd.kernels.build import make_library
+
+    assert make_library.is_current(place[0], place[1].parent), "run `make kernels`"
+
+
+@pytest.mark.slow
+def test_the_table_has_the_loops_that_examples_call():
+    pytest.importorskip("numba")
+    command = [sys.executable, "-m", "tools.library_loops", "12"]
+    root = Path(rg.__file__).resolve().parents[2]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
+    assert not told.stdout, "run `python -m tools.library_loops > src/retrograd/_generated/library_loops.py`"
+
+
+def test_numbas_private_interface_is_used_where_the_library_is_built_alone():
+    package = Path(rg.__file__).resolve().parent
+    public = re.compile(r"numba(\.(extending|core\.cgutils|types))?$|numba\.core$")
+    for path in package.rglob("*.py"):
+        if path.parent != package / "kernels" / "build":
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+                names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                for name in filter(None, names):
+                    assert not name.startswith("numba") or public.match(name), (path, name)
 
 
 PROGRAM = """
@@ -258,7 +293,7 @@ for _ in range(2):
     assert make_library.main({level!r}, {str(tmp_path)!r}) == 0
 """
     said = subprocess.run([sys.executable, "-c", build], capture_output=True, text=True, check=True).stdout
-    assert "0 compiled" in said.splitlines()[-1]  # the second time
+    assert said.splitlines()[-1] == f"{level}: the library is current"  # the second time
     program = f"GELU = {GELU!r}\n{PROGRAM}"
     command = [sys.executable, "-c", program, str(tmp_path)]
     told = subprocess.run(command, capture_output=True, text=True, check=True)

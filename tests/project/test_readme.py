@@ -1,4 +1,4 @@
-"""The README's example runs as printed, prints what it says, and is as short as it says."""
+"""The programs of the README run as printed and print what it shows; its pictures and links are current."""
 
 import contextlib
 import io
@@ -7,27 +7,51 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.readme_pictures import comparison
+
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_the_example_prints_what_the_readme_shows():
-    _, _, text = README.read_text(encoding="utf-8").partition("## Thirty lines")
-    program, output = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL).groups()
-    assert sum(bool(line) for line in program.splitlines()) <= 30
+def _blocks() -> list[tuple[str, str]]:
+    """The programs of the README with the output that it shows."""
+    text = README.read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```\n\n(?:[^`\n][^\n]*\n|`[^`][^\n]*\n|\n)*?```text\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_first_example_prints_what_the_readme_shows():
+    program, output = _blocks()[0]
+    assert sum(bool(line) for line in program.splitlines()) <= 8
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(program, README.name, "exec"), {})
     assert printed.getvalue() == output
 
 
+def test_the_doctor_says_what_the_readme_shows(tmp_path):
+    program, output = _blocks()[1]
+    file = tmp_path / "train.py"
+    file.write_text(program)
+    command = [sys.executable, "-W", "ignore", "-m", "retrograd", "doctor", file]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert _without_figures(run.stdout) == _without_figures(output)
+
+
+def _without_figures(text: str) -> str:
+    """The text on one line, without the digits after a point, which depend on the machine."""
+    return re.sub(r"\.\d+", "", " ".join(text.split()))
+
+
 def test_the_story_of_a_program_is_the_one_that_the_readme_shows(tmp_path):
-    text = README.read_text(encoding="utf-8")
-    pairs = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
-    program, output = pairs[0]
+    program, output = _blocks()[2]
     file = tmp_path / "entropy.py"
     file.write_text(program)
     run = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True)
     assert run.stdout == output
+
+
+def test_the_comparison_is_drawn_from_the_page_of_the_benchmarks():
+    drawn = (README.parent / "docs" / "images" / "comparison.svg").read_text(encoding="utf-8")
+    assert comparison() + "\n" == drawn, "run python tools/readme_pictures.py"
 
 
 def test_every_file_that_the_readme_links_to_exists():

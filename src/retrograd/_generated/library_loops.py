@@ -85,6 +85,8 @@ LOOPS = (
     ('loops.elements.elementwise_loops', 'threshold', "('int', 'int', 'int', 'int', 'int', ('f8', 1, True, True), ('tuple', 'float64', 'float64'), ('f8', 1, True, True))"),
     ('loops.elements.elementwise_loops', 'threshold_backward', "('int', 'int', 'int', 'int', 'int', ('f4', 1, True, True), ('f4', 1, True, True), ('tuple', 'float32', 'float32'), ('f4', 1, True, True))"),
     ('loops.elements.elementwise_loops', 'threshold_backward', "('int', 'int', 'int', 'int', 'int', ('f8', 1, True, True), ('f8', 1, True, True), ('tuple', 'float64', 'float64'), ('f8', 1, True, True))"),
+    ('loops.elements.fused_step_loops', 'float32', "('int', 'int', 'int', 'int', 'int', ('i8', 2, True, True), ('i8', 2, True, True), ('f4', 1, True, True), ('f4', 1, True, True), 'int', 'int', 'int', 'int', 'int', 'int')"),
+    ('loops.elements.fused_step_loops', 'float64', "('int', 'int', 'int', 'int', 'int', ('i8', 2, True, True), ('i8', 2, True, True), ('f8', 1, True, True), ('f8', 1, True, True), 'int', 'int', 'int', 'int', 'int', 'int')"),
     ('loops.elements.plane_loops', 'cross_entropy', "('int', 'int', 'int', 'int', 'int', ('f4', 3, True, True), ('i8', 3, True, True), ('f4', 3, True, True), ('f4', 3, True, True), ('f4', 3, True, True))"),
     ('loops.elements.plane_loops', 'cross_entropy', "('int', 'int', 'int', 'int', 'int', ('f8', 3, True, True), ('i8', 3, True, True), ('f8', 3, True, True), ('f8', 3, True, True), ('f8', 3, True, True))"),
     ('loops.elements.plane_loops', 'cross_entropy_backward', "('int', 'int', 'int', 'int', 'int', ('f4', 3, True, True), ('f4', 3, True, True), ('f4', 3, True, True), ('i8', 3, True, True), ('f4', 3, True, True), ('f4', 3, True, True), ('f4', 3, True, True))"),

@@ -16,10 +16,10 @@ from retrograd.data import DataError
 from retrograd.serialization import CorruptFileError
 from retrograd.training import CheckpointError
 
-from .commands import check, doctor, evaluate, generate, info, inspections, run, step, torch, train, warmup
+from .commands import check, doctor, evaluate, generate, info, inspections, run, step, torch, train
 from .console import UserError
 
-COMMANDS = (check, train, generate, evaluate, info, run, doctor, inspections, step, torch, warmup)
+COMMANDS = (check, train, generate, evaluate, info, run, doctor, inspections, step, torch)
 
 
 class Parser(argparse.ArgumentParser):

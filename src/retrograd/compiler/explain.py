@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .cpu import machine_code
 from .program import Instruction, Value
 from .run.replay import Replay
 
@@ -63,6 +64,12 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
         out += _instruction_lines(entry.pull.instructions, costs)
     if entry.notes:
         out.append(f"in no region: {'; '.join(dict.fromkeys(entry.notes))}")
+    if entry.kernels is None and not machine_code.available():
+        small = sum(step.kind in ("array", "primitive", "whole") for step in program.instructions)
+        out.append(
+            f"without llvmlite {small} instructions run one by one; with it (pip install 'retrograd[fast]') runs of "
+            "them on small arrays are compiled to one function each"
+        )
     if entry.kernels is not None:
         out.append(f"on a GPU: {len(entry.kernels)} generated CUDA kernels; {entry.forward.description}")
     out += _memory_lines("memory", entry.replay)

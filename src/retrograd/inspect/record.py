@@ -37,7 +37,8 @@ class Record:
         shape, dtype: of the output; tuples for several outputs.
         inputs: an ``Input`` for each.
         writes: for an in-place operator, the ``Input`` that it overwrites (for a view, its base); else None.
-        values, gradients: ``Statistics`` of the (first) output and, after a backward pass, of its gradient; else None.
+        values, gradients: ``Statistics`` of the (first) output and, after a backward pass, of its gradient (of several
+            outputs, the first with a gradient other than zero); else None.
         kept: bytes that its node, and no earlier node of the trace, saves for the backward pass; ``briefly`` says
             whether they were saved and freed during one backward pass, as in recomputing a checkpoint.
         forward, backward, seconds: seconds in each phase, and their sum.

@@ -25,7 +25,7 @@ from ..ops.nn.losses.classes import Classes
 from .memory import SavedMemory
 from .names import Names
 from .record import Departure, Input, Record
-from .statistics import sample, statistics
+from .statistics import Statistics, sample, statistics
 
 
 class _Own(threading.local):
@@ -66,6 +66,7 @@ class Recorder(Observer):
         self.records: list[Record] = []
         self.count = 0  # the number of all records, including deleted ones
         self.departures: list[Departure] = []
+        self.leaves: list[tuple[int, int, Statistics]] = []  # records before it, the leaf's number, its gradient
         self.names = Names()
         self.kept = SavedMemory()
         self._of_node: dict[int, Record] = {}
@@ -348,8 +349,10 @@ class Recorder(Observer):
         if record is not None and node.sequence == record.sequence:
             record.walked = self._steps
             self._steps += 1
-            array = next((x for x in g if x is not None), None) if isinstance(g, (tuple, list)) else g
-            array = getattr(array, "array", array)
+            array = getattr(g, "array", g)
+            if isinstance(g, (tuple, list)):  # zeros stand for the gradients of outputs that nothing reads
+                found = [as_array(x) for x in g if x is not None]
+                array = next((x for x in found if x.any()), found[0] if found else None)
             if array is not None and not isinstance(array, Batched):
                 self.record_statistics(record, as_array(array), True)
         self._begin(running, start)
@@ -363,6 +366,17 @@ class Recorder(Observer):
             record.backward += seconds
         self._left = node
         own.seconds += perf_counter() - start
+
+    def finished(self, leaf: Tensor, g: Any) -> None:
+        start = perf_counter()
+        array = getattr(g, "array", g)
+        if not isinstance(array, Batched):
+            self.record_leaf(leaf, as_array(array))
+        own.seconds += perf_counter() - start
+
+    def record_leaf(self, leaf: Tensor, gradient: Any) -> None:
+        """Record statistics of the gradient with which a backward pass reached a leaf."""
+        self.leaves.append((self.count, self.names.number(leaf), statistics(gradient)))
 
     def _release_left(self) -> None:
         """The last node that the backward pass left may have been freed by now."""

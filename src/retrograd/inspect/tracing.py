@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Any, Literal
@@ -30,6 +30,7 @@ class Records:
     """Records of a trace, in the order in which the operators ran."""
 
     _other = 0.0
+    _leaves: Sequence[tuple[int, int, Statistics]] = ()  # gradients of leaves: see ``Recorder.leaves``
 
     def __init__(self, records: list[Record], departures: list[Departure], missing: str = "") -> None:
         self.records = records
@@ -53,6 +54,11 @@ class Records:
 
     def __repr__(self) -> str:
         return f"<trace of {len(self.records)} operators>"
+
+    def _repr_html_(self) -> str:
+        from .notebook.records import records_html
+
+        return records_html(self)
 
     @property
     def forward(self) -> float:
@@ -137,7 +143,9 @@ class Records:
         found = [x for x in self.records if fits(x)]
         wanted = {"operator": operator, "module": module, "line": line, "phase": phase}
         missing = "" if found or not self.records else _nothing(self.records, wanted)
-        return Records(found, [x for x in self._departures if id(x.site) in sites], missing)
+        kept = Records(found, [x for x in self._departures if id(x.site) in sites], missing)
+        kept._leaves = self._leaves
+        return kept
 
     def by(self, what: Grouping) -> Groups:
         """Return the records by line (``file.py:31``), module or operator, in order of first appearance.
@@ -211,6 +219,11 @@ class Groups(dict[str, Records]):
 
     outside = 0.0  # seconds outside of operators that are not part of the groups
 
+    def _repr_html_(self) -> str:
+        from .notebook.records import groups_html
+
+        return groups_html(self, self.outside)
+
     def __str__(self) -> str:
         return groups_table(self, outside=self.outside)
 
@@ -244,6 +257,7 @@ class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one
         _latest[:] = [self.recorder] if keep is None else []
         Mode.__init__(self)
         Records.__init__(self, self.recorder.records, self.recorder.departures)
+        self._leaves = self.recorder.leaves
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]

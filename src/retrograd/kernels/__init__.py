@@ -3,8 +3,8 @@
 A kernel has a reference: an ordinary function of arrays, in NumPy's functions, that computes the same. ``mapped`` and
 ``by_rows`` put the compiled loop of a name in the reference's place where that pays: for large contiguous float32
 arrays in NumPy's memory. Loops come from the library that was compiled ahead of time (``runtime/library.py``), which is
-opened when the first one runs. A loop that the library does not have is compiled where Numba is installed, and kept on
-disk; else the reference runs. ``RETROGRAD_KERNELS=reference`` turns loops off, ``RETROGRAD_KERNELS=jit`` the library.
+opened when the first one runs; where there is no library, or not this loop in it, the reference runs.
+``RETROGRAD_KERNELS=reference`` turns loops off; with ``RETROGRAD_KERNELS=jit`` Numba compiles all of them in memory.
 
 This is the one place where it is chosen; the loops themselves stand in ``loops.py``.
 """
@@ -48,44 +48,38 @@ at_first_use: list[Callable[[], None]] = []
 
 
 def available() -> bool:
-    """Whether loops are turned on and there is a library of them, or Numba, neither of which is opened to know.
+    """Whether loops are turned on, and there is a library of them, or Numba where that is asked for; none is opened.
 
     Raises:
         RuntimeError: ``RETROGRAD_KERNELS`` is none of ``compiled``, ``jit`` and ``reference``.
     """
-    return _turned_on() and (library.found() is not None or find_spec("numba") is not None)
+    return library.found() is not None if turned_on() == "compiled" else jits()
 
 
-def compiles() -> bool:
-    """Whether loops are turned on and Numba is installed, by which more than those of the library can be compiled."""
-    return _turned_on() and find_spec("numba") is not None
+def turned_on() -> str:
+    """``compiled``, ``jit``, or nothing where loops are turned off by the environment variable.
 
-
-def _turned_on() -> bool:
+    Raises:
+        RuntimeError: ``RETROGRAD_KERNELS`` is none of ``compiled``, ``jit`` and ``reference``.
+    """
     wanted = os.environ.get("RETROGRAD_KERNELS", "compiled")
     if wanted not in ("compiled", "jit", "reference"):
         raise RuntimeError(f"RETROGRAD_KERNELS: wanted compiled, jit or reference, got {wanted!r}")
-    return wanted != "reference"
+    return "" if wanted == "reference" else wanted
+
+
+def jits() -> bool:
+    """Whether Numba is to compile loops in this process, and is installed."""
+    return turned_on() == "jit" and find_spec("numba") is not None
 
 
 @cache
 def compiled() -> Any:
-    """The loops of ``basic_loops``, or None where loops are turned off, or there is neither a library nor Numba."""
+    """The loops of ``basic_loops``, or None where loops are turned off or there are none."""
     try:
-        if _references or not available():
+        if _references or not (jits() or turned_on() and library.opened() is not None):
             return None
         from .runtime.loop_calls import loops
-
-        if library.opened() is None:
-            if not compiles():
-                return None
-            from .build.code_store import known
-
-            if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
-                from .build.compile_ahead import ahead
-
-                ahead.expect()
-                from .runtime import thread_protocol  # noqa: F401
     except (ImportError, NameError):  # also where the interpreter is ending, without imports and ``open``
         return None
     return loops(BASIC)

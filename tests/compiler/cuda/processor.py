@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.kernels.build import private_files
-
 HEAD = r"""
 #include <cmath>
 #include <cstring>
@@ -127,7 +125,9 @@ def library(source: str) -> ctypes.CDLL:
             f"{{ run(call_{name}, args, x, y, threads, {'true' if '__syncthreads' in text else 'false'}); }}\n"
         )
     folder = Path(tempfile.gettempdir()) / f"retrograd_cuda_on_processor_{os.getuid()}"
-    assert private_files.may_use(folder, make=True), f"others may have written to {folder}"  # what is in it is executed
+    folder.mkdir(0o700, exist_ok=True)
+    found_folder = folder.lstat()  # what is in it is executed
+    assert found_folder.st_uid == os.getuid() and not found_folder.st_mode & 0o022, f"others may write to {folder}"
     text = "\n".join(parts)
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
     if not path.exists():

@@ -12,15 +12,15 @@ from retrograd.nn import functional as F
 from retrograd.testing.fuzzing import FuzzedProgram
 from tests.compiler.programs.ways import NO_REGIONS, loops_of_every_size
 
-pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="needs Numba")
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs the library of loops")
 
 
 @pytest.fixture
 def everything_fuses(monkeypatch):
-    """Loops of every size, run by Python itself, so that none has to be compiled."""
+    """Loops of every size, and no regions."""
     counts = {"loops": 0}
 
-    def made(source: str) -> None:
+    def made() -> None:
         counts["loops"] += 1
 
     for holder, name, value in [*loops_of_every_size(made), NO_REGIONS]:
@@ -124,13 +124,13 @@ def test_sums_along_axes_end_loops(dim, keepdim, everything_fuses):
         assert ["mul", "add", "sum"] in parts_of(function)
 
 
-def test_products_go_on_with_bias_activation_and_residual(everything_fuses):
+def test_activation_and_residual_after_a_product_are_one_loop(everything_fuses):
     def step(x, w, b):
         y = x + F.relu(F.linear(x, w, b)) * 0.5
         return (y * y).sum()
 
     found = parts_of(compared(step, normal(6, 4), normal(4, 4), normal(4), exact=False))
-    assert ["linear", "relu", "mul", "add"] in [names[:4] for names in found]
+    assert ["relu", "mul", "add"] in [names[:3] for names in found]
 
 
 def test_a_product_that_others_read_is_kept(everything_fuses):
@@ -229,7 +229,7 @@ def test_compiled_loops_keep_every_bit_of_eager_kernels():
 
     leaves = [normal(*shape, dtype=np.float32) for shape in [(512, 256), (256, 256), (256,)]]
     step = compared(step, *leaves)
-    assert any(names[0] == "linear" and "gelu" in names for names in parts_of(step))
+    assert any("gelu" in names and len(names) > 3 for names in parts_of(step))
 
 
 @pytest.mark.skipif(not kernels.multiplies(), reason="needs loops that call BLAS")
@@ -244,7 +244,7 @@ def test_large_products_with_bias_and_activation_have_eager_bits():
     for _ in range(3):
         found = step(x)
     assert (found.numpy() == layer(x).numpy()).all()
-    assert ["linear", "relu", "mul"] in [names[:3] for names in parts_of(step)]
+    assert ["relu", "mul"] in [names[:2] for names in parts_of(step)]
 
 
 @pytest.mark.skipif(not kernels.multiplies(), reason="needs loops that call BLAS")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd import kernels
+from retrograd.compiler.cpu import machine_code
 from retrograd.compiler.passes import constants
 from retrograd.nn import functional as F
 
@@ -135,7 +135,7 @@ def test_numbers_made_of_constants_and_their_checks_are_folded():
     assert not [step for step in compiled.entries[0].replay.instructions if step.kind == "guard"]
 
 
-@pytest.mark.skipif(not kernels.compiles(), reason="needs Numba")
+@pytest.mark.skipif(not machine_code.available(), reason="needs the library of loops and LLVM")
 def test_a_region_takes_constants_that_are_scalars():
     def f(x):
         scale = rg.arange(5).float().sum() / 7

@@ -198,14 +198,11 @@ def test_a_long_chain_is_laid_out_and_printed_without_recursion(capsys):
 
 
 NODE = """
-const { arranged } = require(process.argv[1]);
+const { arranged, unpack } = require(process.argv[1]);
 let text = "";
 process.stdin.on("data", (part) => { text += part; }).on("end", () => {
   const data = JSON.parse(text);
-  for (const level of data.levels) {
-    level.nets = level.nets.map(([vertex, output, source, targets, leaves]) => (
-      { vertex, output, source, targets, leaves: !!leaves, value: `${vertex}.${output}` }));
-  }
+  unpack(data);
   const { placed, origin } = arranged(data, new Set(data.opened)), result = {};
   for (const [key, { width, height, centres, tops, paths, heads, labels }] of placed) {
     result[key] = { width, height, centres, tops, paths, heads, labels, origin: origin.get(key) };

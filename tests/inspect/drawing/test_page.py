@@ -146,7 +146,7 @@ def test_depth_and_zoom_have_keys_and_buttons(tmp_path):
     """
     found = browse(drawn("gpt", traced=True, depth=2), tmp_path, steps)
     depths, counts = zip(*found["seen"], strict=True)
-    assert [text.split()[0] for text in depths] == ["1", "0", "0", "1", "2"]
+    assert depths == ("blocks, 1 of 4", "model, 0 of 4", "model, 0 of 4", "blocks, 1 of 4", "blocks, 2 of 4")
     assert counts[1] == counts[2] < counts[3] == counts[0] < counts[4]
     assert found["full"] == 1 and found["larger"] > 1 and found["fits"] and found["help"]
 

@@ -137,21 +137,70 @@ def test_the_peak_is_what_was_alive_when_most_was():
 def test_chromes_trace_nests(measured, tmp_path):
     measured.to_chrome(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text(), parse_constant=pytest.fail)["traceEvents"]
-    assert {event["ph"] for event in events} == {"M", "X", "C"}
+    assert {event["ph"] for event in events} == {"M", "X", "C", "s", "f"}
     complete = [event for event in events if event["ph"] == "X"]
     assert all({"name", "cat", "ts", "dur", "pid", "tid"} <= event.keys() for event in complete)
     assert all(event["ts"] >= 0 and event["dur"] >= 0 for event in complete)
     names = {(event["name"], event["cat"]) for event in complete}
     assert {("blocks.1.0", "module"), ("tanh", "forward"), ("tanh (backward)", "backward")} <= names
-    around = []
-    for event in sorted(complete, key=lambda event: (event["ts"], -event["dur"])):
-        end = event["ts"] + event["dur"]
-        while around and around[-1] <= event["ts"] + 1e-3:
-            around.pop()
-        assert not around or end <= around[-1] + 1e-3, event
-        around.append(end)
+    threads = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert {"forward", "backward"} <= set(threads.values())
+    for thread, name in threads.items():
+        around = []
+        inside = [event for event in complete if event["tid"] == thread]
+        assert {event["cat"] for event in inside} <= {name, "module"}
+        for event in sorted(inside, key=lambda event: (event["ts"], -event["dur"])):
+            end = event["ts"] + event["dur"]
+            while around and around[-1] <= event["ts"] + 1e-3:
+                around.pop()
+            assert not around or end <= around[-1] + 1e-3, event
+            around.append(end)
     counters = [event["args"]["bytes"] for event in events if event["ph"] == "C"]
     assert max(counters) == measured.most
+
+
+def test_a_flow_leads_from_each_operator_to_its_derivative_rule(measured, tmp_path):
+    measured.to_chrome(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    starts = {event["id"]: event for event in events if event["ph"] == "s"}
+    ends = {event["id"]: event for event in events if event["ph"] == "f"}
+    assert starts.keys() == ends.keys() and starts
+    names = {(event["ts"], event["tid"]): event["name"] for event in events if event["ph"] == "X"}
+    for number, start in starts.items():
+        end = ends[number]
+        assert start["ts"] <= end["ts"] and end["bp"] == "e"
+        rule = names[end["ts"], end["tid"]]
+        assert rule == f"{names[start['ts'], start['tid']]} (backward)"
+
+
+class Slow:
+    """A data set whose examples take time."""
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return rg.ones(3) * index
+
+
+def test_phases_are_apart_with_the_optimizer_and_the_loader_among_them(tmp_path):
+    model = nn.Linear(3, 1)
+    optimizer = rg.optim.SGD(model.parameters(), lr=0.1)
+    with inspect.profile() as p:
+        for x in rg.data.DataLoader(Slow(), batch_size=2):
+            model(x).sum().backward()
+            optimizer.step()
+    p.save(tmp_path / "p.html")
+    tree = json.loads(re.search(r"const DATA = (.*);", (tmp_path / "p.html").read_text())[1])["tree"]
+    phases = {node["n"]: node for node in tree["c"]}
+    assert {"forward", "backward", "optimizer", "data loading"} <= phases.keys()
+    assert phases["data loading"]["o"] > 0.045, "six examples of ten milliseconds"
+    for key, name in (("f", "forward"), ("b", "backward")):
+        only = sum(node[key] for other, node in phases.items() if other not in (name, "data loading"))
+        assert phases[name][key] > 0 == only
+    for key in "fbok":
+        assert tree[key] == pytest.approx(sum(node[key] for node in tree["c"]))
 
 
 def test_speedscopes_file_is_as_its_schema_says(measured, tmp_path):
@@ -185,7 +234,7 @@ def test_the_page_is_one_file_that_loads_nothing_and_escapes_the_program(tmp_pat
     p.save(tmp_path / "p.html")
     page = (tmp_path / "p.html").read_text()
     assert page.count("</script>") == 1 and "<img" not in page and "a<b>" not in page
-    assert "default-src 'none'" in page and not re.search(r"<[^>]*\b(src|href)\s*=", page)
+    assert "default-src 'none'" in page and not re.search(r"<[a-z][^>]*\b(src|href)\s*=", page)
     assert "\\u003c/script\\u003e\\u003cimg" in page
     with pytest.raises(ValueError, match="end in .html, got"):
         p.save(tmp_path / "p.svg")

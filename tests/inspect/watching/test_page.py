@@ -122,3 +122,81 @@ def test_alarms_stand_on_top_and_names_are_text(pages, tmp_path):
     assert found["crosses"] >= 3 and found["faint"] == 3  # update ratio, gradients, weights
     one = browse(pages["one"], tmp_path, "return texts('#alarms li');")
     assert one == ["no alarm"]
+
+
+def jumped(rate=25.0, step=30, count=45):
+    """A run whose learning rate jumps at a step."""
+    rg.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = rg.optim.SGD(model.parameters(), lr=0.05)
+    x = rg.randn(32, 4)
+    y = x.sum(1, keepdim=True)
+    with inspect.watch(model, optimizer, every=1, live=False) as w:
+        for number in range(count):
+            if number == step:
+                optimizer.param_groups[0]["lr"] = rate
+            optimizer.zero_grad()
+            (model(x) - y).square().mean().backward()
+            optimizer.step()
+    return w
+
+
+def test_the_cause_names_the_setting_that_changed_before_the_first_alarm():
+    w = jumped()
+    assert w.alarms and w.cause.startswith("lr 0.05 -> 25 at step 30; the first alarm came at step 3")
+    assert jumped(rate=0.05).cause == ""
+
+
+def test_without_a_change_the_first_alarm_is_the_cause():
+    rg.manual_seed(0)
+    model = nn.Linear(4, 1)
+    optimizer = rg.optim.SGD(model.parameters(), lr=0.01)
+    with inspect.watch(model, optimizer, every=1, live=False) as w:
+        for number in range(12):
+            optimizer.zero_grad()
+            model(rg.full((6, 4), math.nan if number > 8 else 1.0)).square().mean().backward()
+            optimizer.step()
+    assert w.cause.startswith("step 9: loss is nan")
+
+
+@browsing
+def test_a_click_on_an_alarm_shows_its_step_and_its_curve_alone(tmp_path):
+    w = jumped()
+    w.save(tmp_path / "watch.html")
+    body = """
+      const button = [...document.querySelectorAll("#alarms button")].find((x) => x.textContent.includes("2.weight"));
+      const cause = $("cause").textContent;
+      $("cause").firstChild.click();
+      const before = $("step").textContent;
+      button.click();
+      return { cause, before, step: $("step").textContent, told: button.textContent,
+               ticked: [...document.querySelectorAll("#parameters input")].map((x) => x.checked),
+               names: texts("#parameters td:nth-child(2)"), which: $("which").selectedOptions[0].textContent,
+               chosen: texts(".chosen figcaption"), pressed: button.getAttribute("aria-pressed") };
+    """
+    found = browse((tmp_path / "watch.html").read_text(encoding="utf-8"), tmp_path, body)
+    assert found["cause"] == w.cause and found["before"] == "step 30"
+    assert found["told"].startswith(found["step"]) and found["pressed"] == "true"
+    shown = [name for name, tick in zip(found["names"], found["ticked"], strict=True) if tick]
+    assert shown == [found["which"]] == ["2.weight"] and found["chosen"]
+
+
+def test_two_models_are_watched_at_once_with_the_losses_of_both(tmp_path):
+    rg.manual_seed(0)
+    models = {"generator": nn.Linear(2, 3), "discriminator": nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))}
+    optimizers = [rg.optim.SGD(model.parameters(), lr=0.01) for model in models.values()]
+    with inspect.watch(models, optimizers, every=1, live=False) as w:
+        for _ in range(5):
+            fake = models["generator"](rg.randn(6, 2))
+            for optimizer, x, sign in ((optimizers[1], fake.detach(), 1), (optimizers[0], fake, -1)):
+                w.model.zero_grad()
+                (sign * models["discriminator"](x)).mean().backward()
+                optimizer.step()
+    assert repr(w).startswith("<watch of generator and discriminator: 5 records")
+    assert {"generator.weight", "discriminator.0.weight"} <= w.records[-1].weights.keys()
+    assert {"discriminator.1", "generator"} <= w.records[2].activations.keys()
+    w.save(tmp_path / "watch.json")
+    data = json.loads((tmp_path / "watch.json").read_text())
+    assert len(data["losses"]) == 2 and all(isinstance(x, float) for curve in data["losses"] for x in curve[1:-1])
+    with pytest.raises(TypeError, match="model must be a Module"):
+        inspect.watch({"generator": 3}, optimizers)

@@ -8,11 +8,11 @@ import pytest
 pytest.importorskip("numba")
 
 import retrograd as rg
-from retrograd.kernels.build.object_files import njit
 from retrograd.kernels.loops.elements import ufuncs
 from retrograd.kernels.loops.matrices import products
-from retrograd.kernels.runtime import blas_address, denormals, loop_blas, threads
+from retrograd.kernels.runtime import blas_address, denormals, library, loop_blas, threads
 from retrograd.kernels.runtime.loop_calls import Loop
+from retrograd.kernels.runtime.numba_functions import njit
 from retrograd.kernels.tiles.vector_width import width
 
 pytestmark = pytest.mark.skipif(not blas_address.available(), reason="no BLAS of NumPy's found")
@@ -36,7 +36,8 @@ def transposed(a):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("m", "k", "n"), [(5, 7, 9), (1, 7, 1), (5, 1, 3), (1, 1, 1), (5, 0, 3), (0, 7, 3), (4, 2, 0)])
-def test_products_of_parts_of_matrices(dtype, m, k, n):
+def test_products_of_parts_of_matrices(dtype, m, k, n, monkeypatch):
+    monkeypatch.setattr(library, "opened", lambda: None)  # Numba compiles
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((m + 2, k + 3)).astype(dtype), rng.standard_normal((k + 1, n + 2)).astype(dtype)
     a, b = a[1 : m + 1, 2 : k + 2], b[:k, 1 : n + 1]

@@ -1,4 +1,4 @@
-"""Compile LLVM text to functions that Python calls, and store the machine code on disk.
+"""Compile LLVM text to functions that Python calls; the machine code stays in memory.
 
 llvmlite, which Numba installs, compiles the text without Numba: a region of a hundred instructions has a dozen distinct
 loops, which Numba needs seconds to type and lower, and LLVM a tenth of that to compile. NumPy's loops and BLAS have
@@ -8,20 +8,22 @@ other addresses in each process, so the code refers to them by symbols that are 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...kernels import compiled, multiplies
-from ...kernels.build.code_store import read_region, write_region
+from ...kernels.runtime import blas_address
+from ...kernels.runtime.loop_calls import warn_of
+from ...kernels.runtime.numba_functions import routine_address
+from ...kernels.runtime.object_layout import routine_symbol
 from ...kernels.tiles.vector_width import wide
 
 HEAD = object.__basicsize__  # bytes before an object's own fields; the first field of an array is its data pointer
 ITEMS = tuple.__basicsize__  # bytes before a tuple's items
-BLAS = "retrograd_cblas_"  # prefix of BLAS symbols, as in kernels/runtime/blas_address.py
+BLAS = blas_address.PREFIX
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 
 
@@ -65,12 +67,7 @@ def function(text: str, quick: bool) -> Function:
     """
     import llvmlite.binding as llvm
 
-    machine = _machine()
-    key = hashlib.sha256(repr((text, llvm.llvm_version_info, machine.triple, _processor())).encode()).hexdigest()
-    code = read_region(key)
-    if code is None:
-        code = _compiled(text, machine)
-        write_region(key, code)
+    machine, code = _machine(), _compiled(text)
     empty = llvm.parse_assembly("")
     empty.triple = machine.triple
     engine = llvm.create_mcjit_compiler(empty, _machine(fresh=True))
@@ -79,9 +76,11 @@ def function(text: str, quick: bool) -> Function:
     return Function(engine, engine.get_function_address("entry"), quick)
 
 
-def _compiled(text: str, machine: Any) -> bytes:
+@lru_cache(256)
+def _compiled(text: str) -> bytes:
     import llvmlite.binding as llvm
 
+    machine = _machine()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
@@ -154,29 +153,35 @@ def gemm(dtype: Any) -> str | None:
     """Return the symbol of BLAS's matrix product for float32 or float64, with 64-bit integers."""
     if not multiplies():
         return None
-    from ...kernels.build.compiled_loops import name_blas
-
-    name_blas()
+    blas_address.name_for_llvm()
     return f"{BLAS}{'s' if dtype == np.float32 else 'd'}gemm"
 
 
 @cache
-def tiles(dtype: Any) -> str:
-    """Return the symbol of ``tiles.product_at`` for float32 or float64."""
+def tiles(dtype: Any) -> str | None:
+    """Return the symbol of ``tiles.product_at`` for float32 or float64, or None."""
     return _product("tiles.tiles", "product_at", 10, dtype)
 
 
 @cache
-def packing(dtype: Any) -> str:
-    """Return the symbol of ``packed_products.packed_product_at`` for float32 or float64."""
+def packing(dtype: Any) -> str | None:
+    """Return the symbol of ``packed_products.packed_product_at`` for float32 or float64, or None."""
     return _product("tiles.packed_products", "packed_product_at", 11, dtype)
 
 
-def _product(module: str, function: str, numbers: int, dtype: Any) -> str:
-    from ...kernels.build.compiled_loops import routine
+def _product(module: str, function: str, numbers: int, dtype: Any) -> str | None:
+    import llvmlite.binding as llvm
 
-    kinds = "i" * numbers + ("f" if dtype == np.float32 else "d")
-    return routine(f"retrograd.kernels.{module}", function, kinds)
+    routine = f"retrograd.kernels.{module}", function, "i" * numbers + ("f" if dtype == np.float32 else "d")
+    try:
+        address = routine_address(*routine)
+    except Exception as error:
+        warn_of(function, error)
+        return None
+    if address is None:
+        return None
+    llvm.add_symbol(routine_symbol(*routine), address)
+    return routine_symbol(*routine)
 
 
 @cache

@@ -138,28 +138,31 @@ def _shared_product(lowering: Any, x: Place, y: Place, out: Place) -> None:
     if m * n * k >= USEFUL:
         blocks, least, block, each, how = smaller(m, k, n, _is_transposed(x), _is_transposed(y), x.dtype.char)
         kernel = {STRAIGHT: _tiles_kernel, PACKED: _packing_kernel, SINGLY: _blockwise_kernel}.get(how, _gemm_kernel)
-    else:
+    if m * n * k < USEFUL or how in _ROUTINES and _ROUTINES[how](x.dtype) is None:
         blocks, least, block, each, kernel = 1, 1, max(m, n), 1, _gemm_kernel
     step = Step("gemm", [out, x, y], 1, kernel, flops=2.0 * m * n * k)
     step.parts = blocks, least, block, each
     lowering.add(step)
 
 
+_ROUTINES = {STRAIGHT: tiles, PACKED: packing}
+
+
 def _tiles_kernel(step: Step) -> Kernel:
     """A range of rows or columns by register tiles, as eager products of shallow matrices."""
-    return _part_kernel(step, tiles(step.operands[0].dtype), STRAIGHT)
+    return _part_kernel(step, STRAIGHT)
 
 
 def _packing_kernel(step: Step) -> Kernel:
     """A range of rows or columns with a packed factor, as eager products of other matrices of such sizes."""
-    return _part_kernel(step, packing(step.operands[0].dtype), PACKED)
+    return _part_kernel(step, PACKED)
 
 
-def _part_kernel(step: Step, name: str, how: int) -> Kernel:
+def _part_kernel(step: Step, how: int) -> Kernel:
     """Call a routine for a range of rows or columns."""
     out, x, y = step.operands
     (m, k), n = x.shape, y.shape[1]
-    typ = type_of(x.dtype)
+    name, typ = _ROUTINES[how](x.dtype), type_of(x.dtype)
     body = Body()
     blocks, _, block, _ = step.parts
     tall = by_rows(m, n, how)

@@ -28,7 +28,7 @@ def fused(instructions: Sequence[Instruction], gives: Sequence[Value], module: M
     takes = [x for step in instructions for x in step.reads() if x not in made]
     steps = [step.changed(checks=False) if step.checks and keeps_shapes(step) else step for step in instructions]
     steps = with_updates(steps, module)
-    target = Target(part_of, _same_axes, partial(CudaLoop, module=module), True)
+    target = Target(part_of, _same_axes, partial(CudaLoop, module=module), True, False)
     return grouped(versions(without_repeats(steps, takes, gives), takes), gives, target)
 
 
@@ -41,11 +41,11 @@ def part_of(step: Instruction) -> Part | None:
         return None
     total = sum_of(step)
     if total is not None:
-        return Part(total.of.shape, [], total, None) if total.of.dtype in DTYPES and total.of.size else None
+        return Part(total.of.shape, [], total) if total.of.dtype in DTYPES and total.of.size else None
     steps = steps_of(step, GPU)
     if steps is None or not row_major(out) or out.dtype not in DTYPES:
         return None
-    part = Part(out.shape, steps, None, None)
+    part = Part(out.shape, steps, None)
     arrays = [x for x in part.reads if x.shape is not None]
     return part if all(x.on_gpu and _aligned(x) and fits(x, out.shape) for x in arrays) else None
 

@@ -1,31 +1,32 @@
-"""Compile groups of elementwise instructions and sums to loops.
+"""Groups of elementwise instructions and sums as one loop of the library.
 
-A loop runs along the last axis of its layout; threads share the rows, or blocks of a single axis. Values that only the
-group reads stay in registers. No operation is contracted or reordered, except sums: each block is summed in double
-precision, so that the result does not depend on the number of threads. Equal sources are compiled once.
+The loop executes a group's steps on blocks that stay in the cache (``kernels/loops/elements/fused_steps.py``), along
+the last axis of its layout; threads share the rows, or blocks of a single axis. No operation is contracted or
+reordered, except sums: each block is summed in double precision, so that the result does not depend on the number of
+threads.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels import MAPPED
-from ...kernels.build.compile_ahead import Job
-from ...kernels.build.object_layout import Kind, kind_of_array
+from ...core.arrays.layout import place_of
+from ...core.opaque_calls import LoopMissing
+from ...kernels import loop
+from ...kernels.loops.elements import fused_steps as at
 from ...kernels.runtime.result_arrays import empty
 from ...kernels.runtime.threads import launch
 from ..program import Asked, Instruction, Value
 from .expressions import Step
-from .layouts import Layout, Operand
+from .fused_code import code_of
+from .layouts import Layout
 
 BLOCK_ELEMENTS = 1 << 13  # elements per block
-_NUMBER = {"float32": "f32", "float64": "f64", "bool": "b1", "int64": "i64", "int32": "i32", "uint8": "u8"}
 
 
 class Sum(NamedTuple):
@@ -70,64 +71,123 @@ def is_number(value: Value) -> bool:
     )
 
 
-class Names:
-    """The variable names of a loop's operands, and the source lines of its steps."""
+def dtypes_of(steps: Sequence[Step], sums: Sequence[Sum]) -> set[Any]:
+    """Return the dtypes in which steps and sums compute, besides conditions."""
+    return {step.dtype for step in steps if step.dtype != np.bool_} | {total.of.dtype for total in sums}
+
+
+class Loop:
+    """A group as a function of its arrays and numbers, to its results, sums last; a single result is not in a tuple.
+
+    Raises:
+        ValueError: one loop cannot compute the group.
+    """
 
     def __init__(self, group: Group) -> None:
-        self.arrays, self.numbers = group.operands
-        self.names: dict[Value, str] = {x: f"v{number}" for number, x in enumerate(self.arrays)}
-        self._constants = iter([f"s{n}" for n, x in enumerate(self.numbers) if not isinstance(x, Value)])
-        self.names |= {x: f"s{n}" for n, x in enumerate(self.numbers) if isinstance(x, Value)}
-        self.dtypes: dict[Value, Any] = {}
-        self.functions: set[str] = set()
-        self.once = [
-            f"s{n} = {_NUMBER[x.dtype.name]}(s{n})"
-            for n, x in enumerate(self.numbers)
-            if isinstance(x, (Value, np.generic, np.ndarray)) and getattr(x, "shape", None) is not None
+        self.group = group
+        arrays, numbers = group.operands
+        dtypes = dtypes_of(group.steps, group.sums)
+        self.dtype = dtypes.pop() if len(dtypes) == 1 else None
+        self.reads = (*arrays, *numbers)
+        self.layout = Layout(group.shape, arrays, [total.axes for total in group.sums])
+        self.operands = [self.layout.operands[x] for x in arrays]
+        self.__name__ = "+".join(dict.fromkeys(member.operator or member.name for member in group.members))[:60]
+        *outer, self.columns = self.layout.lengths
+        if self.dtype is None or len(outer) >= at.AXES or not is_there(self.dtype):
+            raise ValueError(f"a loop of {self.dtype} over {len(outer) + 1} axes")
+        self.rows = prod(outer)
+        self.block = BLOCK_ELEMENTS if self.rows == 1 else max(1, BLOCK_ELEMENTS // self.columns)  # columns or rows
+        self.parts = -(-(self.columns if self.rows == 1 else self.rows) // self.block)
+        self.outer = (*[1] * (at.AXES - 1 - len(outer)), *outer)
+        last = len(outer)  # the axis along which blocks lie
+        self.direct = [
+            last in operand.axes and x.dtype == self.dtype and self.layout.last_stride(x) == x.dtype.itemsize
+            for operand, x in zip(self.operands, arrays, strict=True)
         ]
-        self.lines: list[str] = []
-        for number, step in enumerate(group.steps):
-            texts = [self._operand(x, step, index in step.tests) for index, x in enumerate(step.operands)]
-            real = _NUMBER[step.dtype.name]
-            text = step.form.format(*texts, zero=f"{real}(0)")
-            self.names[step.out] = f"t{number}"
-            self.lines.append(f"t{number} = {text}")
-            self.functions |= MAPPED & {step.form.partition("(")[0]}
+        direct = [x for x, yes in zip(arrays, self.direct, strict=True) if yes]
+        along = [last in self.layout.reduces(total.axes) for total in group.sums]
+        sums = [(total.of, yes) for total, yes in zip(group.sums, along, strict=True)]
+        self.code, self.registers = code_of(group.steps, arrays, direct, numbers, group.outs, sums, self.dtype)
+        # The shapes of partial sums: of rows, or of parts.
+        self.partial = [
+            ((self.parts if self.rows == 1 else self.rows),) if yes else (self.parts, self.columns) for yes in along
+        ]
+        self.results = [self._results(x.dtype.itemsize) for x in group.outs]
+        self.results += [self._partial(yes) for yes in along]
+        results = [Asked(group.shape, x.dtype, number) for number, x in enumerate(group.outs)]
+        self.asked = (*results, *[Asked(shape, np.dtype(float), None) for shape in self.partial])
 
-    def _operand(self, x: Any, step: Step, test: bool) -> str:
-        real = _NUMBER[step.dtype.name]
-        if isinstance(x, Value):
-            name = self.names[x]
-            return name if test or x.shape is not None and x.dtype == step.dtype else f"{real}({name})"
-        if isinstance(x, (bool, np.bool_)):
-            return str(bool(x)) if step.dtype == np.bool_ else f"{real}({int(x)})"
-        return f"{real}({next(self._constants)})"
+    def _results(self, size: int) -> list[int]:
+        """The bytes of a step along each axis of a row-major array, and from part to part."""
+        steps = [size * self.columns * prod(self.outer[axis + 1 :]) for axis in range(len(self.outer))]
+        return [*steps, size, 0]
 
-    def head(self) -> str:
-        """Return the source before the loop's definition."""
-        own = "".join(f'{name} = BY_ELEMENT["{name}"]\n' for name in sorted(self.functions))
-        return f"{_HEAD}{own}\n\n"
+    def _partial(self, along: bool) -> list[int]:
+        """The same for partial sums."""
+        if not along:
+            return [0, 0, 0, 8, 8 * self.columns]
+        if self.rows == 1:
+            return [0, 0, 0, 0, 8]
+        return [*[8 * prod(self.outer[axis + 1 :]) for axis in range(len(self.outer))], 0, 0]
+
+    def __call__(self, *args: Any) -> Any:
+        width, group = len(self.operands), self.group
+        arrays = [self._bound(k, x) for k, x in enumerate(args[:width])]
+        outs = [empty(group.shape, x.dtype) for x in group.outs]
+        partial = [empty(shape, float) for shape in self.partial]
+        for one in partial:
+            one.fill(0)
+        places = [[place_of(x), *self._steps(k, x)] for k, x in enumerate(arrays)]
+        places += [[place_of(x), *steps] for x, steps in zip((*outs, *partial), self.results, strict=True)]
+        numbers = np.array([*values_of(args[width:]), 0.0, 1.0], self.dtype)
+        sizes = self.rows, self.columns, self.block, *self.outer[1:], self.registers
+        given = self.code, np.array(places, np.int64).reshape(-1, 6), numbers, _LIKE[self.dtype]
+        launch(loop(_LOOPS, self.dtype.name), self.parts, 1, *given, *sizes)
+        sums = [self._total(total, parts) for total, parts in zip(group.sums, partial, strict=True)]
+        found = (*outs, *sums)
+        return found if len(found) != 1 else found[0]
+
+    def _bound(self, number: int, x: Any) -> Any:
+        """Return an array as the loop reads it."""
+        x = self.operands[number].bind(x)
+        straight = not self.direct[number] or x.strides[-1] == x.itemsize
+        return x if x.flags.aligned and straight else np.ascontiguousarray(x)
+
+    def _steps(self, number: int, x: Any) -> list[int]:
+        """Return the bytes of an array's step along each axis of the loop, and from part to part."""
+        steps, missing = [0] * (at.AXES + 1), at.AXES - len(self.layout.lengths)
+        for axis, stride in zip(self.operands[number].axes, x.strides, strict=True):
+            steps[missing + axis] = stride
+        return steps
+
+    def _total(self, total: Sum, partial: Any) -> Any:
+        """Return a sum from the sums of rows or blocks."""
+        axes = self.layout.reduces(total.axes)
+        *outer, _ = self.layout.lengths
+        if len(outer) not in axes or self.rows == 1:
+            whole = partial.sum(axis=0)
+        else:
+            whole = partial.reshape(outer).sum(axis=tuple(axis for axis in axes if axis != len(outer)))
+        if total.mean:
+            whole = whole / prod(self.layout.lengths[axis] for axis in axes)
+        return np.asarray(whole, total.out.dtype).reshape(total.out.shape)
 
 
-_HEAD = (
-    "import numpy as np\nfrom numpy import sqrt\n"
-    "from retrograd.kernels.loops.elements.basic_loops import BY_ELEMENT, _sum\n"
-    "from retrograd.kernels.runtime.thread_protocol import apart, shared\n"
-    "from retrograd.kernels.loops.matrices.product_loops import parts\n\n"
-    + "".join(f"{short} = np.{name if name != 'bool' else 'bool_'}\n" for name, short in _NUMBER.items())
-)
+_LOOPS = "loops.elements.fused_step_loops"
+_LIKE = {np.dtype(name): np.zeros(1, name) for name in ("float32", "float64")}
 
 
-def kinds_of(operands: Sequence[Operand], reads: Sequence[Any]) -> list[Kind]:
-    """Return the kinds of a loop's arguments, arrays first, then numbers."""
-    arrays = [kind_of_array(x.dtype, len(o.shape), o.row_major) for o, x in zip(operands, reads, strict=False)]
-    numbers = [np.dtype(getattr(x, "dtype", type(x))).kind for x in reads[len(operands) :]]
-    return arrays + [{"f": "float64", "b": "bool"}.get(kind, "int") for kind in numbers]
-
-
-def job_of(loop: Any, *kinds: Kind) -> Job:
-    """Return the job that compiles a loop for arguments of some kinds, which follow the launch arguments."""
-    return Job(loop.module, loop.name, repr((*["int"] * 5, *kinds)), loop.source)
+@cache
+def is_there(dtype: Any) -> bool:
+    """Return whether the loop of a dtype can run."""
+    if dtype not in _LIKE:
+        return False
+    numbers, (code, places) = np.zeros(2, dtype), [np.zeros((0, width), np.int64) for width in (5, 6)]
+    try:
+        loop(_LOOPS, dtype.name).entry(0, 1, 0, 0, 0, code, places, numbers, _LIKE[dtype], *[1] * 6)
+    except LoopMissing:
+        return False
+    return True
 
 
 def values_of(numbers: Sequence[Any]) -> list[Any]:
@@ -137,111 +197,7 @@ def values_of(numbers: Sequence[Any]) -> list[Any]:
     ]
 
 
-class Loop:
-    """A group as a function of its arrays and numbers, to its results, sums last; a single result is not in a tuple."""
-
-    def __init__(self, group: Group) -> None:
-        self.group = group
-        names = Names(group)
-        self.reads = (*names.arrays, *names.numbers)
-        self.layout = Layout(group.shape, names.arrays, [total.axes for total in group.sums])
-        self.operands = [self.layout.operands[x] for x in names.arrays]
-        self.__name__ = "+".join(dict.fromkeys(member.operator or member.name for member in group.members))[:60]
-        *outer, self.columns = self.layout.lengths
-        self.rows = prod(outer)
-        self.flat = not outer
-        self.block = BLOCK_ELEMENTS if self.flat else max(1, BLOCK_ELEMENTS // self.columns)  # columns or rows
-        self.parts = -(-(self.columns if self.flat else self.rows) // self.block)
-        self.loop = compiled_loop(self._source(names, len(outer)))
-        self.lengths = (*outer[1:], self.columns)
-        self.partial: list[tuple[int, ...]] = []  # the shapes of the blocks' sums
-        for total in group.sums:
-            by_row = len(outer) in self.layout.reduces(total.axes)
-            rows = self.parts if self.flat or not by_row else self.rows
-            self.partial.append((rows,) if by_row else (rows, self.columns))
-        results = [Asked(group.shape, x.dtype, number) for number, x in enumerate(group.outs)]
-        self.asked = (*results, *[Asked(shape, np.dtype(float), None) for shape in self.partial])
-
-    def _source(self, names: Names, outer: int) -> str:
-        group, layout = self.group, self.layout
-        last = outer  # the loop's last axis
-        given = [f"a{n}" for n in range(len(names.arrays))] + [f"s{n}" for n in range(len(names.numbers))]
-        given += [f"o{n}" for n in range(len(group.outs))] + [f"p{n}" for n in range(len(group.sums))]
-        lengths = [f"n{n}" for n in range(1, outer)] + ["n"]
-        rows: list[str] = []  # lines per row
-        each: list[str] = []  # lines per element
-        for number, operand in enumerate(self.operands):
-            place = ", ".join(f"r{axis}" for axis in operand.axes if axis != last)
-            if last not in operand.axes:
-                rows.append(f"v{number} = a{number}[{place}]")
-            else:
-                rows.append(f"x{number} = a{number}[{'low:high' if self.flat else place or ':'}]")
-                each.append(f"v{number} = x{number}[j]")
-        every = "low:high" if self.flat else ", ".join(f"r{axis}" for axis in range(outer))
-        rows += [f"y{n} = o{n}[{every}]" for n in range(len(group.outs))]
-        each += names.lines
-        each += [f"y{n}[j] = {names.names[x]}" for n, x in enumerate(group.outs)]
-        before, ends, begins = list(names.once), [], []
-        for number, total in enumerate(group.sums):
-            if last in layout.reduces(total.axes):
-                before.append(f"b{number} = np.empty({BLOCK_ELEMENTS if self.flat else 'n'}, np.{total.of.dtype.name})")
-                each.append(f"b{number}[j] = {names.names[total.of]}")
-                place, width = ("part", "high - low") if self.flat else ("r", "n")
-                ends.append(f"p{number}[{place}] = _sum(b{number}[:{width}])")
-            else:
-                begins += [f"q{number} = p{number}[part]", f"q{number}[:] = 0"]
-                each.append(f"q{number}[j] += f64({names.names[total.of]})")
-        body = [*before, "for part in range(start, stop):"]
-        if self.flat:
-            inner = ["low = part * block", "high = min(low + block, n)", *rows, "for j in range(high - low):"]
-            inner += ["    " + line for line in each] + ends
-        else:
-            inner = [*begins, "for r in range(part * block, min(rows, part * block + block)):"]
-            rest, places = "r", []
-            for axis in range(outer - 1, 0, -1):
-                places += [f"r{axis} = {rest} % n{axis}", f"m{axis} = {rest} // n{axis}"]
-                rest = f"m{axis}"
-            inner += ["    " + line for line in (*places, f"r0 = {rest}", *rows, "for j in range(n):")]
-            inner += ["        " + line for line in each] + ["    " + line for line in ends]
-        body += ["    " + line for line in inner]
-        arguments = ", ".join([*given, *lengths, "rows", "block", "start", "stop"])
-        return names.head() + f"@shared(noalias=True)\ndef loop({arguments}):\n" + "".join(f"    {x}\n" for x in body)
-
-    def __call__(self, *args: Any) -> Any:
-        width, group, layout = len(self.operands), self.group, self.layout
-        arrays = [operand.bind(x) for operand, x in zip(self.operands, args, strict=False)]
-        outs = [empty(group.shape, x.dtype) for x in group.outs]
-        partial = [empty(shape, float) for shape in self.partial]
-        shaped = [x.reshape(layout.lengths) for x in outs]
-        sizes = *self.lengths, self.rows, self.block
-        launch(self.loop, self.parts, 1, *arrays, *values_of(args[width:]), *shaped, *partial, *sizes)
-        sums = [self._total(total, parts) for total, parts in zip(group.sums, partial, strict=True)]
-        found = (*outs, *sums)
-        return found if len(found) != 1 else found[0]
-
-    @property
-    def job(self) -> Job:
-        """The job that compiles the loop before its first call."""
-        axes = len(self.layout.lengths)
-        kinds = kinds_of(self.operands, self.reads)
-        kinds += [kind_of_array(x.dtype, axes) for x in self.group.outs]
-        kinds += [kind_of_array(np.dtype(float), len(shape)) for shape in self.partial]
-        return job_of(self.loop, *kinds, *["int"] * (len(self.lengths) + 2))
-
-    def _total(self, total: Sum, partial: Any) -> Any:
-        """Return a sum from the sums of rows or blocks."""
-        axes = self.layout.reduces(total.axes)
-        *outer, columns = self.layout.lengths
-        if len(outer) not in axes or self.flat:
-            whole = partial.sum(axis=0)
-        else:
-            whole = partial.reshape(outer).sum(axis=tuple(axis for axis in axes if axis != len(outer)))
-        if total.mean:
-            whole = whole / prod(self.layout.lengths[axis] for axis in axes)
-        return np.asarray(whole, total.out.dtype).reshape(total.out.shape)
-
-
-def as_instruction(run: Any, group: Group, outs: Sequence[Value]) -> Instruction:
+def as_instruction(run: Loop, group: Group, outs: Sequence[Value]) -> Instruction:
     """Return a loop as one instruction of the program."""
     instruction = Instruction("loop", run, run.reads, None, tuple(outs), several=len(outs) != 1)
     instruction.paths = tuple((index,) for index in range(len(outs)))
@@ -250,11 +206,3 @@ def as_instruction(run: Any, group: Group, outs: Sequence[Value]) -> Instruction
     instruction.parts = group.members
     instruction.asked = run.asked
     return instruction
-
-
-@cache
-def compiled_loop(source: str) -> Callable[..., Any]:
-    """Return the loop of a source; machine code on disk is found by the source's digest."""
-    from ...kernels.runtime.loop_calls import Loop as Compiled
-
-    return Compiled(f"loop_{hashlib.sha256(source.encode()).hexdigest()[:24]}", "loop", source=source)

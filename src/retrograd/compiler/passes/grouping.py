@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from ..program import Instruction, Method, Value
 from .expressions import Step, row_major, steps_of
-from .fused_loops import Group, Loop, Sum, as_instruction, is_number
+from .fused_loops import Group, Loop, Sum, as_instruction, dtypes_of, is_number
 from .layouts import Layout, fits
-from .matrix_products import Product, ProductLoop, product_of
 from .order import dependencies
 
 MAX_INSTRUCTIONS = 48  # of a loop
@@ -21,14 +20,15 @@ MIN_ROW = 16  # elements of a row from which a loop along the row pays
 
 
 class Part:
-    """An instruction in a loop: elementwise steps, a sum, or a product that steps may follow."""
+    """An instruction in a loop: elementwise steps, or a sum."""
 
-    def __init__(self, shape: tuple[int, ...], steps: list[Step], total: Sum | None, product: Product | None) -> None:
-        self.shape, self.steps, self.total, self.product = shape, steps, total, product
+    def __init__(self, shape: tuple[int, ...], steps: list[Step], total: Sum | None) -> None:
+        self.shape, self.steps, self.total = shape, steps, total
+        self.dtypes = dtypes_of(steps, [] if total is None else [total])
         made = {step.out for step in steps}
         read = [x for step in steps for x in step.operands if isinstance(x, Value) and x not in made]
         self.reads = set(read if total is None else [total.of])
-        self.made = made if product is None else {product.out}
+        self.made = made
 
 
 def part_of(step: Instruction) -> Part | None:
@@ -37,19 +37,16 @@ def part_of(step: Instruction) -> Part | None:
         return None
     total = _sum_of(step)
     if total is not None:
-        return Part(total.of.shape, [], total, None)
+        return Part(total.of.shape, [], total)
     (out,) = step.outs
     if step.view or out.shape is None or out.root is not out or out.size < MIN_ELEMENTS or not row_major(out):
-        return None
-    product = product_of(step)
-    if product is not None:
-        if all(product.takes(x) for s in product.steps for x in s.operands if x is not product.bare):
-            return Part(out.shape, product.steps, None, product)
         return None
     steps = steps_of(step)
     if steps is None:
         return None
-    part = Part(out.shape, steps, None, None)
+    part = Part(out.shape, steps, None)
+    if len(part.dtypes) > 1 or any(dtype.kind != "f" for dtype in part.dtypes):
+        return None
     arrays = [x for x in part.reads if x.shape is not None and not is_number(x)]
     if not all(fits(x, out.shape) for x in arrays):
         return None
@@ -102,23 +99,22 @@ class _OpenGroup:
         self.target = target
         self.indices = [index]
         self.parts = [part]
-        self.product = part.product
+        self.dtypes = set(part.dtypes)
         self.made = set(part.made)
         self.sums: set[Value] = set() if part.total is None else {part.total.out}
         self.reads = set(part.reads)
 
     def suits(self, part: Part) -> bool:
-        if len(self.indices) >= MAX_INSTRUCTIONS or part.product is not None or part.reads & self.sums:
+        if len(self.indices) >= MAX_INSTRUCTIONS or part.reads & self.sums:
+            return False
+        if self.target.one_dtype and len(self.dtypes | part.dtypes) > 1:
             return False
         if part.total is not None:
-            return self.product is None and not part.reads.isdisjoint(self.made) and self._can_sum(part)
+            return not part.reads.isdisjoint(self.made) and self._can_sum(part)
         if part.reads.isdisjoint(self.made) and not any(x.size > 1 for x in part.reads & self.reads if x.shape):
             return False
         if len(self.reads | part.reads) > MAX_ARRAYS:
             return False
-        beside = [x for x in part.reads - self.made if x.shape is not None and not is_number(x)]
-        if self.product is not None:
-            return all(map(self.product.takes, beside))
         return not self.sums or self._can_sum(part)
 
     def _can_sum(self, part: Part) -> bool:
@@ -131,6 +127,7 @@ class _OpenGroup:
         self.parts.append(part)
         self.made |= part.made
         self.reads |= part.reads
+        self.dtypes |= part.dtypes
         if part.total is not None:
             self.sums.add(part.total.out)
 
@@ -224,33 +221,35 @@ class Grouping:
         steps = [step for part in group.parts for step in part.steps]
         outs = [x for step in members for x in step.outs]
         read = [x for x in outs if x in self.gives or readers.get(x, set()) - {key}]
-        alone = len(members) < 2 and not (group.product and steps)
+        alone = len(members) < 2
         if not read or alone and not (self.target.takes_one and (len(steps) > 1 or members[0].kind != "array")):
             return members
         sums = tuple(part.total for part in group.parts if part.total is not None)
         shape = group.parts[0].shape
         kept = tuple(x for x in read if not any(total.out is x for total in sums))
         fused = Group(tuple(members), shape, tuple(steps), sums, kept)
-        if group.product is None:
-            return [as_instruction(self.target.loop(fused), fused, (*kept, *[total.out for total in sums]))]
-        bare = group.product.bare
-        product = ProductLoop(group.product, fused, bare in kept)
-        return [as_instruction(product, fused, product.outs)]
+        try:
+            loop = self.target.loop(fused)
+        except ValueError:
+            return members
+        return [as_instruction(loop, fused, (*kept, *[total.out for total in sums]))]
 
 
 class Target(NamedTuple):
     """Where loops run: which instructions they take, which sums one loop can take, and how to make a loop of a group.
 
-    With ``takes_one`` a single instruction becomes a loop, if the library would run several calls for it.
+    With ``takes_one`` a single instruction becomes a loop, if the library would run several calls for it. With
+    ``one_dtype`` a loop computes in one dtype of floats.
     """
 
     part_of: Callable[[Instruction], Part | None]
     can_sum: Callable[[tuple[int, ...], Sequence[Value], Sequence[frozenset[int]]], bool]
     loop: Callable[[Group], Any]
     takes_one: bool
+    one_dtype: bool
 
 
-PROCESSOR = Target(part_of, _can_sum, Loop, False)
+PROCESSOR = Target(part_of, _can_sum, Loop, False, True)
 
 
 def grouped(steps: Sequence[Instruction], gives: Sequence[Value], target: Target = PROCESSOR) -> list[Instruction]:

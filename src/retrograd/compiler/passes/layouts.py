@@ -79,6 +79,10 @@ class Layout:
         """Return the stride of an operand, in bytes, along each of the loop's axes."""
         return [steps[group[-1]] for group in self.groups]
 
+    def last_stride(self, value: Value) -> int:
+        """Return the stride of an operand, in bytes, along the loop's last axis."""
+        return strides_in(value, self.shape)[self.groups[-1][-1]]
+
     def reduces(self, axes: frozenset[int]) -> tuple[int, ...]:
         """Return the loop's axes that a sum goes over."""
         return tuple(number for number, group in enumerate(self.groups) if group[0] in axes)

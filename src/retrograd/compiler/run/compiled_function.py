@@ -20,7 +20,6 @@ from ...core.graph.nodes import edge_of, reachable
 from ...core.tensor.storage import sharers
 from ...core.tensor.tensor import Tensor
 from ...func.nests import Structure, flatten
-from ...kernels.runtime.settings import turned_on
 from ...nn.parameter import Parameter
 from ..program import Value
 from ..trace.argument_copies import Copies
@@ -36,6 +35,7 @@ from .guard_failures import changed_modes, first_difference, modes_now
 from .guards import Place, Surroundings, Wrapper, is_iterator
 from .program_entry import Entry
 from .replay import Miss
+from .settings import turned_on
 
 MAX_FAILED_TRACES = 3  # consecutive traces without a program, after which a function runs eagerly
 LIMIT = 8  # programs of a function

@@ -18,7 +18,6 @@ from ...core.graph.primitive import Primitive, apply, attach
 from ...core.tensor.storage import is_saved, is_writable, share, sharers, storage_of
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...func.nests import flatten
-from ...kernels.build.compile_ahead import ahead
 from ...ops.make.generators import Generator, default_generator
 from ..cpu import compiled_regions
 from ..cuda import Graph, fused
@@ -96,7 +95,6 @@ class Entry:
                 forward = fused(forward, needed, self.kernels)
                 backward = fused(backward, outputs, self.kernels)
         program.instructions = [*forward, *backward]
-        ahead.ask([step.function.job for step in program.instructions if hasattr(step.function, "job")])
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
         all_inputs = program.inputs

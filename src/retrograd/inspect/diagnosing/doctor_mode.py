@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..tracing import Records
@@ -181,6 +182,14 @@ class doctor:
         except ModuleNotFoundError as error:
             raise RuntimeError("doctor: the page is not part of this installation; use to_json()") from error
         write_page(self, path)
+
+    def _repr_html_(self) -> str:
+        if self._observation is not None:  # the findings come at the end
+            return f"<p>{escape(repr(self))}</p>"
+        from ..pages.template import framed
+        from .page import doctor_page
+
+        return framed(doctor_page(self), repr(self), 760)
 
     def __str__(self) -> str:
         return self.report()

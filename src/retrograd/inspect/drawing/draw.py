@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import Any
 
+from ..pages.template import framed
 from ..tracing import Records
 from .formats.svg import summary, svg_of
 from .formats.text import dot_of, mermaid_of
+from .gradients import usual_norm
 from .grouping import group, shorten_names
 from .layout.layering import CircleError
 from .layout.scene import Scene
+from .parts import add_box_flows, divide, name_once
 from .picture import Picture
 from .recorded import named_outputs, parameter_names, picture_of
 from .repeats import fold_repeats
@@ -41,12 +43,8 @@ class Drawing:
         return svg_of(self._scene)
 
     def _repr_html_(self) -> str:
-        page = escape(self.to_html(), quote=True)
         height = min(max(self._scene.placed[-1].height + 120, 260), 640)
-        return (
-            f'<iframe title="{escape(summary(self.picture))}" style="width:100%;height:{height:.0f}px;border:0" '
-            f'sandbox="allow-scripts" srcdoc="{page}"></iframe>'
-        )
+        return framed(self.to_html(), summary(self.picture), height)
 
     def to_svg(self) -> str:
         """Return the picture as SVG, without script and font.
@@ -136,15 +134,25 @@ def draw(output: Any, *, depth: int | None = None, params: Any = None, repeats: 
     if depth is not None and depth < 0:
         raise ValueError(f"draw: depth must not be negative, got {depth}")
     picture = picture_for(output, params, "draw")
-    if repeats:
-        picture = fold_repeats(picture)
-    shorten_names(picture)
+    picture = prepared(picture, repeats)
     try:
         return Drawing(Scene(picture, depth))
     except CircleError:
         if not repeats:
             raise
         return draw(output, depth=depth, params=params, repeats=False)  # two repetitions read each other
+
+
+def prepared(picture: Picture, repeats: bool) -> Picture:
+    """Return the picture ready for its layout: without repetitions, and with names, parts and gradients of boxes."""
+    picture.usual = usual_norm(picture)
+    if repeats:
+        picture = fold_repeats(picture)
+    divide(picture)
+    shorten_names(picture)
+    name_once(picture)
+    add_box_flows(picture)
+    return picture
 
 
 def picture_for(output: Any, params: Any, call: str) -> Picture:

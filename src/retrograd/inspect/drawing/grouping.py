@@ -6,6 +6,7 @@ between boxes form no cycle, even if a module is called several times.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -25,6 +26,8 @@ def group(picture: Picture, classes: Mapping[str, str]) -> None:
     for vertex in picture.vertices:
         if vertex.path in outermost:
             vertex.path = ()
+    _join_lists(picture)
+    for vertex in picture.vertices:
         if vertex.kind in LEAVES or vertex.kind == "output":
             continue
         while path != vertex.path[: len(path)]:
@@ -41,12 +44,38 @@ def group(picture: Picture, classes: Mapping[str, str]) -> None:
     _unbox(picture)
 
 
+def _join_lists(picture: Picture) -> None:
+    """Join the name of a list of modules with that of its item where other operators run between the items.
+
+    A ``ModuleList`` is not called, so its path has no operator of its own, and its items are modules of their own.
+    """
+    own = {vertex.path for vertex in picture.vertices}
+    opened: Counter[tuple[str, ...]] = Counter()
+    before: tuple[str, ...] = ()
+    for vertex in picture.vertices:
+        if vertex.kind in LEAVES or vertex.kind == "output":
+            continue
+        path = vertex.path
+        same = next((i for i, pair in enumerate(zip(path, before, strict=False)) if pair[0] != pair[1]), None)
+        common = min(len(path), len(before)) if same is None else same
+        opened.update(path[:end] for end in range(common + 1, len(path)))
+        before = path
+    lists = {path for path, times in opened.items() if times > 1 and path not in own}
+    for vertex in picture.vertices:
+        for end in range(len(vertex.path) - 1, 0, -1):
+            if vertex.path[:end] in lists:
+                joined = f"{vertex.path[end - 1]}.{vertex.path[end]}"
+                vertex.path = (*vertex.path[: end - 1], joined, *vertex.path[end + 1 :])
+
+
 def _place_leaves(picture: Picture) -> None:
     placed: set[int] = set()
     for edge in picture.edges:
         leaf, user = picture.vertices[edge.source], picture.vertices[edge.target]
         if leaf.kind in LEAVES:
-            leaf.box = picture.common(leaf.box, user.box) if leaf.key in placed else user.box
+            inside = leaf.kind == "parameter" or leaf.label == "input" or "." in leaf.label
+            box = user.box if inside else -1  # the program's own variables are outside of the modules that they feed
+            leaf.box = picture.common(leaf.box, box) if leaf.key in placed else box
             placed.add(leaf.key)
 
 
@@ -87,7 +116,7 @@ def shorten_names(picture: Picture) -> None:
             leaf.details.insert(0, ("name", leaf.label))
             parts = leaf.label.split(".")
             for box in picture.around(leaf.box):
-                path = picture.boxes[box].path
+                path = tuple(".".join(picture.boxes[box].path).split("."))
                 inside = len(path) < len(parts) and bool(path)
                 if inside and all(part.split("…")[0] == own for part, own in zip(parts, path, strict=False)):
                     leaf.label = ".".join(parts[len(path) :])

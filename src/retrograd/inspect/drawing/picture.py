@@ -23,6 +23,9 @@ class Vertex:
         label: the first line of its text; ``note`` is the next line, and ``alarm`` says what is wrong with its values.
         norms: the norms of its gradient; several for a vertex that represents several.
         shapes: the shapes of its outputs, or of an output itself; plain numbers have none.
+        names: the full names of a parameter, and of those that it stands for.
+        flows: by step, the norm of the gradient with respect to its (first) output; None where it is not known.
+        kept: the bytes that it keeps for the backward pass.
         path: the modules around it, outermost first.
         box: the key of the box around it; -1 for none.
         details: the text shown when pointing at it.
@@ -35,6 +38,9 @@ class Vertex:
     alarm: str = ""
     norms: tuple[float, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()
+    names: tuple[str, ...] = ()
+    flows: tuple[float | None, ...] = ()
+    kept: int = 0
     path: tuple[str, ...] = ()
     box: int = -1
     details: list[tuple[str, str]] = field(default_factory=list)
@@ -51,9 +57,12 @@ class Edge(NamedTuple):
 
 @dataclass(slots=True)
 class Box:
-    """A call of a module, or a block that is repeated ``times`` times and shown once.
+    """A call of a module (``kind`` is ``"module"``), a block that is repeated ``times`` times and shown once
+    (``"repetition"``), or a ``"part"`` of a long list of operators.
 
-    A box comes after its ``parent``, the box around it. ``path`` is the module's path, empty for a repetition.
+    A box comes after its ``parent``, the box around it. ``path`` is the module's path, else empty. ``recurrent`` says
+    whether the repetitions share their parameters. ``flows`` are, by step, the norm of the gradient of all parameters
+    inside, or of the results if there are no parameters; ``runs`` are those of each repetition at the last step.
     """
 
     key: int
@@ -63,15 +72,35 @@ class Box:
     path: tuple[str, ...] = ()
     times: int = 1
     depth: int = 0
+    recurrent: bool = False
+    kind: str = "module"
+    flows: tuple[float | None, ...] = ()
+    runs: tuple[float | None, ...] = ()
+
+    @property
+    def curve(self) -> tuple[float | None, ...]:
+        """The norms of its small curve: over the steps, or over the repetitions if there is one step."""
+        return self.flows if len(self.flows) > 2 else self.runs
 
 
 @dataclass(slots=True)
 class Picture:
-    """Vertices in topological order, their edges, and boxes, outer before inner."""
+    """Vertices in topological order, their edges, and boxes, outer before inner.
+
+    ``steps`` are the titles of the steps for which gradients are known, and ``step`` is the index of the one shown.
+    Gradients near the norm ``usual`` are grey.
+    """
 
     vertices: list[Vertex] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
     boxes: list[Box] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+    step: int = 0
+    usual: float = 0.0
+
+    def flow(self, item: Vertex | Box) -> float | None:
+        """Return the norm of a vertex's or box's gradient at the step shown, None if it is not known."""
+        return item.flows[self.step] if self.step < len(item.flows) else None
 
     def add(self, kind: str, label: str, **rest: object) -> Vertex:
         """Append a vertex, and return it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,15 @@ from ...core.arrays.devices import is_array
 from ...core.graph.nodes import Node, reachable
 from ...core.tensor.tensor import Tensor
 from ...nn.parameter import Parameter
+from ..statistics import Statistics
 from .figures import Figures, byte_text, figures, shape_text, short_shape
 from .picture import Edge, Picture, Vertex
 
 # In-place operators, by their names in the graph.
 _WRITES = {"copy_", "overwrite", "setitem", "index_put"}
+
+# Operators that write a number of the program's choice.
+_MASKS = {"masked_fill", "where", "fill", "full", "setitem", "index_put", "index_fill", "masked_scatter"}
 
 
 def named_outputs(outputs: Any, call: str) -> dict[str, Tensor]:
@@ -139,6 +144,7 @@ def _leaf(picture: Picture, x: Tensor, name: str, traced: str) -> Vertex:
         alarms.append(found.alarm and f"grad {found.alarm}")
         if found.size > found.nans + found.infinities:
             vertex.norms = (found.norm,)
+        vertex.flows = (found.norm if not (found.nans or found.infinities) else inf,)
     vertex.alarm = "; ".join(filter(None, alarms))
     return vertex
 
@@ -196,11 +202,31 @@ def add_record_details(vertex: Vertex, site: Any) -> None:
         if found is not None:
             summary = Figures.of(found)
             vertex.details.append((word.strip() or "values", str(summary)))
-            alarms += [word + summary.alarm] if summary.alarm else []
+            masked = name == "values" and is_mask(site)
+            alarms += [word + summary.alarm] if summary.alarm and not masked else []
     vertex.alarm = "; ".join(alarms)
+    found = getattr(site, "gradients", None)
+    vertex.flows = () if found is None else (norm_of(found),)
+    vertex.kept = getattr(site, "kept", 0)
     if getattr(site, "seconds", 0):
         forward, backward = f"{site.forward * 1e3:.3g} ms", f"{site.backward * 1e3:.3g} ms"
         vertex.details.append(("time", f"{forward} forward" + (f", {backward} backward" if site.backward else "")))
+
+
+def norm_of(found: Statistics) -> float:
+    """Return the norm, infinite if an element is NaN or infinite."""
+    return found.norm if found.finite else inf
+
+
+def is_mask(record: Any, depth: int = 8) -> bool:
+    """Return whether the -inf in a record's result was written on purpose, as in a mask of attention scores."""
+    found = getattr(record, "values", None)
+    if found is None or found.nans or not found.infinities or found.maximum == inf:
+        return False
+    if record.operator.rstrip("_") in _MASKS or record.creates:
+        return True
+    sources = [x.source for x in record.inputs]
+    return depth > 0 and any(is_mask(source, depth - 1) for source in sources)
 
 
 def _saved(node: Node) -> str:

@@ -7,11 +7,13 @@ values that all pieces read. Only the first piece is shown, with the number of p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from .figures import number as text
 from .picture import LEAVES, Box, Edge, Picture, Vertex
 
 # The minimum number of vertices to hide.
@@ -150,11 +152,11 @@ class _Folding:
                 source = self.vertices[edge.source]
                 if edge.source in rank:
                     joined.append((edge.input, edge.output, rank[edge.source]))
-                elif source.kind in LEAVES:
+                elif source.kind == "parameter":
                     number = leaves.setdefault(edge.source, len(leaves))
                     joined.append((edge.input, source.kind, source.shapes, number))
-                else:
-                    joined.append((edge.input, edge.output))
+                else:  # the first piece may read another output than the others: an initial state
+                    joined.append(edge.input)
             parts.append((vertex.label, vertex.kind, vertex.shapes, self._inside(vertex, item.box), tuple(joined)))
         return tuple(parts)
 
@@ -206,6 +208,10 @@ class _Folding:
                     leaves = self.vertices[b.source].kind in LEAVES and self.vertices[a.source].kind in LEAVES
                     if leaves and a.source != b.source and b.source not in hidden.get(a.source, ()):
                         hidden.setdefault(a.source, []).append(b.source)
+        own = {e.source for key in pieces[0] for e in self.inputs[key] if self.vertices[e.source].kind == "parameter"}
+        later = {e.source for key in pieces[1] for e in self.inputs[key]}
+        recurrent = bool(own) and own <= later
+        runs = tuple([self._flow(piece) for piece in pieces])
         for shown, keys in hidden.items():
             self.stands_for |= dict.fromkeys(keys, shown)
             _add_hidden_details(self.vertices[shown], [self.vertices[key] for key in keys])
@@ -217,10 +223,13 @@ class _Folding:
         if run.period == 1 and first.box >= 0:
             box = self.boxes[first.box]
             last = self.boxes[items[run.start + run.times - 1].box]
-            box.title, box.times = _spanning(box.title, last.title), run.times
+            box.title, box.times, box.recurrent = _spanning(box.title, last.title), run.times, recurrent
+            box.runs = runs
             return box.key
         depth = self.boxes[parent].depth if parent >= 0 else -1
-        box = Box(len(self.boxes), "", parent, times=run.times, depth=depth)
+        box = Box(
+            len(self.boxes), "", parent, times=run.times, depth=depth, recurrent=recurrent, kind="repetition", runs=runs
+        )
         self.boxes.append(box)
         self.members[box.key] = []
         around = items[run.start : run.start + run.period]
@@ -235,6 +244,10 @@ class _Folding:
             if vertex.kind in LEAVES and vertex.box == parent and self.readers[key] <= inside:
                 vertex.box = box.key
         return box.key
+
+    def _flow(self, piece: list[int]) -> float | None:
+        """Return the norm of the gradient of the last operator of a piece."""
+        return next((v.flows[-1] for key in reversed(piece) if (v := self.vertices[key]).flows), None)
 
     def result(self) -> Picture:
         """Return the picture of the visible items, renumbered."""
@@ -258,7 +271,7 @@ class _Folding:
             box.key, box.parent = box_number[box.key], box_number[box.parent]
         for vertex in shown:
             vertex.key, vertex.box = number[vertex.key], box_number[vertex.box]
-        return Picture(shown, list(edges), boxes)
+        return Picture(shown, list(edges), boxes, self.picture.steps, self.picture.step, self.picture.usual)
 
 
 def _equal_stretches(letters: np.ndarray, period: int) -> Iterator[tuple[int, int]]:
@@ -282,11 +295,31 @@ def _spanning(first: str, last: str) -> str:
     return ".".join(a if a == b else f"{a}…{b}" for a, b in pairs)
 
 
+def _few(texts: list[str]) -> list[str]:
+    return texts if len(texts) <= 9 else [*texts[:4], "…", *texts[-4:]]
+
+
+def _farthest(norms: tuple[float | None, ...]) -> float | None:
+    """Return the norm that is farthest from the last one, which is the nearest to the loss."""
+    known = [norm for norm in norms if norm is not None]
+    if not known or 0.0 in known or math.inf in known or not known[-1]:
+        return None if not known else math.inf if math.inf in known else 0.0
+    return max(known, key=lambda norm: abs(math.log(norm / known[-1])))
+
+
 def _add_hidden_details(shown: Vertex, hidden: list[Vertex]) -> None:
     """Add to a vertex the details of the vertices that it represents."""
     shown.norms += tuple(norm for vertex in hidden for norm in vertex.norms)
+    shown.kept += sum(vertex.kept for vertex in hidden)
+    if shown.flows and shown.kind not in LEAVES:
+        latest = [text(vertex.flows[-1] or 0.0) for vertex in (shown, *hidden) if vertex.flows]
+        shown.details.append((f"gradient norm, {len(latest)} repetitions", ", ".join(_few(latest))))
+    # The colour is that of the repetition whose gradient is farthest from the others': vanishing shows at the first.
+    together = [vertex.flows for vertex in (shown, *hidden) if len(vertex.flows) == len(shown.flows)]
+    shown.flows = tuple(_farthest(norms) for norms in zip(*together, strict=True))
     if shown.kind == "parameter":
         names = [vertex.label for vertex in (shown, *hidden)]
+        shown.names = tuple(names)
         gradients = [dict(vertex.details).get("gradient", "") for vertex in (shown, *hidden)]
         shown.details = [(name, text) for name, text in shown.details if name != "gradient"]
         shown.details += [(f"gradient of {name}", text) for name, text in zip(names, gradients, strict=True)]

@@ -5,31 +5,52 @@ Operators that ran during a backward pass are drawn if forward operators read th
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from itertools import takewhile
 from operator import attrgetter
 
 from ..record import Departure, Input, Record
 from ..tracing import Records
-from .figures import byte_text, shape_text, short_shape
+from .buffers import without_buffer_updates
+from .figures import byte_text, number, shape_text, short_shape
 from .picture import Edge, Picture, Vertex
 from .recorded import add_record_details, kind_of
+from .steps import Step, alike, drawn_step, flows_of, leaf_flows, steps_of
 
 
-def traced_picture(trace: Records, call: str) -> Picture:
+def forward_records(trace: Records) -> list[Record]:
+    """Return the records to draw: of the forward pass, and of backward passes whose results are read later."""
+    gradients = _read_later(trace)
+    return [
+        record for record in trace if not record.within and (record.phase == "forward" or record.index in gradients)
+    ]
+
+
+def traced_picture(trace: Records, call: str, given: Sequence[Step] = ()) -> Picture:
     """Return the picture of a trace's forward operators; differentiable results that nothing reads are its outputs.
+
+    Args:
+        trace: the records.
+        call: the function that the user called, for errors.
+        given: the steps, of which the last is drawn; by default those of the trace.
 
     Raises:
         RuntimeError: nothing ran under the trace.
     """
-    gradients = _read_later(trace)
-    records = [
-        record for record in trace if not record.within and (record.phase == "forward" or record.index in gradients)
-    ]
+    records = forward_records(trace)
     if not records:
         raise RuntimeError(f"{call}: the trace is empty: no operator ran inside `with inspect.trace() as t:`")
-    picture = Picture()
+    steps = given or steps_of(trace, records)
+    drawn = steps[-1] if given else drawn_step(steps)
+    same = alike(steps, drawn)
+    records, updates = without_buffer_updates(drawn.records)
+    place_of = {record.index: place for place, record in enumerate(drawn.records)}
+    began = drawn.records[0].index
+    picture = Picture(
+        steps=[f"step {step.number}" + ("" if given else f" of {len(steps)}") for step in same], step=same.index(drawn)
+    )
     vertices: dict[int, Vertex] = {}
     whole: dict[int, Vertex] = {}  # Tensors written through a view, after the write
     leaves: dict[int, Vertex] = {}
@@ -43,7 +64,7 @@ def traced_picture(trace: Records, call: str) -> Picture:
             giver = vertices[source.index] if written is None or tuple(x.shape) not in written.shapes else written
             picture.edges.append(Edge(giver.key, _output(giver, x, taken), target.key, place))
             unread.pop(source.index, None)
-        elif source is None and _is_leaf(x):
+        elif key in leaves:
             picture.edges.append(Edge(leaves[key].key, 0, target.key, place))
 
     for record in records:
@@ -52,9 +73,15 @@ def traced_picture(trace: Records, call: str) -> Picture:
         base = record.writes if record.writes is not None and record.writes is not record.inputs[0] else None
         read = [*zip(record.inputs, keys, strict=True), *([(base, base.leaf)] if base is not None else [])]
         for x, key in read:
-            if x.source is None and _is_leaf(x) and key not in leaves:
-                leaves[key] = _leaf(picture, x)
+            earlier = _source(x.source)
+            outside = earlier is None or earlier.index < began
+            if outside and _is_leaf(x) and key not in leaves:
+                leaves[key] = leaf = _leaf(picture, x, earlier)
+                _add_gradients(leaf, x, leaf_flows(same, x.leaf), picture.step)
         vertex = _operator(picture, record, record.operator in functions)
+        vertex.flows = flows_of(same, place_of[record.index])
+        if record.index in updates:
+            vertex.details.append(("updates", ", ".join(updates[record.index])))
         taken: dict[int, int] = {}
         for place, (x, key) in enumerate(zip(record.inputs, keys, strict=True)):
             connect(x, key, vertex, place, taken)
@@ -122,13 +149,27 @@ def _output(giver: Vertex, x: Input, taken: dict[int, int]) -> int:
     return 0
 
 
-def _leaf(picture: Picture, x: Input) -> Vertex:
-    kind = "parameter" if x.requires_grad else "input"
-    vertex = picture.add(kind, x.name or kind, note=short_shape(x.shape), shapes=(tuple(x.shape),))
+def _leaf(picture: Picture, x: Input, earlier: Record | None) -> Vertex:
+    kind = "parameter" if x.requires_grad and earlier is None else "input"
+    name = x.name or (f"{earlier.operator} of an earlier step" if earlier is not None else kind)
+    vertex = picture.add(kind, name, note=short_shape(x.shape), shapes=(tuple(x.shape),))
     vertex.details = [("shape", shape_text(x.shape)), ("dtype", x.dtype.name)]
-    if not x.requires_grad:
-        vertex.details.append(("gradient", "none: it does not require grad"))
     return vertex
+
+
+def _add_gradients(leaf: Vertex, x: Input, flows: tuple[float | None, ...], step: int) -> None:
+    """Add to a leaf the gradients with which the backward passes reached it."""
+    leaf.flows = flows
+    norm = flows[step] if flows else None
+    if norm is None:
+        none = "no backward pass has reached it" if x.requires_grad else "it does not require grad"
+        leaf.details.append(("gradient", f"none: {none}"))
+        return
+    leaf.details.append(("gradient", f"norm {number(norm)}"))
+    if math.isfinite(norm):
+        leaf.norms = (norm,)
+    else:
+        leaf.alarm = "gradient NaN or infinite"
 
 
 def _operator(picture: Picture, record: Record, custom: bool) -> Vertex:

@@ -31,7 +31,7 @@ def plane(array: np.ndarray) -> tuple[np.ndarray, str]:
 
 def heat_map(values: np.ndarray) -> str:
     """Return the plane as an image of block means; the colours range over the extreme values."""
-    grid = _blocks(values.astype(np.float64))
+    grid = blocks(values.astype(np.float64))
     finite = np.isfinite(grid)
     largest = float(np.abs(grid[finite]).max()) if finite.any() else 0.0
     scaled = np.where(finite, grid, 0.0) / (largest or 1.0)
@@ -69,9 +69,9 @@ def histogram(values: np.ndarray) -> str:
     )
 
 
-def _blocks(values: np.ndarray) -> np.ndarray:
-    """Return the means of blocks, at most ROWS by COLUMNS."""
-    for axis, most in ((0, ROWS), (1, COLUMNS)):
+def blocks(values: np.ndarray, rows: int = ROWS, columns: int = COLUMNS) -> np.ndarray:
+    """Return the means of blocks, at most so many rows and columns."""
+    for axis, most in ((0, rows), (1, columns)):
         length = values.shape[axis]
         if length > most:
             starts = np.arange(most) * length // most

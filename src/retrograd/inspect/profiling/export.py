@@ -8,31 +8,39 @@ from typing import Any
 
 from ...core.source_location import Site
 from ..record import Record
-from .profiler import Profiled
+from .profiler import Profiled, Span
+
+_THREADS = {"forward": 1, "module": 1, "backward": 2, "optimizer": 3, "data loading": 4}
+_NAMES = {1: "forward", 2: "backward", 3: "optimizer", 4: "data loading"}
 
 
 def chrome(p: Profiled) -> str:
-    """Return the Trace Event Format: complete events in microseconds on one thread, and counters of memory."""
-    spans = sorted(p.spans, key=lambda span: (span.began, -span.ended))
+    """Return the Trace Event Format: complete events in microseconds, a thread for each phase, counters of memory, and
+    a flow from each operator to its derivative rule."""
+    loads = [Span("data loading", "data loading", began, ended, None) for began, ended in p.recorder.outside.loads]
+    spans = sorted([*p.spans, *loads], key=lambda span: (span.began, -span.ended))
     start = spans[0].began if spans else 0.0
     pid = os.getpid()
-    events: list[dict[str, Any]] = [
-        {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "retrograd"}},
-        {"ph": "M", "name": "thread_name", "pid": pid, "tid": 0, "args": {"name": "operators"}},
-    ]
+
+    def meta(what: str, tid: int, **args: Any) -> dict[str, Any]:
+        return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
+
+    events = [meta("process_name", 0, name="retrograd")]
+    for tid in sorted({_THREADS[span.kind] for span in spans}):
+        events += [meta("thread_name", tid, name=_NAMES[tid]), meta("thread_sort_index", tid, sort_index=tid)]
+    differentiated = {id(span.record) for span in spans if span.kind == "backward"}
     for span in spans:
-        event: dict[str, Any] = {
-            "ph": "X",
-            "name": span.name if span.kind != "backward" else f"{span.name} (backward)",
-            "cat": span.kind,
-            "ts": (span.began - start) * 1e6,
-            "dur": max(0.0, span.ended - span.began) * 1e6,
-            "pid": pid,
-            "tid": 0,
-        }
-        if span.record is not None:
-            event["args"] = _details(span.record)
+        began, ended = (span.began - start) * 1e6, (max(span.began, span.ended) - start) * 1e6
+        place = {"ts": began, "pid": pid, "tid": _THREADS[span.kind]}
+        name = span.name if span.kind != "backward" else f"{span.name} (backward)"
+        event: dict[str, Any] = {"ph": "X", "name": name, "cat": span.kind, "dur": ended - began, **place}
         events.append(event)
+        if span.record is None:
+            continue
+        event["args"] = _details(span.record)
+        if id(span.record) in differentiated:
+            ends = {"ph": "s"} if span.kind == "forward" else {"ph": "f", "bp": "e"}
+            events.append({**ends, "id": span.record.index, "name": "gradient", "cat": "gradient", **place})
     for clock, total in p.recorder.live.samples:
         when = max(0.0, clock - start) * 1e6
         events.append({"ph": "C", "name": "memory", "ts": when, "pid": pid, "tid": 0, "args": {"bytes": total}})

@@ -1,6 +1,3 @@
-"use strict";
-
-const $ = (id) => document.getElementById(id);
 const flame = $("flame"), told = $("told");
 const phone = matchMedia("(max-width:700px)");
 let figure = "s", root = DATA.tree, rows = [];
@@ -9,29 +6,36 @@ function prepare(node, parent) {
   node.parent = parent;
   node.s = node.f + node.b + node.o;
   for (const child of node.c) prepare(child, node);
+  node.own = {};
+  for (const what of ["s", "k"]) node.own[what] = Math.max(0, node[what] - node.c.reduce((sum, child) => sum + child[what], 0));
 }
 prepare(DATA.tree, null);
 
-function seconds(x) {
-  return x < 1e-3 ? `${(x * 1e6).toFixed(1)} us` : x < 1 ? `${(x * 1e3).toFixed(2)} ms` : `${x.toFixed(2)} s`;
-}
-
-function bytes(x) {
-  for (const unit of ["B", "KiB", "MiB"]) {
-    if (x < 1024) return `${unit === "B" ? x : x.toPrecision(3)} ${unit}`;
-    x /= 1024;
-  }
-  return `${x.toPrecision(3)} GiB`;
-}
-
 const shown = (x) => (figure === "k" ? bytes(x) : seconds(x));
+
+// The longest text that fits: the whole, the function or the end of the module's path, or nothing.
+function label(node, width) {
+  const [site, name] = node.t === "frame" ? node.n.split(" ") : [node.n, ""];
+  const line = site.split(":").pop(), choices = { frame: [node.n, `${name}:${line}`, name], module: [node.n, node.n.split(".").slice(-2).join("."), node.n.split(".").pop()], phase: [node.n, node.n.split(" ")[0]] }[node.t] || [node.n];
+  const letters = Math.floor((width * flame.clientWidth - 11) / 7.25);
+  return choices.find((text) => text && text.length <= letters) || "";
+}
+
+let most = { s: 1, k: 1 };
+function measure() {
+  most = { s: 0, k: 0 };
+  const walk = (node) => { for (const what of ["s", "k"]) most[what] = Math.max(most[what], node.own[what]); node.c.forEach(walk); };
+  walk(DATA.tree);
+  $("largest").textContent = shown(most[figure]);
+}
+const heat = (node) => `color-mix(in srgb, var(--hot) ${(100 * Math.sqrt(node.own[figure] / (most[figure] || 1))).toFixed(0)}%, var(--cool))`;
 
 function place(node, depth, left, width, css) {
   const bar = document.createElement("button");
   const height = phone.matches ? 29 : 23;
-  bar.textContent = width < 0.008 ? "" : node.n;
-  bar.className = `${node.t} ${css} ${width < 0.02 ? "narrow" : ""}`;
-  bar.style.cssText = `left:${left * 100}%;width:${width * 100}%;top:${depth * height}px`;
+  bar.textContent = label(node, width);
+  bar.className = `${node.t} ${css} ${width * flame.clientWidth < 24 ? "narrow" : ""}`;
+  bar.style.cssText = `background:${heat(node)};left:${left * 100}%;width:${width * 100}%;top:${depth * height}px`;
   bar.tabIndex = node === root ? 0 : -1;
   bar.setAttribute("role", "treeitem");
   bar.setAttribute("aria-level", depth + 1);
@@ -53,7 +57,7 @@ function draw(focus) {
     const width = node[figure] / total;
     if (node !== root && width < 0.0008) return;
     place(node, depth, left, width, "");
-    const children = [...node.c].sort((a, b) => b[figure] - a[figure]);
+    const children = node === DATA.tree ? node.c : [...node.c].sort((a, b) => b[figure] - a[figure]);
     for (const child of children) {
       walk(child, depth + 1, left);
       left += child[figure] / total;
@@ -72,10 +76,8 @@ function tell(node) {
   const line = told.appendChild(document.createElement("strong"));
   line.textContent = node.n;
   const share = ((100 * node[figure]) / whole).toFixed(1);
-  const figures = told.appendChild(document.createElement("div"));
-  figures.textContent =
-    `${share} % of ${{ s: "time", f: "time forward", b: "time backward", o: "time outside of operators", k: "bytes kept" }[figure]}: ` +
-    `${seconds(node.f)} forward, ${seconds(node.b)} backward, ${seconds(node.o)} outside of operators, ${bytes(node.k)} kept, ${node.x} operators`;
+  const parts = [[node.f, "forward"], [node.b, "backward"], [node.o, "outside of operators"]].filter(([x]) => x).map(([x, name]) => `${seconds(x)} ${name}`);
+  html("div", `${share} % of ${figure === "k" ? "bytes kept" : "time"}: ${[...parts, `${bytes(node.k)} kept`, `${node.x} operators`].join(", ")}; itself ${shown(node.own[figure])}`, told);
   if (node.d && node.t === "frame") told.appendChild(document.createElement("code")).textContent = node.d;
 }
 
@@ -132,6 +134,7 @@ $("search").addEventListener("input", mark);
 $("out").addEventListener("click", () => zoom(DATA.tree));
 $("figure").addEventListener("change", (event) => {
   figure = event.target.value;
+  measure();
   draw(false);
 });
 phone.addEventListener("change", () => draw(false));
@@ -156,4 +159,7 @@ fill("peak", DATA.peak.map(([operator, line, kind, count, times]) => [
   [bytes(count), ""], [`${((100 * count) / DATA.most).toFixed(1)} %`, ""],
   [times > 1 ? `${operator} x${times}` : operator, "left mono"], [line, "left mono"], [kind, "left"],
 ]));
+measure();
 draw(false);
+let drawnAt = flame.clientWidth;
+window.addEventListener("resize", () => { if (flame.clientWidth !== drawnAt) { drawnAt = flame.clientWidth; draw(false); } });

@@ -15,6 +15,7 @@ from functools import partial
 from operator import call
 from sysconfig import get_path
 from time import perf_counter
+from types import FrameType
 from typing import Any
 
 from ...core.source_location import Site, stack_of
@@ -26,6 +27,8 @@ _SECONDS = 0.002  # between samples
 _SWITCH = 1e-4  # Python's switch interval during a profile, so that the sampling thread gets to run
 _usual: list[float] = []  # the switch interval before the first active profile
 _running: set[int] = set()  # the threads being sampled
+_LOADING = f"{__name__.split('.')[0]}.data"  # the package of loaders
+_FRAMES = 40  # the most frames searched for a loader
 
 
 class OutsideTime:
@@ -33,10 +36,13 @@ class OutsideTime:
 
     def __init__(self) -> None:
         self.seconds: dict[Stack, float] = {}
+        self.loading: set[Stack] = set()  # stacks that were seen inside a loader
+        self.loads: list[tuple[float, float]] = []  # intervals in which a loader ran
         self.wall = 0.0  # all profiled seconds
         self.busy = 0  # the nesting depth of operators, backward passes and steps
         self.charged = 0.0  # seconds charged to operators
         self._samples: list[tuple[Stack, float]] = []
+        self._loaded = 0.0  # the weight of the samples inside a loader
         self._since = 0.0  # the end of the last operator, backward pass or step,
         self._idle = 0.0  # on the clock that includes the observers' time
         self._began = self._charged = 0.0  # start of the outermost active operator, and the charge at that time
@@ -67,6 +73,11 @@ class OutsideTime:
             partial(_running.discard, thread),
             partial(sys.setswitchinterval, _usual[0]),
         )
+
+    @property
+    def caller(self) -> Stack:
+        """The lines that called the outermost active operator, backward pass or step."""
+        return self._caller
 
     def finish(self) -> None:
         """Account for the time from the last operator to the end."""
@@ -101,6 +112,9 @@ class OutsideTime:
         self.wall += passed
         samples, self._samples = self._samples, []
         whole = sum(weight for _, weight in samples)
+        if self._loaded > 0.5 * whole:
+            self.loads.append((self._since, now))
+        self._loaded = 0.0
         for stack, weight in samples if whole else [(otherwise, 1.0)]:
             share = passed * weight / (whole or 1.0)
             self.seconds[stack] = self.seconds.get(stack, 0.0) + share
@@ -115,9 +129,24 @@ class OutsideTime:
             if not self.busy and frame is not None:
                 stack = _program(stack_of(frame, self._base))
                 if stack:
-                    self._samples.append((stack, now - max(last, self._idle)))
+                    weight = now - max(last, self._idle)
+                    self._samples.append((stack, weight))
+                    if _is_loading(frame):
+                        self.loading.add(stack)
+                        self._loaded += weight
             del frame
             last = now
+
+
+def _is_loading(frame: FrameType | None) -> bool:
+    """Return whether a frame or one of its callers is that of a loader."""
+    for _ in range(_FRAMES):
+        if frame is None:
+            return False
+        if frame.f_globals.get("__name__", "").startswith(_LOADING):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _program(stack: Stack) -> Stack:

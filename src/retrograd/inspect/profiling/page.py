@@ -6,11 +6,9 @@ inserts it as text, never as HTML.
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from ..drawing.formats.page import filled, json_inside
+from ..pages.template import asset, filled, json_inside
 from ..record import Record
 from .profiler import Profiled
 
@@ -19,39 +17,47 @@ _MOST_LINES = 100
 
 def page_of(p: Profiled) -> str:
     """Return the page."""
-    return filled(_asset("flame.html"), {"data": json_inside(data_of(p)), "script": _asset("flame.js")})
+    return filled(
+        asset(__package__, "flame.html"), {"data": json_inside(data_of(p)), "script": asset(__package__, "flame.js")}
+    )
+
+
+PHASES = ("forward", "backward", "optimizer", "data loading", "other")
 
 
 def data_of(p: Profiled) -> dict[str, Any]:
-    """Return the tree of calls with the figures of everything below each call, the lines, and the peak."""
-    root = _node("all", "", "frame")
-    below: dict[int, dict[Any, Any]] = {id(root): {}}
-    for record in p.records:
-        node = root
-        figures = record.forward, record.backward, 0.0, 0 if record.briefly else record.kept
-        _add(node, figures)
-        for key, name, detail, kind in _levels(p, record):
-            children = below[id(node)]
+    """Return the tree of phases and calls with the figures of everything below each call, the lines, and the peak."""
+    root = _node("all", "", "phase")
+    root["c"] = [_node(name, "", "phase") for name in PHASES]
+    phases = dict(zip(PHASES, root["c"], strict=True))
+    below: dict[int, dict[Any, Any]] = {}
+
+    def add(phase: str, levels: list[tuple[Any, str, str, str]], figures: Figures, operators: int) -> None:
+        """Add figures to a phase and to the calls of a stack in it."""
+        _add(root, figures, operators)
+        node = phases[phase]
+        _add(node, figures, operators)
+        for key, name, detail, kind in levels:
+            children = below.setdefault(id(node), {})
             if key not in children:
                 children[key] = _node(name, detail, kind)
-                below[id(children[key])] = {}
                 node["c"].append(children[key])
             node = children[key]
-            _add(node, figures)
+            _add(node, figures, operators)
+
+    for record in p.records:
+        levels = _levels(p, record)
+        loading = p.phase(p.recorder.stacks.get(record.index, ())) == "data loading"
+        kept = 0 if record.briefly else record.kept
+        add("data loading" if loading else "forward", levels, (record.forward, 0.0, 0.0, kept), 1)
+        if record.backward:
+            add("backward", levels, (0.0, record.backward, 0.0, 0), 0)
     codes: dict[str, str] = {}
     for stack, seconds in p.outside.items():
-        node = root
-        figures = 0.0, 0.0, seconds, 0
-        _add(node, figures, 0)
-        for site in stack:
-            children = below[id(node)]
-            if site not in children:
-                children[site] = _node(f"{site} {site.function}", site.code, "frame")
-                below[id(children[site])] = {}
-                node["c"].append(children[site])
-            node = children[site]
-            _add(node, figures, 0)
-            codes[str(site)] = site.code
+        levels = [(site, f"{site} {site.function}", site.code, "frame") for site in stack]
+        add(p.phase(stack), levels, (0.0, 0.0, seconds, 0), 0)
+        codes.update((str(site), site.code) for site in stack)
+    root["c"] = [node for node in root["c"] if node["c"]]
     lines = [
         [
             label,
@@ -83,14 +89,12 @@ def _node(name: str, detail: str, kind: str) -> dict[str, Any]:
     return {"n": name, "d": detail, "t": kind, "f": 0.0, "b": 0.0, "o": 0.0, "k": 0, "x": 0, "c": []}
 
 
-def _add(node: dict[str, Any], figures: tuple[float, float, float, int], operators: int = 1) -> None:
+Figures = tuple[float, float, float, int]  # seconds forward, backward and outside of operators; bytes kept
+
+
+def _add(node: dict[str, Any], figures: Figures, operators: int) -> None:
     node["f"] += figures[0]
     node["b"] += figures[1]
     node["o"] += figures[2]
     node["k"] += figures[3]
     node["x"] += operators
-
-
-@cache
-def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...core.graph.modes import Mode, modes
 from ...core.source_location import user_frame
+from ..pages.template import framed
 from ..recorder import own
 from ..tracing import Grouping, Groups, Records
 from . import export, listing, page
@@ -63,6 +64,9 @@ class profile(Profiled, Mode):  # type: ignore[misc]  # no file, though Mode is 
 
     def __repr__(self) -> str:
         return f"<profile of {len(self.records)} operators>"
+
+    def _repr_html_(self) -> str:
+        return framed(page.page_of(self), f"profile of {len(self.records)} operators", 640)
 
     def by(self, what: Grouping) -> Groups:
         """Return the records by line (``file.py:31``), module or operator, the slowest first.

@@ -20,7 +20,7 @@ from .outside_time import OutsideTime, Stack
 
 class Span(NamedTuple):
     """An interval on a clock that excludes the observers' time: an operator (``record``), its rules in a backward pass,
-    or a module (``name``)."""
+    a module or a step of an optimizer (``name``)."""
 
     name: str
     kind: str
@@ -39,6 +39,8 @@ class Profiler(Recorder):
         self.stacks: dict[int, tuple[Site, ...]] = {}
         self.live = LiveArrays()
         self.outside = OutsideTime()
+        self.optimizing: set[Stack] = set()  # the lines that called an optimizer's step
+        self._began_step = 0.0
         self._entered: list[tuple[str, float]] = []
         self._leaves: set[int] = set()
 
@@ -58,6 +60,9 @@ class Profiler(Recorder):
         self.outside.leave(self.now())
 
     def record_statistics(self, record: Record, array: Any, gradient: bool) -> None:
+        pass
+
+    def record_leaf(self, leaf: Tensor, gradient: Any) -> None:
         pass
 
     def _new_record(self, operator: str, inputs: tuple[Any, ...], call: str = "") -> Record:
@@ -99,8 +104,13 @@ class Profiler(Recorder):
 
     def stepping(self, optimizer: Any) -> None:
         self._busy()
+        self._began_step = self.now()
+        self.optimizing.add(self.outside.caller)
 
     def stepped(self, optimizer: Any) -> None:
+        if self._began_step:
+            self.spans.append(Span(f"{type(optimizer).__name__}.step", "optimizer", self._began_step, self.now(), None))
+            self._began_step = 0.0
         self._idle()
 
     def _end(self, now: float) -> tuple[Record | None, float]:
@@ -186,9 +196,16 @@ class Profiled(Records):
         """All seconds from start to end, without those of the measurement."""
         return self.seconds + self.other
 
+    def phase(self, stack: Stack) -> str:
+        """Return what a program does outside of operators at a stack of lines."""
+        if stack in self.recorder.optimizing:
+            return "optimizer"
+        loading = self.recorder.outside.loading
+        return "data loading" if any(stack[:end] in loading for end in range(1, len(stack) + 1)) else "other"
+
     @property
     def spans(self) -> list[Span]:
-        """Intervals of operators, their rules and modules, in the order in which they ended."""
+        """Intervals of operators, their rules, modules and steps of optimizers, in the order in which they ended."""
         return self.recorder.spans
 
     @property

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import textwrap
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from ...core.graph.nodes import Node, edge_of
 from ...core.tensor.storage import Storage
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..tracing import site_of
+from .formulas import formula, worked_element
 from .rules import input_names, rule_source, user_function, values_read
 
 
@@ -22,7 +25,7 @@ class Event:
     """One operator of a backward pass.
 
     Attributes:
-        index: its position in the backward pass, from 0.
+        index: its position in the backward pass, from 0; ``count`` is the number of all operators of the pass.
         operator: the operator's name in ``grad_fn``; ``call`` is the public operator's name, if a trace knows it.
         file, line, code, module: the user's line that called it and the module it ran in; None if no trace knows them.
         incoming: the gradient of its output; for several outputs a tuple, with None if no gradient reached an output.
@@ -34,6 +37,7 @@ class Event:
 
     def __init__(self, index: int, node: Node, incoming: Any, names: dict[int, str]) -> None:
         self.index = index
+        self.count = 0
         self.operator = node.operator
         site = site_of(node)
         self.call = getattr(site, "call", node.operator).strip("_")
@@ -62,6 +66,17 @@ class Event:
         self.added_to[index] = added
         if given.dtype != g.dtype:
             self._cast[index] = f"cast from {given.dtype}"
+
+    @property
+    def formula(self) -> str:
+        """The derivative that the operator's documentation states; "" for custom Functions and where none is stated."""
+        custom = user_function(self._node.plan.primitive) is not None
+        return "" if custom else formula(self.operator, self.call)
+
+    @property
+    def worked(self) -> str:
+        """How the largest element of an input's gradient follows from what the rule read, as a line of text."""
+        return worked_element(self)
 
     @property
     def rule(self) -> str:
@@ -106,20 +121,31 @@ class Event:
         return edge is not None and any(parent is edge and g is not None for parent, g in pairs)
 
     def __str__(self) -> str:
-        lines = [self.title + (f"  in {self.module}" if self.module else "")]
+        paint = _painter()
+        where = f"  ({self.index + 1} of {self.count})" if self.count else ""
+        lines = [paint("title", self.title) + (f"  in {self.module}" if self.module else "") + paint("soft", where)]
         if self.code:
             lines.append(f"    {self.code}")
         coming = self.incoming if isinstance(self.incoming, tuple) else (self.incoming,)
         for number, g in enumerate(coming):
             label = "upstream gradient" if len(coming) == 1 else f"upstream gradient of output {number}"
-            lines.append(f"  {label}: {'no gradient' if g is None else summary(g)}")
-        lines += ["  rule:", textwrap.indent(self.rule, "    ")]
-        lines += [f"  read {name} = {summary(value)}" for name, value in self.read.items()]
+            lines.append(f"  {paint('name', label)}: {'no gradient' if g is None else summary(g)}")
+        if self.formula:
+            lines.append(f"  {paint('name', 'derivative')}: {paint('formula', self.formula)}")
+        lines += [f"  {paint('name', 'rule')}:", textwrap.indent(self.rule, "    ")]
+        lines += [f"  {paint('name', f'read {name}')} = {summary(value)}" for name, value in self.read.items()]
         for index, name in enumerate(self.inputs):
             g = self.outgoing[index]
-            sent = "no gradient" if g is None else f"{summary(g)}{self.fate(index)}"
-            lines.append(f"  gradient of {name}{self.target(index)}: {sent}")
+            sent = paint("soft", "no gradient") if g is None else f"{summary(g)}{self.fate(index)}"
+            lines.append(f"  {paint('name', f'gradient of {name}{self.target(index)}')}: {sent}")
+        if self.worked:
+            lines.append(f"  {paint('name', 'one element')}: {self.worked}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from ..notebook.events import event_html
+
+        return event_html(self)
 
     def target(self, index: int) -> str:
         """Return which Tensor an input is, if known."""
@@ -142,6 +168,16 @@ class Event:
         if self.added_to[index]:
             parts.append("added to an earlier gradient")
         return "".join(f", {part}" for part in parts)
+
+
+_COLORS = {"soft": "2", "title": "1", "name": "36", "formula": "33"}  # codes of ANSI terminals
+
+
+def _painter() -> Callable[[str, str], str]:
+    """Return a function that colours a text for a terminal; without one, or with ``NO_COLOR``, texts stay plain."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return lambda kind, text: text
+    return lambda kind, text: f"\x1b[{_COLORS[kind]}m{text}\x1b[0m" if text else ""
 
 
 def _of_one(node: Node, incoming: Any) -> Any:

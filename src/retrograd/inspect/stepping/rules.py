@@ -6,7 +6,7 @@ import ast
 import inspect
 import linecache
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
@@ -63,6 +63,13 @@ def values_read(node: Node, saved: tuple[Any, ...]) -> dict[str, Any]:
         rules = [(primitive.rules or ())[index] for index, _, _ in node.plan.rules]
     names = dict.fromkeys(name for rule in rules if rule is not None for name in rule_arguments(rule)[1:])
     return {name: saved[primitive.position[name]] for name in names if name != "needs"}
+
+
+def names_read(node: Node, place: int, everything: Iterable[str]) -> list[str]:
+    """Return, of the names of all values that the node's rules read, those that the rule of one input reads."""
+    rules = node.plan.primitive.rules
+    own = rules[place] if rules and node.plan.primitive.joint is None and place < len(rules) else None
+    return [name for name in everything if own is None or name in rule_arguments(own)]
 
 
 def _values_of_context(context: Any) -> dict[str, Any]:

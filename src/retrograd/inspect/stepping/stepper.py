@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from ...core.graph.observers import Observer, observing
 from ...core.mapping.batched import Batched
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..names import leaf_names
+from ..pages.template import framed
 from ..tracing import recorders
 from .events import Event
 
@@ -101,6 +101,8 @@ class Stepper:
         except Exception as error:
             self._error = error
         self.events: list[Event] = self._record.events
+        for event in self.events:
+            event.count = len(self.events)
         self._place = 0  # 0 before the first event, len(events) + 1 at the end
         self.fills = fill
         self._filled = not fill
@@ -237,9 +239,7 @@ class Stepper:
         Path(path).write_text(self.to_html(), encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        page = escape(self.to_html(), quote=True)
-        style = "width:100%;height:640px;border:0"
-        return f'<iframe title="A backward pass" style="{style}" sandbox="allow-scripts" srcdoc="{page}"></iframe>'
+        return framed(self.to_html(), "A backward pass", 640)
 
     def _fill(self) -> None:
         """Deliver the gradients as a backward pass does."""

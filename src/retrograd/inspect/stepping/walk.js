@@ -14,10 +14,32 @@ function list(title, rows) {
   if (!rows.length) return;
   add(told, "h3", title);
   const element = told.appendChild(document.createElement("dl"));
-  for (const [name, text, some] of rows) {
+  for (const [name, text, some, map] of rows) {
     add(element, "dt", name);
-    add(element, "dd", text, some === false ? "none" : "");
+    const cell = add(element, "dd", text, some === false ? "none" : "");
+    if (map) heat(cell, map);
   }
+}
+
+// The values of an array as colours: blue below 0, orange above, like the heat maps of notebooks.
+const BLUE = [0, 114, 178], GREY = [208, 212, 218], ORANGE = [213, 94, 0], ODD = [204, 0, 153];
+const SHADES = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno";
+function heat(parent, [part, rows, columns, largest, letters]) {
+  const canvas = html("canvas", undefined, parent), pen = canvas.getContext("2d");
+  canvas.width = columns;
+  canvas.height = rows;
+  const cell = Math.max(4, Math.min(12, Math.floor(280 / columns)));
+  canvas.style.cssText = `width:${columns * cell}px;height:${rows * cell}px`;
+  canvas.setAttribute("role", "img");
+  canvas.title = `${part ? `part ${part}, ` : ""}blue ${-Number(largest)}, grey 0, orange ${largest}`;
+  canvas.setAttribute("aria-label", `heat map, ${canvas.title}`);
+  const image = pen.createImageData(columns, rows);
+  [...letters].forEach((letter, index) => {
+    const share = SHADES.indexOf(letter) / 20 - 1, end = share < 0 ? BLUE : ORANGE;
+    const color = letter === "z" ? ODD : GREY.map((grey, channel) => Math.round(grey + (end[channel] - grey) * Math.abs(share)));
+    image.data.set([...color, 255], 4 * index);
+  });
+  pen.putImageData(image, 0, 0);
 }
 
 // Opens the modules around the operator, and folds the modules that it opened before.
@@ -45,8 +67,13 @@ function goTo(step) {
     if (event.module) add(told, "p", `in ${event.module}`);
     if (event.code) add(told, "pre", event.code);
     list("Upstream gradient", event.came);
-    add(told, "h3", "Rule");
-    add(told, "pre", WALK.rules[event.rule]);
+    add(told, "h3", "Derivative");
+    if (event.formula) add(told, "p", event.formula, "formula");
+    const source = html("details", undefined, told);
+    source.open = !event.formula;
+    html("summary", "the rule's source", source);
+    add(source, "pre", WALK.rules[event.rule]);
+    if (event.worked) { add(told, "h3", "One element, worked out"); add(told, "p", event.worked, "worked"); }
     list("The rule read", event.read);
     list("Gradient of", event.went);
   } else add(told, "p", step ? "All gradients are computed." : `${count} operators; the next one is the last that ran forward.`);

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any, Protocol
 
 import numpy as np
 
 from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
-from ..drawing.formats.page import filled, json_inside
+from ..pages.template import asset, filled, json_inside
+from .causes import cause_of
 from .measures import Activation, Distribution, Record
 from .rules import Alarm
 
 _MOST = 400  # records on the page
 _COLUMNS = 60  # records with histograms
+_LOSSES = 4  # curves of losses, if several backward passes run in a step
 
 
 class Watched(Protocol):
@@ -31,6 +31,10 @@ class Watched(Protocol):
     optimizers: list[Optimizer]
     every: int
     names: list[str]
+
+    @property
+    def title(self) -> str:
+        """The name of the model."""
 
     @property
     def records(self) -> list[Record]:
@@ -43,7 +47,9 @@ class Watched(Protocol):
 
 def page_of(w: Watched) -> str:
     """Return the page."""
-    return filled(_asset("watch.html"), {"data": json_inside(data_of(w)), "script": _asset("watch.js")})
+    return filled(
+        asset(__package__, "watch.html"), {"data": json_inside(data_of(w)), "script": asset(__package__, "watch.js")}
+    )
 
 
 def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
@@ -80,7 +86,8 @@ def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
         }
 
     return {
-        "model": type(w.model).__name__,
+        "model": w.title,
+        "cause": dict(zip(("text", "step"), cause_of(w.records, w.alarms), strict=True)),
         "optimizers": [type(optimizer).__name__ for optimizer in w.optimizers],
         "every": w.every,
         "count": len(w.records),
@@ -91,6 +98,10 @@ def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
             for x in w.alarms
         ],
         "loss": over(lambda record: record.loss),
+        "losses": [
+            over(lambda record, at=index: record.losses[at] if at < len(record.losses) else None)  # type: ignore[misc]
+            for index in range(min(_LOSSES, max(len(record.losses) for record in records)))
+        ],
         "rates": [
             over(lambda record, at=index: record.rates[at] if at < len(record.rates) else None)  # type: ignore[misc]
             for index in range(max(len(record.rates) for record in records))
@@ -117,8 +128,3 @@ def _plain(values: Iterable[float | None]) -> list[Any]:
     return [
         None if value is None else float(f"{value:.5g}") if math.isfinite(value) else str(value) for value in values
     ]
-
-
-@cache
-def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")

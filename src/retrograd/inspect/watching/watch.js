@@ -1,7 +1,3 @@
-"use strict";
-
-const $ = (id) => document.getElementById(id);
-const NS = "http://www.w3.org/2000/svg";
 const W = 460, H = 210, LEFT = 52, RIGHT = 10, TOP = 10, BOTTOM = 24;
 const steps = DATA.steps, first = steps[0], last = steps[steps.length - 1];
 const MOST = 8; // curves in colour at first
@@ -10,72 +6,15 @@ const charts = [];
 
 // Texts
 
-function short(x) {
-  if (x === null || x === undefined) return "";
-  if (typeof x === "string") return x;
-  if (x === 0 || (Math.abs(x) >= 0.001 && Math.abs(x) < 10000)) return String(Number(x.toPrecision(3)));
-  return x.toExponential(1).replace(".0e", "e").replace("e+", "e");
-}
-
 const share = (x) => (typeof x === "number" ? `${Number((100 * x).toPrecision(3))} %` : short(x));
-
-function svg(tag, attributes, parent, text) {
-  const element = document.createElementNS(NS, tag);
-  for (const name in attributes) element.setAttribute(name, attributes[name]);
-  if (text !== undefined) element.textContent = text;
-  if (parent) parent.append(element);
-  return element;
-}
-
-function html(tag, text, parent, css) {
-  const element = document.createElement(tag);
-  if (text !== undefined) element.textContent = text;
-  if (css) element.className = css;
-  if (parent) parent.append(element);
-  return element;
-}
 
 // Scales
 
 const across = (step) => LEFT + (last > first ? (step - first) / (last - first) : 0.5) * (W - LEFT - RIGHT);
 
-function niceTicks(low, high, count) {
-  const raw = (high - low) / count || 1, unit = 10 ** Math.floor(Math.log10(raw));
-  const size = [1, 2, 5, 10].find((m) => m * unit >= raw) * unit;
-  const ticks = [];
-  for (let x = Math.ceil(low / size); x * size <= high + size * 1e-9; x++) ticks.push(Number((x * size).toPrecision(12)));
-  return ticks;
-}
-
-function upScale(values, log, fixed) {
-  const known = values.filter((x) => typeof x === "number" && (!log || x > 0));
-  if (!known.length) return null;
-  let low = Infinity, high = -Infinity;
-  for (const x of known) { if (x < low) low = x; if (x > high) high = x; }
-  if (fixed) [low, high] = fixed;
-  if (log) {
-    if (high / low < 1.5) { low /= 1.5; high *= 1.5; }
-    const from = Math.log10(low), to = Math.log10(high), span = to - from;
-    const factors = span < 2.2 ? [1, 2, 5] : [1], each = Math.max(1, Math.ceil(span / 6));
-    const ticks = [];
-    for (let e = Math.floor(from); e <= Math.ceil(to); e++) {
-      if (e % each) continue;
-      for (const f of factors) if (f * 10 ** e >= low * 0.999 && f * 10 ** e <= high * 1.001) ticks.push(f * 10 ** e);
-    }
-    if (ticks.length < 3 && span < 1) ticks.splice(0, ticks.length, ...niceTicks(low, high, 4));
-    if (ticks.length < 2) ticks.splice(0, ticks.length, low, high);
-    return { place: (x) => TOP + (1 - (Math.log10(x) - from) / span) * (H - TOP - BOTTOM), ticks, low, high, log };
-  }
-  if (low === high) { low -= Math.abs(low) / 2 || 0.5; high += Math.abs(high) / 2 || 0.5; }
-  return { place: (x) => TOP + (1 - (x - low) / (high - low)) * (H - TOP - BOTTOM), ticks: niceTicks(low, high, 5), low, high };
-}
-
 function frame(parent, scale, label) {
   const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", tabindex: 0, role: "slider", "aria-label": label, "aria-valuemin": first, "aria-valuemax": last }, parent);
-  for (const y of scale ? scale.ticks : []) {
-    svg("line", { x1: LEFT, x2: W - RIGHT, y1: scale.place(y), y2: scale.place(y), class: "grid" }, plot);
-    svg("text", { x: LEFT - 6, y: scale.place(y) + 4, "text-anchor": "end" }, plot, short(y));
-  }
+  if (scale) ruled(plot, scale, LEFT, W - RIGHT);
   for (const step of niceTicks(first, last, 6).filter(Number.isInteger)) {
     svg("text", { x: across(step), y: H - 7, "text-anchor": across(step) > W - 30 ? "end" : "middle" }, plot, step);
   }
@@ -84,19 +23,7 @@ function frame(parent, scale, label) {
 
 // Curves
 
-function path(values, scale) {
-  let text = "", pen = false;
-  values.forEach((y, index) => {
-    const shown = typeof y === "number" && (!scale.log || y > 0);
-    if (shown) {
-      const x = across(steps[index]).toFixed(1), up = scale.place(y).toFixed(1);
-      const next = values[index + 1], alone = !pen && !(typeof next === "number" && (!scale.log || next > 0));
-      text += `${pen ? "L" : "M"}${x} ${up}${alone ? "h.01" : ""}`;
-    }
-    pen = shown;
-  });
-  return text;
-}
+const path = (values, scale) => curvePath(values, scale, (index) => across(steps[index]));
 
 const dashes = (place) => (place % 8 < 4 ? "none" : place < 8 ? "6 3" : "2 3");
 const ink = (place) => `stroke:var(--c${place % 8});stroke-dasharray:${dashes(place)}`;
@@ -118,7 +45,7 @@ class Chart {
     const { log, fixed, guide, picked } = this.options;
     const values = this.series.flatMap((s) => s.values);
     const positive = values.every((x) => typeof x !== "number" || x >= 0) && values.some((x) => x > 0);
-    const scale = upScale(values, log && positive, fixed);
+    const scale = upScale(values, log && positive, TOP, H - BOTTOM, fixed);
     const focused = document.activeElement === this.plot;
     this.holder.replaceChildren();
     this.legend.replaceChildren();
@@ -224,7 +151,7 @@ class HeatMap {
     const middle = (values, part) => values.sort((a, b) => a - b)[Math.floor(part * (values.length - 1))];
     let low = known.length ? middle(known.map((x) => x[0]), 0.05) : 0, high = known.length ? middle(known.map((x) => x[1]), 0.95) : 1;
     if (!(high > low)) { low -= Math.abs(low) / 2 || 0.5; high += Math.abs(high) / 2 || 0.5; }
-    const scale = upScale([low, high], false);
+    const scale = upScale([low, high], false, TOP, H - BOTTOM);
     this.plot = frame(this.holder, scale, this.title);
     const rows = 36, tall = (H - TOP - BOTTOM) / rows;
     const edges = DATA.columns.map((index, column) => {
@@ -321,12 +248,47 @@ function tables() {
   ]);
 }
 
-function alarms() {
-  for (const alarm of DATA.alarms) {
-    const item = html("li", undefined, $("alarms"));
-    html("b", `step ${alarm.step}`, item);
-    item.append(alarm.text);
+// A click on an alarm goes to its step, and shows what alarmed alone in colour.
+function choose(alarm, button) {
+  for (const other of document.querySelectorAll("#alarms button")) other.setAttribute("aria-pressed", other === button);
+  go(nearest(alarm.step));
+  let first = null;
+  for (const chart of charts) {
+    if (!chart.options) continue;
+    const own = (chart.options.alarms || []).includes(alarm.reason);
+    chart.figure.classList.toggle("chosen", own);
+    if (own && !first) first = chart;
   }
+  for (const [things, picked, id] of [[DATA.parameters, shownParameters, "parameters"], [DATA.activations, shownActivations, "activations"]]) {
+    const at = things.findIndex((thing) => thing.name === alarm.name);
+    if (at < 0) continue;
+    picked.clear();
+    picked.add(alarm.name);
+    [...document.querySelectorAll(`#${id} input`)].forEach((tick, index) => (tick.checked = index === at));
+    if (id === "parameters") { $("which").value = at; maps.forEach((map) => map.draw()); }
+  }
+  for (const chart of charts) if (chart.options && chart.options.picked) chart.draw();
+  if (first) first.figure.scrollIntoView({ block: "nearest" });
+}
+
+const FIRST = 5; // alarms shown before the others are folded
+function alarms() {
+  show($("cause"), DATA.cause.text);
+  if (DATA.cause.text) html("button", DATA.cause.text, $("cause")).addEventListener("click", () => go(nearest(DATA.cause.step)));
+  let list = $("alarms");
+  DATA.alarms.forEach((alarm, index) => {
+    if (index === FIRST && DATA.alarms.length > FIRST + 1) {
+      const folded = html("details", undefined, html("li", undefined, list));
+      folded.id = "rest";
+      html("summary", `${DATA.alarms.length - FIRST} more alarms, which may follow from these`, folded);
+      list = html("ul", undefined, folded);
+      list.style.cssText = "list-style:none;padding:0;margin:0";
+    }
+    const button = html("button", undefined, html("li", undefined, list));
+    html("b", `step ${alarm.step}`, button);
+    button.append(alarm.text);
+    button.addEventListener("click", () => choose(alarm, button));
+  });
   if (!DATA.alarms.length) html("b", "no alarm", html("li", undefined, $("alarms"), "none"));
 }
 
@@ -336,7 +298,8 @@ $("about").textContent = `${DATA.count} ${DATA.count === 1 ? "record" : "records
 alarms();
 const parameters = { log: true, picked: inOrder(DATA.parameters, shownParameters) };
 const activations = { picked: inOrder(DATA.activations, shownActivations) };
-if (DATA.loss.some((x) => x !== null)) new Chart("Loss", "", [{ name: "loss", values: DATA.loss }], { log: true, alarms: ["diverging loss", "not finite"] });
+const lossCurves = DATA.losses.length > 1 ? DATA.losses.map((values, index) => ({ name: `backward pass ${index + 1}`, values })) : [{ name: "loss", values: DATA.loss }];
+if (DATA.loss.some((x) => x !== null)) new Chart("Loss", "", lossCurves, { log: true, alarms: ["diverging loss", "not finite"] });
 const rates = DATA.rates.map((values, index) => ({ name: DATA.rates.length > 1 ? `group ${index}` : "learning rate", values }));
 const distinct = rates.filter((rate, index) => rates.findIndex((other) => String(other.values) === String(rate.values)) === index);
 if (distinct.length === 1) distinct[0].name = "learning rate";
@@ -359,3 +322,9 @@ $("which").value = Math.max(0, worst);
 const maps = [new HeatMap("Weights", "weights"), new HeatMap("Gradients", "gradients")];
 $("which").addEventListener("change", () => maps.forEach((map) => map.draw()));
 tables();
+// What alarmed comes first; a change of the learning rate that caused it, too.
+for (const chart of charts) {
+  const own = chart.options && (chart.options.alarms || []).filter((reason) => DATA.alarms.some((alarm) => alarm.reason === reason));
+  const cause = chart.title === "Learning rate" && DATA.cause.text.includes("lr ");
+  if (chart.options && (own.length || cause)) { chart.figure.classList.add("alarmed"); chart.figure.style.order = cause ? -2 : -1; }
+}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from itertools import chain
 from math import hypot, inf
 from pathlib import Path
@@ -19,8 +20,11 @@ from ...core.graph.handles import RemovableHandle
 from ...core.graph.modes import modes
 from ...core.graph.observers import detach
 from ...core.tensor.tensor import Tensor
+from ...nn.base.containers import ModuleDict
 from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
+from ..pages.template import framed
+from .causes import cause_of
 from .measures import Reading, Record, distributions, norm_of, reading
 from .page import data_of, page_of
 from .rules import Alarm, Rules
@@ -61,7 +65,7 @@ class watch:
     optimizer reads them, so that clipping is visible. The loss is the Tensor on which ``backward()`` was called.
 
     Args:
-        model: the module with the parameters and activations to record.
+        model: the module with the parameters and activations to record; several as a mapping from names to modules.
         optimizer: the optimizer whose steps are recorded; for several, the steps of the last one are counted.
         every: record one step in ``every``.
         tensorboard: a folder for event files (extra ``tensorboard``), or a SummaryWriter.
@@ -74,7 +78,7 @@ class watch:
             A lasting problem raises one alarm. A healthy run raises none.
 
     Raises:
-        TypeError: the model is not a Module, or an optimizer is not an Optimizer.
+        TypeError: the model is not a Module or a mapping of them, or an optimizer is not an Optimizer.
         ValueError: ``every`` is less than 1, there is no optimizer, or one has none of the model's parameters.
 
     >>> model = rg.nn.Sequential(rg.nn.Linear(4, 8), rg.nn.ReLU(), rg.nn.Linear(8, 1))
@@ -90,13 +94,17 @@ class watch:
 
     def __init__(
         self,
-        model: Module,
+        model: Module | Mapping[str, Module],
         optimizer: Optimizer | Iterable[Optimizer],
         every: int = 10,
         *,
         tensorboard: str | os.PathLike[str] | Any | None = None,
         live: bool | None = None,
     ) -> None:
+        several = isinstance(model, Mapping) and not isinstance(model, Module)
+        roots = list(model.values()) if isinstance(model, Mapping) else [model]
+        if several and roots and all(isinstance(one, Module) for one in roots):
+            model = ModuleDict(model)
         if not isinstance(model, Module):
             raise TypeError(f"watch: model must be a Module, got {type(model).__name__}")
         if not isinstance(optimizer, (Optimizer, Iterable)) or isinstance(optimizer, (str, Tensor)):
@@ -114,6 +122,7 @@ class watch:
         if not self.optimizers:
             raise ValueError("watch: pass at least one optimizer")
         self.model = model
+        self._roots: list[Module] = roots if several else [model]
         self.every = every
         self._records: list[Record] = []
         self._alarms: list[Alarm] = []
@@ -127,13 +136,19 @@ class watch:
         self._handles: list[RemovableHandle] = []
         self.steps = 0
         self._watcher: Watcher | None = None
-        self._guest: RemovableHandle | None = None
+        self._guests: list[RemovableHandle] = []
         self._record: Record | None = None
         self._parameters: dict[str, Tensor] = {}  # the parameters of the current record
         self._weights: dict[str, Reading] = {}
         self._gradients: dict[str, Reading] = {}
         self._before: dict[str, Array] = {}
         self._alive: dict[str, Array] = {}  # by relu: the last record at which each unit was nonzero
+
+    @property
+    def title(self) -> str:
+        """The class of the model, or the names of several."""
+        several = self._roots != [self.model]
+        return " and ".join(self.model._modules) if several else type(self.model).__name__
 
     @property
     def records(self) -> list[Record]:
@@ -147,8 +162,16 @@ class watch:
         self._complete()
         return self._alarms
 
+    @property
+    def cause(self) -> str:
+        """What changed before the first alarm, such as ``"lr 0.5 -> 25 at step 200"``, else that alarm; "" if none."""
+        return cause_of(self.records, self.alarms)[0]
+
     def __repr__(self) -> str:
-        return f"<watch of {type(self.model).__name__}: {len(self.records)} records, {len(self.alarms)} alarms>"
+        return f"<watch of {self.title}: {len(self.records)} records, {len(self.alarms)} alarms>"
+
+    def _repr_html_(self) -> str:
+        return framed(page_of(self), repr(self), 720) if self.records else f"<p>{escape(repr(self))}</p>"
 
     def __enter__(self) -> Self:
         if self._handles:
@@ -199,9 +222,9 @@ class watch:
 
     def _prepare(self, probes: list[Tensor]) -> None:
         """Start to observe the next step."""
-        self._watcher = Watcher(self.model, probes)
+        watcher = self._watcher = Watcher(self.model, probes)
         # Leaving a block between two steps restores the observers that were active when it was entered.
-        self._guest = self.model.register_forward_pre_hook(self._watcher.attach)
+        self._guests = [root.register_forward_pre_hook(watcher.attach) for root in self._roots]
         self._record = None
 
     def _stop(self) -> None:
@@ -210,9 +233,10 @@ class watch:
         for observer in modes.observers:  # a block may have restored a detached observer
             if isinstance(observer, Watcher) and not observer.on:
                 detach(observer)
-        if self._guest is not None:
-            self._guest.remove()
-        self._watcher = self._guest = self._record = None
+        for guest in self._guests:
+            guest.remove()
+        self._guests = []
+        self._watcher = self._record = None
         self._weights, self._gradients, self._before = {}, {}, {}
 
     def _before_step(self, optimizer: Optimizer, args: object, kwargs: object) -> None:

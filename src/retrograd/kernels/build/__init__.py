@@ -1,7 +1,5 @@
-"""How a loop becomes machine code: compiled by Numba, ahead of time or when it first runs.
+"""How the library of loops is built, with Numba and LLVM's linker: nothing here runs at a user's.
 
-``make_library`` compiles and links all loops ahead of time. For loops that the library does not have, ``object_files``
-compiles, ``code_store`` and ``private_files`` keep the code, ``compiled_loops`` finds or compiles a loop,
-``compile_ahead`` and ``compile_process`` compile in a second process. Only ``kernels`` itself, the command ``retrograd
-warmup`` and ``compiler/cpu`` import these modules.
+``object_files`` compiles a loop to an object file and is the only module that uses Numba's private interface,
+``make_library`` compiles all loops in processes and links them. Only ``make kernels`` and tests import these modules.
 """

@@ -1,8 +1,8 @@
-"""Loops compiled to object files, by Numba.
+"""Loops compiled to object files, by Numba: its private parts are used here and nowhere else.
 
 Numba optimizes and translates each function that a loop is made of by itself, and again what calls it. Here all of a
 loop is put together first, and optimized and translated once. What a loop allocates comes from Python's allocator,
-through functions of its own in the place of Numba's runtime, so that the code runs where Numba was not imported.
+through functions of its own in the place of Numba's runtime, so that the code runs where Numba is not installed.
 """
 # mypy: disable-error-code="no-untyped-def, misc, no-untyped-call, attr-defined"
 
@@ -11,18 +11,20 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from inspect import Parameter, signature
-from typing import Any, NamedTuple
+from typing import Any
 
+import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
-from numba.core.compiler import Flags
+from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.target_extension import CPU, dispatcher_registry, jit_registry
@@ -30,16 +32,27 @@ from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 from numpy import dtype
 
-from ..tiles.vector_width import target as levels
+from ..runtime import object_layout as at
+from ..runtime.levels import target as levels
+from ..runtime.numba_functions import Shared
 from ..tiles.vector_width import wide
-from . import object_layout as at
-from .compile_ahead import Job, ahead
 
 _WORD, _INT, _BYTE, _BIT = [ir.IntType(bits) for bits in (64, 32, 8, 1)]
 _POINTER = _BYTE.as_pointer()
 _NUMBERS = {"i": types.int64, "f": types.float32, "d": types.float64}  # the kinds of a routine's arguments
 _HEADER = 64  # bytes before the numbers of an allocation: Numba's MemInfo, and room to align them
 _PASSES_OF_MODULES = "llvm_module" in signature(JITCPUCodegen._function_pass_manager).parameters  # older Numba's
+
+
+# Numba's runtime counts references down by an instruction of x86, if this process runs on one.
+_COUNTED = re.compile(r"(%[\w.]+) = (?:tail )?call i8 @llvm\.x86\.atomic\.sub\.cc\.i64\(ptr (%[\w.]+), i64 1, i32 4\)")
+
+
+def _counted(found: re.Match[str]) -> str:
+    name = f"%last.{found.start()}"
+    return f"""{name}.before = atomicrmw sub ptr {found[2]}, i64 1 seq_cst
+  {name} = icmp eq i64 {name}.before, 1
+  {found[1]} = zext i1 {name} to i8"""
 
 
 class _Library(JITCodeLibrary):
@@ -69,10 +82,14 @@ class _Library(JITCodeLibrary):
     def translated(self, name: str) -> bytes:
         """All the code as an object file, in which one function is visible; before it, what it is and calls."""
         self.finalize()
+        text = str(self._final_module)
+        if not levels[0].triple.startswith("x86_64") and _COUNTED.search(text):
+            self._final_module = llvm.parse_assembly(_COUNTED.sub(_counted, text))
         module = self._final_module
         for symbol in (*module.functions, *module.global_variables):
             if not symbol.is_declaration and symbol.name != name:
                 symbol.linkage = "internal"
+        module.triple, module.data_layout = levels[0].triple, self._codegen._data_layout
         super()._optimize_final_module()
         calls = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
         about = {"name": name, "calls": calls}
@@ -83,11 +100,14 @@ class _Library(JITCodeLibrary):
 class _Codegen(JITCPUCodegen):
     _library_class = _Library
 
-    def _customize_tm_options(self, options: dict[str, Any]) -> None:
-        super()._customize_tm_options(options)
-        for level in levels:  # for which a library is compiled
-            options.update(cpu=level.name, features=level.features, reloc="pic", codemodel="default")
-            options.pop("jit", None)
+    def _init(self, module: Any) -> None:
+        super()._init(module)
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        (level,) = levels
+        options = {"cpu": level.cpu, "features": level.features, "reloc": "pic", "codemodel": "default"}
+        self._tm = llvm.Target.from_triple(level.triple).create_target_machine(opt=3, **options)
+        self._data_layout = str(self._tm.target_data)
 
     def _customize_tm_features(self) -> str:
         return wide(super()._customize_tm_features())
@@ -115,13 +135,22 @@ class _Target:
         self.target_context = context.subtarget(_internal_codegen=_Codegen("retrograd"), target=_Loops)
 
 
-_target = prepare = cache(_Target)
+_target = cache(_Target)
 
 
-def njit(function: Any = None, /, **options: Any) -> Any:
+class _NoAlias(Compiler):
+    """Numba's compiler, which is told that no argument shares memory with another that is written."""
+
+    def __init__(self, typing_context, target_context, library, args, return_type, flags, local):
+        flags.noalias = True
+        super().__init__(typing_context, target_context, library, args, return_type, flags, local)
+
+
+def njit(function: Any = None, /, *, noalias: bool = False, **options: Any) -> Any:
     """``numba.njit`` for functions that only compiled loops call: they are compiled as parts of these."""
     if function is None:
-        return lambda function: njit(function, **options)
+        return lambda function: njit(function, noalias=noalias, **options)
+    options |= {"pipeline_class": _NoAlias} if noalias else {}
     found = _part(function, **options)
     found.get_call_template = partial(_template, found)
     return found
@@ -173,8 +202,8 @@ def numba_type(kind: at.Kind) -> Any:
 def routine(function: Any) -> Any:
     """Make of a function of whole numbers and of reals, which returns nothing, code that all loops share.
 
-    It lies in an object file of its own, which is found or compiled when a loop that calls it is loaded: by the name of
-    its module, its own, and the kinds of its arguments. To C it returns whether it failed, which loops do not ask.
+    It has an object file of its own, by the name of its module, its own, and the kinds of its arguments. To C it
+    returns whether it failed, which loops do not ask.
     """
 
     def typed(typing_context: Any, *arguments: Any) -> Any:
@@ -196,39 +225,30 @@ def routine(function: Any) -> Any:
 
 
 def _call_routine(builder: Any, function: Any, letters: str, values: Any) -> Any:
-    """Whether the routine of a function fails. It will be needed when this is compiled."""
-    job = Job(function.__module__, function.__name__, letters)
-    ahead.ask([job])
-    name = f"{at.ROUTINE}{'.'.join(job[:3])}"
+    """Whether the routine of a function fails."""
+    name = at.routine_symbol(function.__module__, function.__name__, letters)
     kind = ir.FunctionType(_INT, [value.type for value in values])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
 
 
-class Shared(NamedTuple):
-    """A loop as a function of parts of its range, and the routine that has threads call it."""
-
-    body: Any  # ``body(*args, start, stop)``
-    launch: Any  # ``launch(*how, function, data)``, whose ``how`` comes before ``args`` among the loop's arguments
-    how: int  # numbers
-
-    def failed(self, context: Any, builder: Any, callee: object, values: Any) -> Any:
-        """Whether the loop fails: its arguments stand in the caller's frame, where each part reads them."""
-        module, how, arguments = builder.module, values[: self.how], values[self.how :]
-        kind = ir.LiteralStructType([value.type for value in arguments])
-        function = ir.Function(module, ir.FunctionType(_INT, [_WORD] * 3), module.get_unique_name("task"))
-        function.linkage = "internal"
-        data = cgutils.alloca_once(builder, kind)
-        inner = ir.IRBuilder(function.append_basic_block())
-        given, read = inner.inttoptr(function.args[0], kind.as_pointer()), []
-        for number, value in enumerate(arguments):
-            builder.store(value, cgutils.gep_inbounds(builder, data, 0, number))
-            read.append(inner.load(cgutils.gep_inbounds(inner, given, 0, number)))
-        part = context.declare_function(module, callee)
-        values = [*read, *function.args[1:]]
-        status, _ = context.call_conv.call_function(inner, part, callee.restype, callee.argtypes, values)
-        inner.ret(inner.zext(status.is_error, _INT))
-        how += [builder.ptrtoint(thing, _WORD) for thing in (function, data)]
-        return builder.trunc(_call_routine(builder, self.launch.function.py_func, "i" * len(how), how), _BIT)
+def _launched(recipe: Shared, context: Any, builder: Any, callee: object, values: Any) -> Any:
+    """Whether a shared loop fails: its arguments stand in the caller's frame, where each part reads them."""
+    module, how, arguments = builder.module, values[: recipe.how], values[recipe.how :]
+    kind = ir.LiteralStructType([value.type for value in arguments])
+    function = ir.Function(module, ir.FunctionType(_INT, [_WORD] * 3), module.get_unique_name("task"))
+    function.linkage = "internal"
+    data = cgutils.alloca_once(builder, kind)
+    inner = ir.IRBuilder(function.append_basic_block())
+    given, read = inner.inttoptr(function.args[0], kind.as_pointer()), []
+    for number, value in enumerate(arguments):
+        builder.store(value, cgutils.gep_inbounds(builder, data, 0, number))
+        read.append(inner.load(cgutils.gep_inbounds(inner, given, 0, number)))
+    part = context.declare_function(module, callee)
+    values = [*read, *function.args[1:]]
+    status, _ = context.call_conv.call_function(inner, part, callee.restype, callee.argtypes, values)
+    inner.ret(inner.zext(status.is_error, _INT))
+    how += [builder.ptrtoint(thing, _WORD) for thing in (function, data)]
+    return builder.trunc(_call_routine(builder, recipe.launch.function.py_func, "i" * len(how), how), _BIT)
 
 
 def compile(recipe: Any, kinds: tuple[at.Kind, ...], name: str) -> bytes:
@@ -241,7 +261,7 @@ def compile(recipe: Any, kinds: tuple[at.Kind, ...], name: str) -> bytes:
 
         def failed() -> Any:
             if isinstance(recipe, Shared):
-                return recipe.failed(context, entry.builder, callee, values)
+                return _launched(recipe, context, entry.builder, callee, values)
             loop = context.declare_function(module, callee)
             return context.call_conv.call_function(entry.builder, loop, callee.restype, signature, values)[0].is_error
 
@@ -278,11 +298,6 @@ def _compiled(function: Any, signature: tuple[Any, ...], name: str, enter: Calla
         library.add_ir_module(module)
         library.add_linking_library(compiled.library)
         return library.translated(name)
-
-
-def _of_python(name: str) -> str:
-    """By what name code calls a function of Python's interface: a library, which is linked, by its own."""
-    return name if levels else at.PREFIX + name
 
 
 @contextmanager
@@ -337,7 +352,7 @@ class _Entry:
     def call(self, name: str, result: Any, *arguments: Any) -> Any:
         """The result of a function of Python's interface."""
         kind = ir.FunctionType(result, [argument.type for argument in arguments])
-        return self.builder.call(cgutils.get_or_insert_function(self.module, kind, _of_python(name)), arguments)
+        return self.builder.call(cgutils.get_or_insert_function(self.module, kind, name), arguments)
 
     def field(self, value: object, offset: int, kind: Any) -> Any:
         """What an object has at an offset."""
@@ -432,8 +447,8 @@ def _define_runtime(module: Any) -> None:
         return ir.IRBuilder(function.append_basic_block()), *function.args
 
     raw = ir.FunctionType(_POINTER, [_WORD])
-    allocate = cgutils.get_or_insert_function(module, raw, _of_python("PyMem_RawMalloc"))
-    free = cgutils.get_or_insert_function(module, ir.FunctionType(void, [_POINTER]), _of_python("PyMem_RawFree"))
+    allocate = cgutils.get_or_insert_function(module, raw, "PyMem_RawMalloc")
+    free = cgutils.get_or_insert_function(module, ir.FunctionType(void, [_POINTER]), "PyMem_RawFree")
     for name in ("NRT_MemInfo_alloc_aligned", "NRT_MemInfo_alloc_safe_aligned"):
         builder, size, align = define(name, _POINTER, _WORD, _INT)
         align = builder.zext(align, _WORD)

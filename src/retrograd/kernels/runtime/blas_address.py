@@ -1,7 +1,6 @@
 """The address of NumPy's BLAS, under a name that compiled loops call.
 
-Machine code calls ``cblas_?gemm`` by a name of our own, which is given the function's address in each process; so loops
-that are kept on disk find it wherever the library then lies.
+Machine code calls ``cblas_?gemm`` by a name of our own, to which each process gives the function's address.
 """
 
 from __future__ import annotations
@@ -41,6 +40,15 @@ def addresses() -> dict[str, int] | None:
             found = {kind: ctypes.cast(function, ctypes.c_void_p).value for kind, function in functions.items()}
             return {kind: address for kind, address in found.items() if address is not None}
     return None
+
+
+@cache
+def name_for_llvm() -> None:
+    """Let code that LLVM compiles in this process call NumPy's BLAS by our names."""
+    import llvmlite.binding as llvm
+
+    for kind, address in (addresses() or {}).items():
+        llvm.add_symbol(PREFIX + kind, address)
 
 
 def _libraries() -> list[ctypes.CDLL]:

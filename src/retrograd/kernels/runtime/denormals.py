@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from . import threads
+from .levels import machine
 
 FLUSH = 0x8040  # of MXCSR: set to zero what an operation gives and takes where that is too small for full precision
 
@@ -26,7 +27,7 @@ _PLACES = {
 @cache
 def flushes() -> bool:
     """Whether products in single precision flush: on processors whose mode is known, which are slow without."""
-    return platform.machine() in ("x86_64", "AMD64")
+    return machine() in ("x86_64", "AMD64")
 
 
 @cache

@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..build.object_layout import HEAD, PREFIX
 from . import blas_address
 from .levels import Level, usable
+from .object_layout import HEAD, PREFIX
 
 FORMAT = 1
 SLOT = "_slot"  # the end of the names of words from which the library reads the addresses of BLAS's functions

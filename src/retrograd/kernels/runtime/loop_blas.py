@@ -16,9 +16,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..build.object_files import njit
 from .blas_address import PREFIX
 from .denormals import FLUSH, flushes
+from .numba_functions import njit
 
 _ROWS, AS_IT_IS, TRANSPOSED = 101, 111, 112  # of CBLAS
 _WORD, _REAL = ir.IntType(32), ir.FloatType()

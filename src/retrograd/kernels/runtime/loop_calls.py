@@ -1,9 +1,9 @@
 """Compiled loops as functions of Python: from the library, or compiled now where Numba is installed.
 
-A loop is machine code for each kind of arguments. Code and Python meet in one function per kind, which takes Python's
-objects: it compares their types with those that it was made for, reads arrays where they lie, lets go of Python's lock,
-and runs the loop. It answers ``NotImplemented`` to other arguments. A loop that is neither in the library nor can be
-compiled raises ``LoopMissing``, before it has written anything.
+A loop in the library is machine code for each kind of arguments. Code and Python meet in one function per kind, which
+takes Python's objects: it compares their types with those that it was made for, reads arrays where they lie, lets go of
+Python's lock, and runs the loop. It answers ``NotImplemented`` to other arguments. Where no library is open, Numba
+compiles the loop. A loop that is not there raises ``LoopMissing``, before it has written anything.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from threading import RLock
 import numpy as np
 
 from ...core.opaque_calls import LoopMissing
-from ..build.object_layout import OBJECTS, PREFIX, Kind, kind_of_array
 from . import library
+from .object_layout import OBJECTS, Kind, kind_of_array
 
 _table = struct.pack(f"{len(OBJECTS)}P", *map(id, OBJECTS))
 _lock = RLock()
@@ -34,15 +34,13 @@ class _Method(ctypes.Structure):
 class Loop:
     """A compiled loop, by the names of its module and of itself there: ``loop(*args)``.
 
-    ``recipe`` is what ``object_files.compile`` makes machine code of; where it is None, the module is imported for it,
-    or its ``source`` run, when something has to be compiled.
+    ``recipe`` is what Numba compiles; where it is None, the module is imported for it when Numba is to compile.
     """
 
-    def __init__(self, module: str, name: str, recipe: object = None, source: str = "") -> None:
+    def __init__(self, module: str, name: str, recipe: object = None) -> None:
         self.module = module
         self.name = name
         self.recipe = recipe
-        self.source = source
         self._entries: list[Callable[..., object]] = []
         self._found: dict[tuple[Kind, ...], Callable[..., object] | None] = {}
 
@@ -54,7 +52,7 @@ class Loop:
         self.entry(*args)(*args)
 
     def entry(self, *args: object) -> Callable[..., object]:
-        """The function of these arguments' kinds, which answers ``NotImplemented`` to others.
+        """The function of these arguments' kinds. One of the library's answers ``NotImplemented`` to other kinds.
 
         Raises:
             LoopMissing: there is none.
@@ -62,25 +60,24 @@ class Loop:
         kinds = tuple(map(kind_of, args))
         with _lock:
             if kinds not in self._found:
-                address = self._address(kinds)
-                made = None if address is None else python_function(address)
-                self._found[kinds] = made
-                if made is not None:
-                    self._entries.append(made)
+                self._found[kinds] = self._made(kinds, args)
             found = self._found[kinds]
         if found is None:
-            raise LoopMissing(f"there is no compiled loop {self.full_name} for {kinds}; install numba to compile it")
+            raise LoopMissing(f"there is no compiled loop {self.full_name} for {kinds}")
         return found
 
-    def _address(self, kinds: tuple[Kind, ...]) -> int | None:
-        opened = None if self.source else library.opened()
-        address = None if opened is None else opened.address(library.symbol(self.full_name, repr(kinds)))
-        if address is not None:
-            return address
+    def _made(self, kinds: tuple[Kind, ...], args: tuple[object, ...]) -> Callable[..., object] | None:
+        opened = library.opened()
+        if opened is not None:
+            address = opened.address(library.symbol(self.full_name, repr(kinds)))
+            if address is None:
+                return None
+            self._entries.append(python_function(address))
+            return self._entries[-1]
         try:
-            from ..build import compiled_loops
+            from .numba_functions import compiled
 
-            return compiled_loops.address(self.full_name, repr(kinds), lambda: self.code(kinds))
+            return compiled(self.module, self.name, self.recipe, args)
         except ImportError:
             return None
         except Exception as error:
@@ -90,13 +87,6 @@ class Loop:
     @property
     def full_name(self) -> str:
         return f"{self.module.rpartition('.')[2]}.{self.name}"
-
-    def code(self, kinds: tuple[Kind, ...], name: str = "") -> bytes:
-        """Compile the loop for arguments of some kinds; the object file defines a function ``name``."""
-        from ..build import compiled_loops
-
-        symbol = name or f"{PREFIX}{self.full_name}"
-        return compiled_loops.loop_code(self.module, self.name, kinds, symbol, self.recipe, self.source)
 
 
 class Loops:

@@ -11,16 +11,15 @@ from __future__ import annotations
 import time
 from inspect import signature
 
-import llvmlite.binding
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
-from ..build.object_files import Shared, njit, routine
 from . import thread_memory as at
+from .levels import machine
 from .loop_calls import Loop
+from .numba_functions import Shared, njit, routine
 
 _PREEMPTED = 50_000  # nanoseconds between two looks for work: somebody else ran in between, and needs the core
 _AWAKE = 500_000  # nanoseconds for which a helper looks without pause: after that it sleeps between two looks
@@ -30,6 +29,7 @@ _WORD = ir.IntType(64)
 _HINT = ir.IntType(32)
 _WAITS = {  # the instruction for loops that wait
     "x86_64": ("llvm.x86.sse2.pause", []),
+    "AMD64": ("llvm.x86.sse2.pause", []),
     "aarch64": ("llvm.aarch64.hint", [_HINT(1)]),
     "arm64": ("llvm.aarch64.hint", [_HINT(1)]),
 }
@@ -85,7 +85,7 @@ def pause(typing_context):
     """Tell the processor that this loop waits."""
 
     def generate(context, builder, signature, arguments):
-        name, words = _WAITS.get(llvmlite.binding.get_process_triple().partition("-")[0], (None, []))
+        name, words = _WAITS.get(machine(), (None, []))
         if name:
             kind = ir.FunctionType(ir.VoidType(), [word.type for word in words])
             builder.call(cgutils.get_or_insert_function(builder.module, kind, name), words)
@@ -208,29 +208,19 @@ def _now(words, clock_words):
 serve = Loop(__name__, "serve", _serve)
 
 
-class _NoAlias(Compiler):
-    """Numba's compiler, which is told that no argument shares memory with another that is written."""
-
-    def __init__(self, typing_context, target_context, library, args, return_type, flags, local):
-        flags.noalias = True
-        super().__init__(typing_context, target_context, library, args, return_type, flags, local)
-
-
-apart = njit(nogil=True, error_model="numpy", pipeline_class=_NoAlias)
+apart = njit(noalias=True, error_model="numpy")
 
 
 def shared(*fastmath, noalias=False):
     """Make of a loop for a part of its range, ``body(*args, start, stop)``, a ``Loop`` that ``threads.launch`` shares.
 
-    It is compiled when it first meets arguments of a kind, and kept on disk under the names of its module and its own.
     ``noalias`` promises that what it writes lies in no other argument. What comes first among its arguments says how:
     the words' address, threads, start, total, and the size of a part.
     """
 
-    def compile(body):
-        pipeline = _NoAlias if noalias else Compiler
-        part = njit(fastmath=set(fastmath), error_model="numpy", pipeline_class=pipeline)(body)
+    def make(body):
+        part = njit(fastmath=set(fastmath), error_model="numpy", noalias=noalias)(body)
         assert [*signature(body).parameters][-2:] == ["start", "stop"], body
         return Loop(body.__module__, body.__name__, Shared(part, launch, 5))
 
-    return compile
+    return make

@@ -1,9 +1,10 @@
 """The threads that share work on ranges: one pool for compiled loops, for products, and for functions of Python.
 
 ``launch`` shares the parts of a compiled loop without Python's lock; ``in_shares`` shares calls of a function, which
-must let go of the lock to gain anything. Helpers wait for both: awake for a while (``native.serve``), then asleep.
+must let go of the lock to gain anything. Helpers wait for both: awake for a while (``thread_protocol.serve``), then
+asleep.
 
-A loop is shared by ``launch(loop, total, least, *args)``: it was compiled by ``native.shared`` of a function
+A loop is shared by ``launch(loop, total, least, *args)``: ``thread_protocol.shared`` made it of a function
 ``body(*args, start, stop)``, which does a part of ``range(total)`` and writes nothing that another part writes.
 """
 
@@ -76,7 +77,7 @@ class _Pool:
         self.asleep: list[None] = []  # an item for each helper that waits at ``jobs`` and was not woken
         self.serve: Callable[[int], object] | None = None  # None until the first launch, and where there is none
         memory = np.zeros(BYTES + 64, np.uint8)
-        self.words = memory[-memory.ctypes.data % 64 :][:BYTES].view(np.int64)  # see native.py
+        self.words = memory[-memory.ctypes.data % 64 :][:BYTES].view(np.int64)  # see thread_memory.py
         self.address = self.words.ctypes.data
         self.words[MODE // 8], self.words[SET_MODE // 8] = _mode
 
@@ -94,6 +95,7 @@ class _Pool:
         if functions is None:
             return False
         from .loop_calls import loops
+        from .numba_functions import sharers
 
         try:
             serve = loops("runtime.thread_protocol").serve.entry(0)
@@ -102,6 +104,7 @@ class _Pool:
         self.words[YIELD // 8], self.words[SLEEP // 8], self.words[CLOCK // 8] = functions
         self.words[SPIN // 8] = AWAKE
         blas.pool_begins()
+        sharers[:] = [in_shares]
         # Here: a helper that compiles would hold locks when programs fork.
         self.serve = serve
         return True
@@ -175,7 +178,7 @@ def take_mode(mode: int, set_mode: int) -> None:
 
 
 def launch(loop: Callable[..., object], total: int, least: int, *args: object) -> None:
-    """A loop that ``native.shared`` made, on ``range(total)`` in parts of at least ``least``.
+    """A loop that ``thread_protocol.shared`` made, on ``range(total)`` in parts of at least ``least``.
 
     A short one is over soon, whoever waits. There the caller nearly always takes the first half, and finds in its cache
     what it wrote of the same array before.

@@ -13,8 +13,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..build.object_files import routine
 from ..loops.elements.basic_loops import _compiled
+from ..runtime.numba_functions import routine
 from ..runtime.thread_protocol import shared
 from .tiles import BYTES, HALF, MOST, ROWS, WORD, address_of, first_lanes, masked_load, size_of, strip
 

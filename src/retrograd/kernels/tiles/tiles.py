@@ -8,22 +8,21 @@ In single precision denormals are flushed, as by BLAS here.
 
 from __future__ import annotations
 
-import platform
-
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..build.object_files import routine
 from ..loops.elements.basic_loops import _compiled
+from ..runtime.levels import machine
 from ..runtime.loop_blas import flush, leave
+from ..runtime.numba_functions import routine
 from .vector_width import width
 
 MOST = 3  # vectors of a panel
 ROWS = 8 if width() == 64 else 4  # of a tile, which with a row of the panel and one number fills the registers
 BYTES = width()
-_REGISTERS = "w" if platform.machine() in ("aarch64", "arm64") else "v"  # LLVM's letter for those of vectors
+_REGISTERS = "w" if machine() in ("aarch64", "arm64") else "v"  # LLVM's letter for those of vectors
 _LINE = 64  # bytes that a cache takes at once
 WORD, HALF = ir.IntType(64), ir.IntType(32)
 

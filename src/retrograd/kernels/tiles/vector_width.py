@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ..runtime import library
-from ..runtime.levels import Level
-
-target: list[Level] = []  # the level that a library is compiled for, in the process that compiles it
+from ..runtime.levels import target
 
 
 @cache

@@ -1,16 +1,9 @@
 // Drawing, pointing, moving, keys and search.
-"use strict";
-
-const $ = (id) => document.getElementById(id);
-const show = (element, yes) => { if (element) element.style.display = yes ? "" : "none"; };
 const opened = new Set(DATA.opened);
 const world = $("world"), stage = $("stage");
 let scene, view = { x: 0, y: 0, k: 1 }, selected = null, found = [], at = -1;
 
-DATA.levels.forEach((level) => {
-  level.nets = level.nets.map(([vertex, output, source, targets, leaves]) => (
-    { vertex, output, source, targets, leaves: !!leaves, value: `${vertex}.${output}` }));
-});
+unpack(DATA);
 
 const nameOf = (item) => (item >= 0 ? `v${item}` : `b${~item}`);
 const boxesAround = (box) => { const all = []; for (; box >= 0; box = DATA.boxes[box].parent) all.push(box); return all; };
@@ -38,10 +31,13 @@ function redraw() {
       element.setAttribute("transform", `translate(${spot.x.toFixed(1)} ${spot.y.toFixed(1)})`);
       element.classList.toggle("opened", open);
       element.classList.toggle("folded", !open);
-      for (const rect of element.querySelectorAll("rect:not(.tab)")) {
-        rect.setAttribute("width", spot.width.toFixed(1));
-        rect.setAttribute("height", spot.height.toFixed(1));
+      for (const rect of element.querySelectorAll("rect")) {
+        const tab = rect.classList.contains("tab");
+        rect.setAttribute("width", (spot.width - (tab ? 2 : 0)).toFixed(1));
+        if (!tab) rect.setAttribute("height", spot.height.toFixed(1));
       }
+      const arc = element.querySelector(".arc");
+      if (arc) arc.setAttribute("d", arcPath(spot.width, spot.height));
       const sign = element.querySelector(".sign");
       if (sign) sign.textContent = open ? "−" : "+";
     }
@@ -62,13 +58,114 @@ function redraw() {
     });
   });
   mark();
+  sketch();
 }
+
+// The same as arc_path of svg.py.
+function arcPath(width, height) {
+  const n = (value) => value.toFixed(1);
+  return `M${n(width)} ${n(height - 12)}h7q7 0 7 -7V19q0 -7 -7 -7h-5M${n(width + 6)} 8l-5 4l5 4`;
+}
+
+// ---- Steps: the colours of another step ------------------------------------------------------------------------
+
+let when = DATA.step;
+const flowOf = (item) => (item >= 0 ? DATA.vertices[item] : DATA.boxes[~item]).flows[when];
+
+function setStep(step) {
+  when = step;
+  $("when").value = step;
+  $("which").textContent = DATA.steps[step] || "";
+  $("when").setAttribute("aria-valuetext", DATA.steps[step] || "");
+  if (!DATA.scale.known) return;
+  DATA.levels.forEach((level) => level.nets.forEach((net, i) => {
+    const { flows, kept, wide } = DATA.vertices[net.vertex], name = levelOf(flows[when], DATA.scale), element = $(`e${level.box}.${i}`);
+    element.classList.remove(...LEVELS.map((other) => `g-${other}`));
+    element.classList.add(`g-${name}`);
+    if (kept) element.firstChild.style.strokeWidth = Math.max(wide, DATA.widths[name]);
+  }));
+  DATA.boxes.forEach((box, key) => {
+    const norm = box.flows[when], title = $(`t${key}`);
+    title.querySelector(".bar").setAttribute("class", `bar g-${levelOf(norm, DATA.scale)}`);
+    title.querySelector(".inside").textContent = `${box.count} inside${norm === undefined || norm === null ? "" : `, gradient ${short(norm)}`}`;
+  });
+  if (selected !== null) select(selected, false);
+  sketch();
+}
+
+// ---- The minimap -------------------------------------------------------------------------------------------------
+
+let mapScale = null;
+function sketch() {
+  const map = $("map"), area = stage.getBoundingClientRect(), root = scene.placed.get(-1);
+  const needed = root.width * view.k > area.width || root.height * view.k > area.height;
+  show(map, needed && $("panel").hidden);
+  if (!needed) return;
+  const size = map.getBoundingClientRect(), ratio = window.devicePixelRatio || 1, pen = map.getContext("2d");
+  if (map.width !== Math.round(size.width * ratio)) { map.width = Math.round(size.width * ratio); map.height = Math.round(size.height * ratio); }
+  const k = Math.min((size.width - 8) / root.width, (size.height - 8) / root.height);
+  const left = (size.width - root.width * k) / 2, top = (size.height - root.height * k) / 2;
+  mapScale = { k, left, top };
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, size.width, size.height);
+  const style = getComputedStyle(stage), color = (name) => style.getPropertyValue(`--g-${name}`) || "#888";
+  const colors = Object.fromEntries(LEVELS.map((name) => [name, color(name)]));
+  for (const [item, spot] of scene.corner) {
+    const open = item < 0 && scene.placed.has(~item), norm = flowOf(item);
+    pen.fillStyle = pen.strokeStyle = colors[DATA.scale.known && norm !== undefined ? levelOf(norm, DATA.scale) : "even"];
+    const box = [left + spot.x * k, top + spot.y * k, Math.max(1, spot.width * k), Math.max(1, spot.height * k)];
+    pen.globalAlpha = open ? 0.5 : 0.9;
+    if (open) pen.strokeRect(...box); else pen.fillRect(...box);
+  }
+  pen.globalAlpha = 1;
+  pen.strokeStyle = getComputedStyle(document.body).getPropertyValue("--accent");
+  pen.lineWidth = 2;
+  const x = left + (-view.x / view.k) * k, y = top + (-view.y / view.k) * k, w = (area.width / view.k) * k, h = (area.height / view.k) * k;
+  const x0 = Math.max(1, x), y0 = Math.max(1, y);
+  pen.strokeRect(x0, y0, Math.max(3, Math.min(size.width - 1, x + w) - x0), Math.max(3, Math.min(size.height - 1, y + h) - y0));
+}
+
+function travel(event) {
+  if (event.type === "pointermove" && !event.buttons) return;
+  const size = $("map").getBoundingClientRect(), area = stage.getBoundingClientRect();
+  view.x = area.width / 2 - ((event.clientX - size.left - mapScale.left) / mapScale.k) * view.k;
+  view.y = area.height / 2 - ((event.clientY - size.top - mapScale.top) / mapScale.k) * view.k;
+  apply();
+}
+$("map").addEventListener("pointerdown", (event) => { $("map").setPointerCapture(event.pointerId); travel(event); });
+$("map").addEventListener("pointermove", travel);
 
 // ---- Moving ----------------------------------------------------------------------------------------------------
 
 function apply() {
   world.setAttribute("transform", `translate(${view.x.toFixed(2)} ${view.y.toFixed(2)}) scale(${view.k.toFixed(4)})`);
   $("scale").textContent = `${Math.round(view.k * 100)} %`;
+  if (shownAt !== view.k) titles();
+  sketch();
+}
+
+// Far away, only the titles of boxes are shown, in a size that stays readable and fits the box.
+let shownAt = null;
+const READABLE = 0.62;
+function titles() {
+  shownAt = view.k;
+  const far = view.k < READABLE;
+  world.classList.toggle("far", far);
+  DATA.boxes.forEach((box, key) => {
+    const spot = scene.corner.get(~key), title = $(`t${key}`);
+    if (!spot || !title) return;
+    const name = title.querySelector(".name"), sign = title.querySelector(".sign"), note = title.querySelector("text.note");
+    if (!far) { name.removeAttribute("transform"); show(name, true); show(sign, true); show(note, true); return; }
+    const letters = Math.max(1, name.textContent.length), fits = (spot.width - 12) / (letters * 7.9);
+    const size = Math.min(0.95 / view.k, fits), tall = spot.height * view.k;
+    const open = scene.placed.has(key), inner = open && DATA.boxes.some((other, at) => other.parent === key && scene.corner.has(~at));
+    show(sign, false);
+    show(note, false);
+    // A title that would be too small, or that would hide those of the boxes inside, is left out.
+    show(name, size * view.k * 13 >= 7.5 && tall >= 14 && !(inner && size > 2));
+    const y = open ? 18 : spot.height / 2 + 4.5 * size;
+    name.setAttribute("transform", `translate(${(8 - 24 * size).toFixed(1)} ${(y - 18 * size).toFixed(1)}) scale(${size.toFixed(2)})`);
+  });
 }
 
 function zoom(factor, x, y) {
@@ -85,9 +182,12 @@ let fitted = {};  // the choice of fit() and its argument: resizing the window f
 function fit(least) {
   const area = stage.getBoundingClientRect(), root = scene.placed.get(-1), margin = 28;
   const wide = (area.width - 2 * margin) / root.width, high = (area.height - 2 * margin) / root.height;
-  const k = Math.min(1.25, Math.max(Math.min(wide, high), Math.min(least, Math.max(wide, 0.02))));
+  const k = Math.min(1.25, Math.max(Math.min(wide, high), Math.min(least, Math.max(wide, 0.02)), least ? 0.8 : 0));
   const spare = area.height - root.height * k;
-  view = { k, x: (area.width - root.width * k) / 2, y: spare > 0 ? Math.min(spare / 2, 60) : margin };
+  // Where not all is visible, begin at the first operator.
+  const top = [...scene.corner].filter(([item, spot]) => spot.level < 0 && !(item >= 0 && DATA.vertices[item].leaf)).map(([, spot]) => spot).sort((a, b) => a.y - b.y)[0];
+  const centre = root.width * k > area.width && top ? Math.max(Math.min(top.x + top.width / 2, root.width - area.width / 2 / k + margin), area.width / 2 / k - margin) : root.width / 2;
+  view = { k, x: area.width / 2 - centre * k, y: spare > 0 ? Math.min(spare / 2, 60) : margin };
   fitted = { ...view, least };
   apply();
 }
@@ -156,9 +256,9 @@ function facts(item) {
     const { kind, label, details } = DATA.vertices[item];
     return { kind: DATA.kinds[kind], title: label, details };
   }
-  const box = DATA.boxes[~item], kind = box.path ? "module" : "repetition";
-  const details = [["path", box.path], ["class", box.path ? box.note : ""], ["repeated", box.times > 1 ? `${box.times} times` : ""],
-    ["inside", `${box.count} operators and leaves`]].filter(([, text]) => text);
+  const box = DATA.boxes[~item], kind = { part: "consecutive operators" }[box.kind] || box.kind, norm = flowOf(item);
+  const details = [["path", box.path], ["class", box.path ? box.note : ""],  ["repeated", box.times > 1 ? `${box.times} times` : ""],
+    ["inside", `${box.count} operators and leaves`], ["gradient", norm === undefined || norm === null ? "" : `norm ${short(norm)}`]].filter(([, text]) => text);
   return { kind, title: box.title || `× ${box.times}`, details };
 }
 
@@ -173,6 +273,47 @@ function fill(element, item, most) {
     list.appendChild(document.createElement("dt")).textContent = name;
     list.appendChild(document.createElement("dd")).textContent = text;
   }
+}
+
+// Where the numbers of an item came from: its gradient from its readers, its value from what it read.
+function origins(element, item) {
+  for (const [title, forward] of [["Its gradient came from", true], ["Its values came from", false]]) {
+    const ends = neighbours(item, forward);
+    if (!ends.length || (forward && !DATA.scale.known)) continue;
+    html("h3", title, element);
+    const list = html("div", undefined, element, "links");
+    for (const end of ends.slice(0, 12)) {
+      const norm = flowOf(end), button = html("button", undefined, list), known = norm !== undefined && norm !== null;
+      const name = html("span", undefined, button);
+      if (DATA.scale.known) html("i", undefined, name, "flow").style.background = `var(--g-${levelOf(norm, DATA.scale)})`;
+      name.append(facts(end).title);
+      html("u", DATA.scale.known ? (known ? `gradient ${short(norm)}` : "no gradient") : "", button);
+      button.addEventListener("click", () => select(end));
+    }
+    if (ends.length > 12) html("p", `and ${ends.length - 12} more`, element);
+  }
+}
+
+// Earlier steps: the norm of the gradient over the steps; a click goes to the step.
+function earlier(element, item) {
+  const { flows } = item >= 0 ? DATA.vertices[item] : DATA.boxes[~item];
+  if (flows.length < 2 || !flows.some((norm) => norm !== null)) return;
+  html("h3", "Gradient norm over the steps", element);
+  stepCurve(element, flows, true);
+}
+
+function stepCurve(element, values, log) {
+  const W = 320, H = 96, across = (index) => 46 + (index / Math.max(1, values.length - 1)) * (W - 56);
+  const positive = log && values.some((x) => x > 0), scale = upScale(values, positive, 8, H - 8);
+  if (!scale) return;
+  const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot" }, element);
+  ruled(plot, scale, 46, W - 10);
+  svg("path", { d: curvePath(values, scale, across), style: "stroke:var(--c0)" }, plot);
+  svg("line", { x1: across(when), x2: across(when), y1: 4, y2: H - 4, class: "cursor" }, plot);
+  plot.addEventListener("click", (event) => {
+    const box = plot.getBoundingClientRect(), x = ((event.clientX - box.left) / box.width) * W;
+    setStep(Math.max(0, Math.min(values.length - 1, Math.round(((x - 46) / (W - 56)) * (values.length - 1)))));
+  });
 }
 
 function hover(event) {
@@ -214,6 +355,8 @@ function select(item, move = true) {
   $("panel").hidden = item === null;
   if (item !== null) {
     fill($("facts"), item);
+    origins($("facts"), item);
+    earlier($("facts"), item);
     const box = item < 0;
     show($("fold"), box);
     if (box) $("fold").textContent = opened.has(~item) ? "Fold (Enter)" : "Unfold (Enter)";
@@ -222,6 +365,7 @@ function select(item, move = true) {
     if (move) reveal(item);
   } else $("said").textContent = "";
   mark();
+  sketch();
 }
 
 function toggle(box) {
@@ -246,11 +390,15 @@ stage.addEventListener("click", (event) => {
 // ---- Depth and search ------------------------------------------------------------------------------------------
 
 let depth = DATA.depth;
+function tellDepth() {
+  const name = depth === DATA.deepest ? "operators" : depth ? "blocks" : "model";
+  $("depth").textContent = DATA.deepest > 1 ? `${name}, ${depth} of ${DATA.deepest}` : name;
+}
 function setDepth(value) {
   depth = Math.max(0, Math.min(DATA.deepest, value));
   opened.clear();
-  DATA.boxes.forEach((box, key) => { if (box.depth < depth || !box.path) opened.add(key); });
-  $("depth").textContent = `${depth} of ${DATA.deepest}`;
+  DATA.boxes.forEach((box, key) => { if (box.depth < depth || box.kind === "repetition") opened.add(key); });
+  tellDepth();
   redraw();
   if (selected !== null && !scene.corner.has(selected)) select(null);
   fit(1);
@@ -259,10 +407,13 @@ function setDepth(value) {
 function search(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const all = [...DATA.boxes.map((_, key) => ~key), ...DATA.vertices.keys()];
-  const told = new Set(["name", "module", "path", "class", "line"]);
+  // Operators and leaves are found by their names, modules by their path and class; an operator whose module has no
+  // box of its own is found by the module as well.
   const says = (item) => {
-    const { title, kind, details } = facts(item);
-    return [title, kind, ...details.filter(([name]) => told.has(name)).map(([, text]) => text)].join("\n").toLowerCase();
+    const { title, details } = facts(item), of = (name) => (details.find(([key]) => key === name) || ["", ""])[1];
+    const around = item >= 0 && boxOf(item) >= 0 ? DATA.boxes[boxOf(item)].path : "";
+    const module = of("module") === around ? "" : of("module");
+    return [title, of("name"), of("path"), of("class"), module].join("\n").toLowerCase();
   };
   const fits = (text) => words.every((word) => text.includes(word));
   found = words.length ? all.filter((item) => fits(says(item))) : [];
@@ -348,7 +499,13 @@ $("help").addEventListener("click", (event) => { if (event.target === $("help"))
 $("fold").addEventListener("click", () => toggle(~selected));
 $("close").addEventListener("click", () => { select(null); stage.focus(); });
 for (const element of document.querySelectorAll(".folding")) show(element, DATA.deepest > 0);
-$("depth").textContent = `${depth} of ${DATA.deepest}`;
+for (const element of document.querySelectorAll(".stepping")) show(element, DATA.steps.length > 1);
+$("when").max = Math.max(0, DATA.steps.length - 1);
+$("when").addEventListener("input", () => setStep(Number($("when").value)));
+if (window.innerWidth < 760) $("key").open = false;
+show($("key"), DATA.scale.known);
+tellDepth();
 redraw();
 fit(1);
+setStep(when);
 window.addEventListener("resize", refit);

@@ -6,16 +6,17 @@ escaped or passed as JSON, and the script inserts it as text, never as HTML.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
+import math
+from collections.abc import Sequence
 from typing import Any
 
+from ...pages.template import asset, clean, filled, json_inside
+from ..gradients import LOOKS, STEPS, has_gradients, variables
+from ..gradients import legend as gradient_legend
 from ..layout import placing
 from ..layout.scene import Scene, folded_size, title_width
 from ..picture import LEAVES
-from .svg import STYLE, allowed, clean, drawn, summary
+from .svg import STYLE, drawn, edge_width, summary
 
 KINDS = {
     "input": "leaf",
@@ -31,38 +32,37 @@ _CONSTANTS = (
 )  # fmt: skip
 
 
-def page_of(scene: Scene, below: str = "", more: str = "") -> str:
-    """Return the page, with content ``below`` the picture and its script ``more``."""
-    title = summary(scene.picture)
+def page_of(scene: Scene, above: str = "", below: str = "", more: str = "", title: str = "") -> str:
+    """Return the page, with content ``above`` and ``below`` the picture and its script ``more``."""
+    title = title or summary(scene.picture)
     present = {vertex.kind for vertex in scene.picture.vertices}
     legend = "".join(_sample(kind, name) for kind, name in KINDS.items() if kind in present)
     parts = {
         "title": clean(title),
-        "style": STYLE,
+        "style": STYLE + variables(),
         "drawing": drawn(scene, movable=True),
         "legend": legend,
         "data": json_inside(data_of(scene)),
+        "gradients": gradient_legend(scene.usual, any(v.kept for v in scene.picture.vertices))
+        if has_gradients(scene.picture)
+        else "",
+        "above": above,
         "below": below,
         "more": more,
-        "script": _asset("place.js") + _asset("page.js"),
+        "script": asset(__package__, "place.js") + asset(__package__, "page.js"),
     }
-    return filled(_asset("page.html"), parts)
-
-
-def filled(template: str, parts: Mapping[str, str]) -> str:
-    """Return the template with each ``{{name}}`` replaced, in one pass: parts may contain such marks themselves."""
-    head, *pieces = template.split("{{")
-    page = [head]
-    for piece in pieces:
-        name, _, rest = piece.partition("}}")
-        page += [parts[name], rest]
-    return "".join(page)
+    return filled(asset(__package__, "page.html"), parts)
 
 
 def data_of(scene: Scene) -> dict[str, Any]:
     """Return the script's data: sizes, levels with their rows, edges, and texts."""
     picture = scene.picture
+    most = max((vertex.kept for vertex in picture.vertices), default=0)
     return {
+        "scale": {"usual": scene.usual, "steps": STEPS, "known": has_gradients(picture)},
+        "widths": {name: look.width for name, look in LOOKS.items()},
+        "steps": picture.steps,
+        "step": picture.step,
         "constants": {name: getattr(placing, name) for name in _CONSTANTS},
         "kinds": KINDS,
         "vertices": [
@@ -73,6 +73,10 @@ def data_of(scene: Scene) -> dict[str, Any]:
                 "width": width,
                 "height": height,
                 "leaf": vertex.kind in LEAVES,
+                "flows": _plain(vertex.flows),
+                "names": vertex.names or (dict(vertex.details).get("name", vertex.label),),
+                "kept": vertex.kept,
+                "wide": round(edge_width(vertex.kept, most), 1),
                 "details": [[name, text] for name, text in vertex.details if text],
             }
             for vertex, (width, height) in zip(picture.vertices, scene.sizes, strict=True)
@@ -83,6 +87,8 @@ def data_of(scene: Scene) -> dict[str, Any]:
                 "note": box.note,
                 "path": ".".join(box.path),
                 "times": box.times,
+                "kind": box.kind,
+                "flows": _plain(box.flows),
                 "parent": box.parent,
                 "depth": box.depth,
                 "count": scene.inside[box.key],
@@ -104,21 +110,13 @@ def data_of(scene: Scene) -> dict[str, Any]:
         "edges": sorted({(edge.source, edge.target) for edge in picture.edges}),
         "opened": sorted(scene.opened),
         "depth": scene.depth,
-        "deepest": max((box.depth + 1 for box in picture.boxes if box.path), default=0),
+        "deepest": max((box.depth + 1 for box in picture.boxes if box.kind != "repetition"), default=0),
     }
 
 
-def json_inside(data: Any) -> str:
-    """Return JSON that is safe inside a script element."""
-    text = allowed(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
-    for letter in "<>&\u2028\u2029":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return text
-
-
-@cache
-def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+def _plain(flows: Sequence[float | None]) -> list[float | str | None]:
+    """Return norms with the digits that the page shows, and infinities as text, which JSON requires."""
+    return [None if norm is None else float(f"{norm:.4g}") if math.isfinite(norm) else "not finite" for norm in flows]
 
 
 def _sample(kind: str, name: str) -> str:

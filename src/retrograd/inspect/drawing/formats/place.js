@@ -154,8 +154,7 @@ function entries(level, items, ties, x, C) {
     arrivals.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
     const central = [];
     arrivals.forEach(([, tie], i) => {
-      const source = level.nets[ties[tie].net].source;
-      if (source < 0 || !items[source].leaf) central.push(i);
+      if (!level.nets[ties[tie].net].leaf) central.push(i);
     });
     const last = arrivals.length - 1, middle = central.length ? (central[0] + central[central.length - 1]) / 2 : last / 2;
     const reach = Math.max(middle, last - middle), step = reach ? Math.min(C.STEP, (items[item].width / 2 - 8) / reach) : 0;
@@ -228,4 +227,12 @@ function arranged(data, opened) {
   return { placed, origin, corner };
 }
 
-if (typeof module !== "undefined") module.exports = { arranged };
+// Turn the lists of numbers, which keep the page small, into nets.
+function unpack(data) {
+  for (const level of data.levels) {
+    level.nets = level.nets.map(([vertex, output, source, targets, leaves]) => (
+      { vertex, output, source, targets, leaves: !!leaves, leaf: data.vertices[vertex].kind === "parameter", value: `${vertex}.${output}` }));
+  }
+}
+
+if (typeof module !== "undefined") module.exports = { arranged, unpack };

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from html import escape
-from importlib.resources import files
+import math
 
+from ...pages.template import clean, style
 from ..figures import short_shape
+from ..gradients import LOOKS, has_gradients, level, rules
 from ..layout.nesting import Value
-from ..layout.scene import LETTER, MANY, Scene, box_title, columns, vertex_lines
-from ..picture import LEAVES, Picture
+from ..layout.placing import HEADER
+from ..layout.scene import LETTER, MANY, SMALL, SPARK, Scene, box_content, box_title, columns, vertex_lines
+from ..picture import LEAVES, Box, Picture
 
-STYLE = " ".join(files(__package__).joinpath("picture.css").read_text(encoding="utf-8").partition("*/")[2].split())
+STYLE = style(__package__, "picture.css") + rules()
 
 MARGIN = 24
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def allowed(text: str) -> str:
-    """Return a text without the characters that XML or UTF-8 cannot represent."""
-    return _NOT_XML.sub("\ufffd", text)
-
-
-def clean(text: str) -> str:
-    """Return a text escaped for elements and attributes."""
-    return escape(allowed(text))
+WIDEST = 7.0  # of an edge, in pixels, for the largest number of bytes kept
 
 
 def svg_of(scene: Scene) -> str:
@@ -56,38 +47,51 @@ def drawn(scene: Scene, movable: bool = False) -> str:
     them. Otherwise, elements are in their positions and have no ids.
     """
     boxes, edges, vertices, titles = [], [], [], []
-    for level in [scene.levels[-1], *scene.levels[:-1]]:
-        placed = scene.placed.get(level.box)
+    looks = _looks(scene)
+    for nesting in [scene.levels[-1], *scene.levels[:-1]]:
+        placed = scene.placed.get(nesting.box)
         if placed is None and not movable:
             continue
-        for i, item in enumerate(level.items):
-            at = "" if movable else ' transform="translate({:.1f} {:.1f})"'.format(*scene.corner(level, i))
+        for i, item in enumerate(nesting.items):
+            at = "" if movable else ' transform="translate({:.1f} {:.1f})"'.format(*scene.corner(nesting, i))
             if item >= 0:
                 vertices.append(_vertex(scene, item, f' id="v{item}"' if movable else at, not movable))
             else:
                 boxes.append(_frame(scene, ~item, f' id="b{~item}"' if movable else at))
                 titles.append(_title(scene, ~item, f' id="t{~item}"' if movable else at))
         lines = []
-        for number, net in enumerate(level.nets):
+        for place, net in enumerate(nesting.nets):
             path, head, label = "", "", (0.0, 0.0)
             if placed and not movable:
-                path, head, label = placed.paths[number], placed.heads[number], placed.labels[number]
-            source = level.items[net.source] if net.source >= 0 else -1
+                path, head, label = placed.paths[place], placed.heads[place], placed.labels[place]
+            source = nesting.items[net.source] if net.source >= 0 else -1
             labelled = net.source >= 0 and (movable or source >= 0 or ~source not in scene.placed)
-            name = f' id="e{level.box}.{number}"' if movable else ""
+            name = f' id="e{nesting.box}.{place}"' if movable else ""
             shape = _shape(scene, net.value, label) if labelled else ""
-            lines.append(
-                f'<g class="{_edge_class(scene, net.value)}"{name}><path d="{path}"/><path class="head" d="{head}"/>'
-                f"{shape}</g>"
-            )
-        x, y = scene.origin.get(level.box, (0.0, 0.0))
-        at = f' id="l{level.box}"' if movable else f' transform="translate({x:.1f} {y:.1f})"'
+            css, wide = looks[net.value[0]]
+            lines.append(f'<g class="{css}"{name}><path d="{path}"{wide}/><path class="head" d="{head}"/>{shape}</g>')
+        x, y = scene.origin.get(nesting.box, (0.0, 0.0))
+        at = f' id="l{nesting.box}"' if movable else f' transform="translate({x:.1f} {y:.1f})"'
         edges.append(f"<g{at}>{''.join(lines)}</g>")
     return "".join([*boxes, *edges, *titles, *vertices])
 
 
-def _edge_class(scene: Scene, value: Value) -> str:
-    return "e of-parameter" if scene.picture.vertices[value[0]].kind == "parameter" else "e"
+def edge_width(kept: int, most: int) -> float:
+    """Return the width of the edges of an operator that keeps so many bytes, the most being ``most``."""
+    return 1.4 + (WIDEST - 1.4) * math.sqrt(kept / most) if kept else 0.0
+
+
+def _looks(scene: Scene) -> list[tuple[str, str]]:
+    """Return the class and the style of the edges that leave each vertex."""
+    picture = scene.picture
+    most = max((vertex.kept for vertex in picture.vertices), default=0)
+    known = has_gradients(picture)
+    looks = []
+    for vertex in picture.vertices:
+        name = level(picture.flow(vertex), scene.usual) if known else "even"
+        wide = max(edge_width(vertex.kept, most), LOOKS[name].width)
+        looks.append((f"e g-{name}", f' style="stroke-width:{wide:.1f}"' if vertex.kept else ""))
+    return looks
 
 
 def _shape(scene: Scene, value: Value, at: tuple[float, float]) -> str:
@@ -117,26 +121,58 @@ def _vertex(scene: Scene, key: int, at: str, titled: bool) -> str:
 
 
 def _frame(scene: Scene, key: int, at: str) -> str:
-    """Return a box's rectangle, which is below the edges; a repetition has several, one behind the other."""
+    """Return a box's rectangle, which is below the edges; a repetition has several, one behind the other, and an arc
+    back to its beginning if it is recurrent."""
     width, height = scene.size_of(~key)
+    box = scene.picture.boxes[key]
     size = f'width="{width:.1f}" height="{height:.1f}" rx="6"'
-    copies = (2, 1, 0) if scene.picture.boxes[key].times > 1 else ()
+    copies = (2, 1, 0) if box.times > 1 and not box.recurrent else ()
     stack = "".join(f'<rect class="stack" x="{3 * i}" y="{3 * i}" {size}/>' for i in copies)
-    return f'<g class="b {_state(scene, key)}"{at}>{stack}<rect class="frame" {size}/></g>'
+    arc = f'<path class="arc" d="{arc_path(width, height)}"/>' if box.recurrent else ""
+    return f'<g class="b {_state(scene, key)}"{at}>{stack}{arc}<rect class="frame" {size}/></g>'
+
+
+def arc_path(width: float, height: float) -> str:
+    """Return the line from the end of a recurrent block back to its beginning, with its arrow head."""
+    return (
+        f"M{width:.1f} {height - 12:.1f}h7q7 0 7 -7V19q0 -7 -7 -7h-5"
+        f"M{width + 6:.1f} 8l-5 4l5 4"
+    )  # fmt: skip
 
 
 def _title(scene: Scene, key: int, at: str) -> str:
-    """Return a box's title, which is above the edges."""
+    """Return a box's title, above the edges and on a band over the whole width, so that no edge crosses it."""
     title, note = box_title(scene, key)
+    box = scene.picture.boxes[key]
     start = 24 + LETTER * columns(title) + 8 * bool(title)
     sign = "−" if key in scene.placed else "+"
+    norm = scene.picture.flow(box)
+    spark = f'<g class="spark" transform="translate({start + SMALL * columns(note) + 10:.1f} 5)">{_spark(box)}</g>'
+    name = f"g-{level(norm, scene.usual)}" if has_gradients(scene.picture) else ""
     return (
         f'<g class="b {_state(scene, key)}"{at}>'
-        f'<rect class="tab" x="2" y="2" width="{start + 6.6 * columns(note) + 6:.1f}" height="22" rx="5"/>'
-        f'<text class="sign" x="9" y="18">{sign}</text><text x="24" y="18">{clean(title)}</text>'
-        f'<text class="note" x="{start:.1f}" y="18">{clean(note)}</text>'
-        f'<text class="note inside" x="24" y="36">{scene.inside[key]} inside</text></g>'
+        f'<rect class="tab" x="1" y="1" width="{scene.size_of(~key)[0] - 2:.1f}" height="{HEADER - 4:.0f}" rx="5"/>'
+        f'<g class="bar {name}"><path d="M1.5 6V{HEADER - 6:.0f}"/></g>'
+        f'<text class="sign" x="9" y="18">{sign}</text><text class="name" x="24" y="18">{clean(title)}</text>'
+        f'<text class="note" x="{start:.1f}" y="18">{clean(note)}</text>{spark if box.curve[2:] else ""}'
+        f'<text class="note inside" x="24" y="38">{box_content(scene, key)}</text></g>'
     )
+
+
+def _spark(box: Box) -> str:
+    """Return the curve of a box's gradient on a logarithmic scale."""
+    known = [math.log10(norm) for norm in box.curve if norm is not None and 0 < norm < math.inf]
+    if len(known) < 2:
+        return ""
+    low, high = min(known), max(known)
+    low, high = (low, high) if high - low > 0.5 else ((low + high) / 2 - 0.25, (low + high) / 2 + 0.25)
+    points = [
+        f"{SPARK * i / (len(box.curve) - 1):.1f} {1 + 14 * (high - math.log10(norm)) / (high - low):.1f}"
+        for i, norm in enumerate(box.curve)
+        if norm is not None and 0 < norm < math.inf
+    ]
+    what = "repetitions, the last one nearest to the loss" if box.runs else "steps"
+    return f'<title>gradient norm over the {what}</title><path d="M{"L".join(points)}"/>'
 
 
 def _state(scene: Scene, key: int) -> str:

@@ -15,12 +15,14 @@ Value = tuple[int, int]  # a vertex and the index of its output
 
 @dataclass(slots=True)
 class Net:
-    """A value inside a box: from an item or from above (-1), to items or out at the bottom."""
+    """A value inside a box: from an item or from above (-1), to items or out at the bottom; ``leaf`` if it is
+    a parameter."""
 
     value: Value
     source: int = -1
     targets: list[int] = field(default_factory=list)
     leaves: bool = False
+    leaf: bool = False
 
 
 @dataclass(slots=True)
@@ -69,7 +71,7 @@ def levels_of(picture: Picture) -> list[Level]:
     def net_of(level: int, value: Value) -> Net:
         net = nets.get((level, value))
         if net is None:
-            net = nets[level, value] = Net(value)
+            net = nets[level, value] = Net(value, leaf=picture.vertices[value[0]].kind == "parameter")
             levels[level].nets.append(net)
         return net
 

@@ -241,8 +241,7 @@ def _entries(level: Level, items: Sequence[Item], ties: list[Tie], x: list[float
         arrivals.sort()
         central = []
         for i, (_, which) in enumerate(arrivals):
-            source = level.nets[ties[which].net].source
-            if source < 0 or not items[source].leaf:
+            if not level.nets[ties[which].net].leaf:
                 central.append(i)
         middle = (central[0] + central[-1]) / 2 if central else (len(arrivals) - 1) / 2
         reach = max(middle, len(arrivals) - 1 - middle)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from unicodedata import east_asian_width
 
 from ..figures import number, short_shape
+from ..gradients import usual_norm
 from ..picture import LEAVES, Picture, Vertex
 from .layering import arrange
 from .nesting import Level, levels_of
 from .placing import HEADER, Item, Placed, Size, place
 
 LETTER, SMALL = 7.3, 6.4  # widths of a letter in the first line and in other lines
+SPARK = 56.0  # the width of the curve of a box's gradient over the steps
 LONGEST = 34  # the most letters of a label
 MANY = 4  # a vertex with more outputs shows no shapes on its edges
 
@@ -31,11 +33,12 @@ class Scene:
             arrange(level, leaves)
         self.sizes: list[Size] = [vertex_size(vertex) for vertex in picture.vertices]
         self.depth = _readable_depth(picture) if depth is None else depth
-        self.opened = {box.key for box in picture.boxes if box.depth < self.depth or not box.path}
+        self.opened = {box.key for box in picture.boxes if box.depth < self.depth or box.kind == "repetition"}
         self.inside = [0] * len(picture.boxes)  # vertices per box
         for vertex in picture.vertices:
             for box in picture.around(vertex.box):
                 self.inside[box] += 1
+        self.usual = picture.usual or usual_norm(picture)  # gradients near it are grey
         self.placed: dict[int, Placed] = {}
         self.origin: dict[int, tuple[float, float]] = {-1: (0.0, 0.0)}
         self._place()
@@ -75,20 +78,21 @@ class Scene:
 
 
 def _readable_depth(picture: Picture, most: int = 24) -> int:
-    """Return the depth at which at most ``most`` vertices and folded boxes are visible, at least 1."""
-    deepest = max((box.depth + 1 for box in picture.boxes if box.path), default=0)
+    """Return the depth at which at most ``most`` vertices and folded boxes are visible; at least 1, if that shows no
+    more than five times as many."""
+    deepest = max((box.depth + 1 for box in picture.boxes if box.kind != "repetition"), default=0)
     seen = [0] * (deepest + 1)  # visible items by nesting depth
     folded = [0] * (deepest + 1)
     for vertex in picture.vertices:
         seen[picture.boxes[vertex.box].depth + 1 if vertex.box >= 0 else 0] += 1
     for box in picture.boxes:
-        if box.path:
+        if box.kind != "repetition":
             folded[box.depth] += 1
     total = seen[0]
     for depth in range(1, deepest + 1):
         total += seen[depth]
-        if total + folded[depth] > most:
-            return max(1, depth - 1)
+        if total + folded[depth] > (most if depth > 1 else 5 * most):
+            return depth - 1
     return deepest
 
 
@@ -142,9 +146,16 @@ def title_width(scene: Scene, key: int) -> float:
     if key < 0:
         return 0.0
     title, note = box_title(scene, key)
-    return 48 + LETTER * columns(title) + SMALL * columns(note)
+    spark = SPARK + 12 if scene.picture.boxes[key].curve[2:] else 0.0
+    return 48 + LETTER * columns(title) + SMALL * columns(note) + spark
 
 
 def folded_size(scene: Scene, key: int) -> Size:
     """Return the size of a folded box: a line for its name and a line for its content."""
-    return max(title_width(scene, key), 100.0), HEADER + 18.0
+    return max(title_width(scene, key), SMALL * columns(box_content(scene, key)) + 36, 100.0), HEADER + 20.0
+
+
+def box_content(scene: Scene, key: int) -> str:
+    """Return the second line of a folded box: what is inside, and the norm of its gradient."""
+    norm = scene.picture.flow(scene.picture.boxes[key])
+    return f"{scene.inside[key]} inside" + ("" if norm is None else f", gradient {norm:.3g}")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba.extending import intrinsic
 
-from ...build.object_files import njit
+from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from .coefficients import ERF_BOUND, ERF_P, ERF_Q
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...build.object_files import njit
+from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from .elementwise import ABSOLUTE, BLOCK, LOGITS, SOFT_MARGIN, SQUARE
 from .scalar_functions import exp, exp_down, expm1, log1p_down, sigmoid, softplus

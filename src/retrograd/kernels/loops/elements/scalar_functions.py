@@ -10,7 +10,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ...build.object_files import njit
+from ...runtime.numba_functions import njit
 from .basic_loops import _clip, _exp, _inlined, _tanh
 
 

@@ -7,8 +7,8 @@ from math import factorial
 
 import numpy as np
 
-from ...build.object_files import njit
 from ...runtime.loop_calls import Loop
+from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from .elementwise import BLOCK
 from .elementwise_loops import _function, _inlined

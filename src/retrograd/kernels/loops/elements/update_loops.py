@@ -12,8 +12,8 @@ import numpy as np
 from numba import carray, types
 from numba.extending import intrinsic
 
-from ...build.object_files import njit
-from ...build.object_layout import DATA
+from ...runtime.numba_functions import njit
+from ...runtime.object_layout import DATA
 from ...runtime.thread_protocol import load, shared
 from .basic_loops import _compiled
 from .updates import BLOCK

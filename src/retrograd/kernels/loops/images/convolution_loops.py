@@ -23,8 +23,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...build.object_files import njit
 from ...runtime import loop_blas
+from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from ...tiles.tiles import product
 from .convolution import LANES

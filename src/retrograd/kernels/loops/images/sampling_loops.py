@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...build.object_files import njit
+from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 
 BLOCK = 256  # points, whose places and weights stay in a core's cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...build.object_files import njit
+from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 
 

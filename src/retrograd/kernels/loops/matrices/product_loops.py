@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...build.object_files import njit
 from ...runtime.loop_blas import AS_IT_IS, TRANSPOSED, gemm
+from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import add, shared
 from ...tiles.packed_products import multiply_large, packed_product_at, panels_of
 from ...tiles.tiles import product_at

@@ -18,7 +18,6 @@ from ....core.arrays.layout import broadcast_shapes, place_of
 from ....core.arrays.summation import LARGE
 from ....core.opaque_calls import LoopMissing
 from ... import loop, multiplies, share
-from ...build.object_layout import Kind, kind_of_array
 from ...runtime.cores import count
 from ...runtime.result_arrays import empty
 from ...runtime.threads import PARTS, launch_products
@@ -188,12 +187,6 @@ def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -
 def by_rows(m: int, n: int, how: int) -> bool:
     """Whether a smaller product is cut into rows of the result, not columns."""
     return m >= n or how == STRAIGHT and m >= TALL
-
-
-def prepared_kinds(dtype: Any) -> tuple[Kind, ...]:
-    """The kinds of the arguments that ``prepared`` makes of matrices of a dtype."""
-    matrix, numbers = kind_of_array(dtype, 2), kind_of_array(np.dtype(np.int64), 1)
-    return matrix, "bool", matrix, "bool", matrix, "int", "int", numbers, numbers
 
 
 def _shared_out(m: int, k: int, n: int, threads: int) -> tuple[int, Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...build.object_layout import DATA
 from ...runtime.loop_blas import product
+from ...runtime.object_layout import DATA
 from ...runtime.thread_protocol import load, shared
 from ...tiles.packed_products import multiply, packed
 from ..elements.basic_loops import _dot, _largest, _loop, _sum

@@ -6,7 +6,7 @@ from __future__ import annotations
 from numba import carray, types
 from numba.extending import intrinsic
 
-from ...build.object_files import njit
+from ...runtime.numba_functions import njit
 from ..elements.basic_loops import _loop
 
 

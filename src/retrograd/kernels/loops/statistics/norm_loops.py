@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...build.object_files import njit
+from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from ..elements.basic_loops import _dot, _dot_centred, _sum, _sum_of_squares
 from .norms import BLOCK

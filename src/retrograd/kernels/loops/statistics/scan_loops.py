@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...build.object_files import njit
 from ...runtime.loop_calls import Loop
+from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from ..elements.scalar_functions import exp_down, log1p_down
 

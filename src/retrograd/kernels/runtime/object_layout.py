@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 PREFIX = "retrograd_"  # of names that machine code calls
-ROUTINE = PREFIX + "routine."  # of those that have an object file of their own
+ROUTINE = PREFIX + "routine."  # of functions that many loops call
 DTYPES = "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"
 # The objects that machine code knows by their addresses, in a table.
 OBJECTS = [np.ndarray, int, float, np.float64, np.float32, tuple, True, False, None, NotImplemented]
@@ -31,3 +31,8 @@ def kind_of_array(dtype: np.dtype, axes: int, contiguous: bool = True, aligned: 
     if not dtype.isnative or name not in DTYPES:
         raise TypeError(f"compiled loops take no arrays of {dtype}")
     return name, axes, contiguous, aligned
+
+
+def routine_symbol(module: str, name: str, letters: str) -> str:
+    """The name in the library of a routine for numbers of some kinds (see ``numba_functions.routine_address``)."""
+    return f"{ROUTINE}{module}.{name}.{letters}"

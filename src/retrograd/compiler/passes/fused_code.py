@@ -1,0 +1,130 @@
+"""The code of a group of elementwise steps, which ``kernels/loops/elements/fused_steps.py`` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...kernels.loops.elements import fused_steps as at
+from ..program import Value
+from .expressions import Step
+
+_OPERATIONS = {  # of operands in their order
+    "({0} + {1})": at.ADD, "({0} - {1})": at.SUBTRACT, "({0} * {1})": at.MULTIPLY, "({0} / {1})": at.DIVIDE,
+    "({0} if {0} >= {1} or {0} != {0} else {1})": at.MAXIMUM, "({0} if {0} <= {1} or {0} != {0} else {1})": at.MINIMUM,
+    "({0} < {1})": at.LESS, "({0} <= {1})": at.LESS_EQUAL, "({0} > {1})": at.GREATER,
+    "({0} >= {1})": at.GREATER_EQUAL, "({0} == {1})": at.EQUAL, "({0} != {1})": at.NOT_EQUAL, "({0} and {1})": at.AND,
+    "({0} or {1})": at.OR, "(-{0})": at.NEGATIVE, "sqrt({0})": at.SQRT, "abs({0})": at.ABSOLUTE, "(not {0})": at.NOT,
+    "{0}": at.COPY, "({1} if {0} else {2})": at.CHOOSE,
+}  # fmt: skip
+
+
+def code_of(
+    steps: Sequence[Step],
+    arrays: Sequence[Value],
+    direct: Collection[Value],
+    numbers: Sequence[Any],
+    outs: Sequence[Value],
+    sums: Sequence[tuple[Value, bool]],
+    dtype: Any,
+) -> tuple[Any, int]:
+    """Return the code of steps, and the number of registers. 0 and 1 follow ``numbers`` in registers.
+
+    Args:
+        steps: the steps in their order.
+        arrays: the arrays that are read; then come slots for results and for partial sums.
+        direct: the arrays among them whose blocks need no register.
+        numbers: the numbers that are read, constants included.
+        outs: results.
+        sums: values that are summed, and whether along rows.
+        dtype: the dtype in which steps compute.
+    """
+    code = _Code(len(arrays) + len(outs) + len(sums), len(numbers) + 2)
+    constants = iter([code.fixed + n for n, x in enumerate(numbers) if not isinstance(x, Value)])
+    slots = {x: code.fixed + n for n, x in enumerate(numbers) if isinstance(x, Value)}
+    one = code.zero + 1
+    for number, x in enumerate(arrays):
+        slots[x] = number if x in direct else code.do(at.LOADS[x.dtype.name], None, number)
+    places = {x: len(arrays) + number for number, x in enumerate(outs)}
+
+    def operand(x: Any) -> int:
+        if isinstance(x, Value):
+            return slots[x]
+        return (one if x else code.zero) if isinstance(x, (bool, np.bool_)) else next(constants)
+
+    for step in steps:
+        given = [operand(x) for x in step.operands]
+        target = places.get(step.out) if step.out.dtype == dtype else None
+        slots[step.out] = code.step(step.form, target, given)
+        if step.out in places and target is None:
+            code.do(at.STORE_BOOL, places[step.out], slots[step.out])
+    for number, (x, along) in enumerate(sums, len(arrays) + len(outs)):
+        code.do(at.SUM_ROW if along else at.SUM_COLUMNS, number, slots[x])
+    return code.allocated()
+
+
+class _Code:
+    """Rows of code whose results are in registers without number limit, until ``allocated``."""
+
+    def __init__(self, fixed: int, numbers: int) -> None:
+        self.rows: list[list[int]] = []
+        self.fixed = fixed  # slots before the registers
+        self.free = self._next = fixed + numbers  # the first register that holds no number
+        self.zero = self.free - 2
+
+    def do(self, operation: int, out: int | None, *given: int) -> int:
+        """Append an operation, and return the slot of its result."""
+        if out is None:
+            out = self._next
+            self._next += 1
+        self.rows.append([operation, out, *given, *[given[0]] * (3 - len(given))])
+        return out
+
+    def step(self, form: str, out: int | None, given: Sequence[int]) -> int:
+        """Append the operations of a form, and return the slot of the result."""
+        if form in _OPERATIONS:
+            return self.do(_OPERATIONS[form], out, *given)
+        x, zero = given[0], self.zero
+        if form == "({0} * {0})":
+            return self.do(at.MULTIPLY, out, x, x)
+        if form == "({0} if {1} else {zero})":
+            return self.do(at.CHOOSE, out, given[1], x, zero)
+        if form == "(({0} if {1} else {zero}) * {2})":
+            return self.do(at.MULTIPLY, out, self.do(at.CHOOSE, None, given[1], x, zero), given[2])
+        if form in ("({zero} if {1} == {zero} else {0})", "keep_where_not_zero({0}, {1})"):
+            return self.do(at.CHOOSE, out, self.do(at.EQUAL, None, given[1], zero), zero, x)
+        if form == "({0} != {0})":
+            return self.do(at.NOT_EQUAL, out, x, x)
+        if form == "({0} - {0} == {zero})":
+            return self.do(at.EQUAL, out, self.do(at.SUBTRACT, None, x, x), zero)
+        if form == "({0} == {0} and {0} - {0} != {zero})":
+            known, away = self.do(at.EQUAL, None, x, x), self.do(at.SUBTRACT, None, x, x)
+            return self.do(at.AND, out, known, self.do(at.NOT_EQUAL, None, away, zero))
+        return self.do(at.FUNCTIONS[form.partition("(")[0]], out, *given)
+
+    def allocated(self) -> tuple[Any, int]:
+        """Return the code with a register used again once nothing reads it, and the number of registers.
+
+        No operation writes a register that it reads: loops over blocks that overlap are slower.
+        """
+        last = {slot: index for index, row in enumerate(self.rows) for slot in row[1:]}
+        place: dict[int, int] = {}
+        free: list[int] = []
+        rows, used = [], self.free
+        for index, (operation, *slots) in enumerate(self.rows):
+            for slot in slots:
+                if slot >= self.free and slot not in place:
+                    if not free:
+                        free.append(used)
+                        used += 1
+                    place[slot] = free.pop()
+            rows.append([operation, *[place.get(slot, slot) for slot in slots]])
+            free += _ended(place, last, index)
+        return np.array(rows, np.int64).reshape(-1, 5), used - self.fixed
+
+
+def _ended(place: dict[int, int], last: dict[int, int], index: int) -> Iterable[int]:
+    """Remove the registers that are not used after a row, and return their places."""
+    return [place.pop(slot) for slot in [slot for slot in place if last[slot] <= index]]

@@ -1,0 +1,155 @@
+"""The page that explains a training: the first finding, its proof, and the graph with its gradients at each step.
+
+The picture, its script and its colours are those of ``draw``. The page adds what the doctor knows of the run: findings
+with their curves, the loss, and norms of gradients, weights and updates by parameter.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..drawing.draw import prepared
+from ..drawing.formats.page import page_of
+from ..drawing.grouping import group
+from ..drawing.layout.scene import Scene
+from ..drawing.picture import Picture, Vertex
+from ..drawing.steps import Step
+from ..drawing.traced import forward_records, traced_picture
+from ..pages.template import asset, json_inside
+from ..tracing import Records
+
+if TYPE_CHECKING:
+    from .doctor_mode import doctor
+    from .findings import Finding
+    from .run import StepHistory
+
+MOST = 240  # steps on the page
+
+
+def write_page(d: doctor, path: str | os.PathLike[str]) -> None:
+    """Write the page of a doctor's run to a file.
+
+    Raises:
+        ValueError: the path does not end in ``.html``.
+    """
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"doctor: the page's path must end in .html, got {os.fspath(path)!r}")
+    Path(path).write_text(doctor_page(d), encoding="utf-8", errors="replace")
+
+
+def doctor_page(d: doctor) -> str:
+    """Return the page of a doctor's run."""
+    history = _thinned(d.history)
+    data = {
+        "watched": d.watched(),
+        "recorded": sorted(step.number for step in _recorded(d)),
+        "findings": [_finding(x) for x in d.findings],
+        "steps": [x.step for x in history],
+        "loss": _plain([x.loss for x in history]),
+        "rates": _plain([max(x.rates, default=math.nan) for x in history]),
+        "parameters": {
+            name: {what: _plain([getattr(x, what).get(name) for x in history]) for what in _NORMS}
+            for name in dict.fromkeys(name for x in history for name in x.gradients)
+        },
+    }
+    script = f"const RUN = {json_inside(data)};\n{asset(__package__, 'page.js')}"
+    title = f"{d.findings[0].kind} in {_place(d.findings[0])}" if d.findings else "Nothing found"
+    scene = Scene(_picture(d, history))
+    return page_of(scene, above=asset(__package__, "page.html"), more=script, title=f"Doctor: {title}")
+
+
+_NORMS = ("gradients", "weights", "updates")
+
+
+def _thinned(history: Sequence[StepHistory]) -> list[StepHistory]:
+    """Return at most ``MOST`` steps, evenly, with the last."""
+    every = max(1, -(-len(history) // MOST))
+    return list(history)[::-1][::every][::-1]
+
+
+def _picture(d: doctor, history: Sequence[StepHistory]) -> Picture:
+    """Return the picture of the last recorded step, with the gradients of all steps of the history."""
+    recorded = _recorded(d)
+    if not recorded:
+        return Picture()
+    picture = traced_picture(Records(recorded[-1].records, []), "doctor", recorded)
+    group(picture, {x.path: type(x.module).__name__ for step in d._run.steps for x in step.modules})
+    numbers = [int(title.removeprefix("step ")) for title in picture.steps]
+    if history:
+        measured = _measured(history)
+        near = [min(range(len(numbers)), key=lambda i: abs(numbers[i] - x.step)) for x in history]
+        for vertex in picture.vertices:
+            vertex.flows = _over(vertex, measured, near)
+        picture.steps = [f"step {x.step}" for x in history]
+        picture.step = max(0, len(history) - 1)
+    return prepared(picture, repeats=True)
+
+
+def _measured(history: Sequence[StepHistory]) -> list[dict[str, float]]:
+    """Return by step the norms by parameter; where they were not measured, those of the last step before."""
+    found: list[dict[str, float]] = []
+    last = next((x.gradients for x in history if x.gradients), {})
+    for x in history:
+        last = x.gradients or last
+        found.append(last)
+    return found
+
+
+def _recorded(d: doctor) -> list[Step]:
+    """Return the steps that were recorded in full, as ``draw`` reads them."""
+    steps = [step for step in d._run.steps if step.roots] or d._run.steps[-1:]
+    found = [(step.number, forward_records(Records(step.records, step.departures))) for step in steps]
+    return [Step(number, records, {}) for number, records in found if records]
+
+
+def _over(vertex: Vertex, measured: Sequence[dict[str, float]], near: Sequence[int]) -> tuple[float | None, ...]:
+    """Return the gradient norms of a vertex by step: a parameter's from the history, an operator's from the nearest
+    step that was recorded in full."""
+    if vertex.kind == "parameter":
+        norms = [x.get(vertex.label) for x in measured]
+        if any(norm is not None for norm in norms):
+            vertex.details = [pair for pair in vertex.details if pair[0] != "gradient"]  # the script shows each step's
+            return tuple(norms)
+    return tuple([vertex.flows[i] for i in near]) if vertex.flows else ()
+
+
+def _place(finding: Finding) -> str:
+    return f"{os.path.basename(finding.file)}:{finding.line}" if finding.file else "the program"
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    curves = finding.evidence.get("curves")
+    both = curves if isinstance(curves, dict) else {}
+    return {
+        "kind": finding.kind,
+        "place": _place(finding) if finding.file else "",
+        "code": finding.code,
+        "message": finding.message,
+        "fix": finding.fix,
+        "evidence": [[name, _text(value)] for name, value in finding.evidence.items() if name != "curves"],
+        "curves": {name: _plain(both[name]) for name in ("with", "without") if isinstance(both.get(name), list)},
+    }
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, (list, tuple)):
+        few = [_text(x) for x in value[:12]]
+        return ", ".join([*few, *(["…"] if len(value) > 12 else [])])
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_text(x)}" for name, x in value.items())
+    return str(value)
+
+
+def _plain(values: Sequence[Any]) -> list[Any]:
+    """Return numbers with the digits that a plot needs; NaN and infinities as text, which JSON requires."""
+    return [
+        value if value is None or isinstance(value, str)
+        else float(f"{value:.5g}") if math.isfinite(value) else str(float(value))
+        for value in values
+    ]  # fmt: skip

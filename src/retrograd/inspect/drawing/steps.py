@@ -1,0 +1,86 @@
+"""The steps of a trace: several forward passes, each with its backward passes, of which one is drawn.
+
+Steps with the same operators as the one drawn lend it their gradients, so that a page can show how these change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+from ..record import Record
+from ..statistics import Statistics
+from ..tracing import Records
+from .recorded import norm_of
+
+_MOST = 60  # steps whose gradients are kept
+
+
+class Step(NamedTuple):
+    """The forward operators of a step, and the gradients of its leaves by their number."""
+
+    number: int
+    records: list[Record]
+    leaves: dict[int, Statistics]
+
+    @property
+    def signature(self) -> tuple[Hashable, ...]:
+        """What must be equal for two steps to be drawn as one."""
+        return tuple([(record.operator, record.module, record.shape) for record in self.records])
+
+
+def steps_of(trace: Records, records: Sequence[Record]) -> list[Step]:
+    """Return the steps of a trace, whose operators to draw are ``records``, in order; at least one.
+
+    A step ends with a backward pass after which no operator reads a result from before it.
+    """
+    ends = sorted({count for count, _, _ in trace._leaves})
+    if not ends or not records:
+        return [Step(1, list(records), {number: found for _, number, found in trace._leaves})]
+    oldest: dict[int, int] = {}  # by record: the first record that it or a later one reads
+    reads = 1 << 60
+    for record in reversed(records):
+        sources = [x.source for x in record.inputs if isinstance(x.source, Record) and x.requires_grad]
+        reads = min([reads, *[source.index for source in sources]])
+        oldest[record.index] = reads
+    steps: list[Step] = []
+    part: list[Record] = []
+    pending = iter([*ends, 1 << 60])
+    end = next(pending)
+    for record in records:
+        while record.index >= end:
+            if part and oldest[record.index] >= end:
+                steps.append(Step(len(steps) + 1, part, {}))
+                part = []
+            end = next(pending)
+        part.append(record)
+    steps.append(Step(len(steps) + 1, part, {}))
+    for count, number, found in trace._leaves:
+        step = next((step for step in reversed(steps) if step.records[0].index < count), steps[0])
+        step.leaves[number] = found
+    return steps
+
+
+def drawn_step(steps: Sequence[Step]) -> Step:
+    """Return the step to draw: the last one with gradients."""
+    return next((step for step in reversed(steps) if step.leaves), steps[-1])
+
+
+def alike(steps: Sequence[Step], drawn: Step) -> list[Step]:
+    """Return the steps with the operators of the one drawn, thinned to a number that a page can hold."""
+    signature = drawn.signature
+    found = [step for step in steps if step.signature == signature]
+    every = -(-len(found) // _MOST)
+    return [step for i, step in enumerate(found) if i % every == 0 or step is drawn]
+
+
+def flows_of(steps: Sequence[Step], place: int) -> tuple[float | None, ...]:
+    """Return the gradient norms of the record at a place, by step."""
+    found = [step.records[place].gradients for step in steps]
+    return () if not any(found) else tuple([None if x is None else norm_of(x) for x in found])
+
+
+def leaf_flows(steps: Sequence[Step], leaf: int) -> tuple[float | None, ...]:
+    """Return the gradient norms of a leaf, by step."""
+    found = [step.leaves.get(leaf) for step in steps]
+    return () if not any(found) else tuple([None if x is None else norm_of(x) for x in found])

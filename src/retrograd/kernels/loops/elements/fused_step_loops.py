@@ -1,0 +1,277 @@
+"""The loops that execute the code of fused elementwise steps: ``fused_steps.py`` says what the code means.
+
+Each operation is a loop of its own over a block, so results are NumPy's bit for bit; what lies between two operations
+stays in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...runtime.thread_protocol import shared
+from ..sequences.common import matrix_at
+from . import fused_steps as at
+from .basic_loops import BY_ELEMENT, _compiled, _sum
+
+_step = _compiled()
+
+
+@_step
+def _vector(address: int, n: int, number: Any) -> np.ndarray:
+    row: np.ndarray = matrix_at(address, 1, n, number)[0]
+    return row
+
+
+@_step
+def _combine(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+    """Operations of two numbers."""
+    if operation == at.ADD:
+        for j in range(out.size):
+            out[j] = x[j] + y[j]
+    elif operation == at.SUBTRACT:
+        for j in range(out.size):
+            out[j] = x[j] - y[j]
+    elif operation == at.MULTIPLY:
+        for j in range(out.size):
+            out[j] = x[j] * y[j]
+    elif operation == at.DIVIDE:
+        for j in range(out.size):
+            out[j] = x[j] / y[j]
+    elif operation == at.MAXIMUM:
+        for j in range(out.size):
+            out[j] = x[j] if x[j] >= y[j] or x[j] != x[j] else y[j]
+    elif operation == at.MINIMUM:
+        for j in range(out.size):
+            out[j] = x[j] if x[j] <= y[j] or x[j] != x[j] else y[j]
+    elif operation == at.LESS:
+        for j in range(out.size):
+            out[j] = x[j] < y[j]
+    elif operation == at.LESS_EQUAL:
+        for j in range(out.size):
+            out[j] = x[j] <= y[j]
+    elif operation == at.GREATER:
+        for j in range(out.size):
+            out[j] = x[j] > y[j]
+    elif operation == at.GREATER_EQUAL:
+        for j in range(out.size):
+            out[j] = x[j] >= y[j]
+    elif operation == at.EQUAL:
+        for j in range(out.size):
+            out[j] = x[j] == y[j]
+    elif operation == at.NOT_EQUAL:
+        for j in range(out.size):
+            out[j] = x[j] != y[j]
+    elif operation == at.AND:
+        for j in range(out.size):
+            out[j] = x[j] * y[j]
+    elif operation == at.OR:
+        for j in range(out.size):
+            out[j] = (x[j] != 0) | (y[j] != 0)
+
+
+@_step
+def _change(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> None:
+    """Operations of one number, and the choice between two."""
+    if operation == at.NEGATIVE:
+        for j in range(out.size):
+            out[j] = -x[j]
+    elif operation == at.SQRT:
+        for j in range(out.size):
+            out[j] = np.sqrt(x[j])
+    elif operation == at.ABSOLUTE:
+        for j in range(out.size):
+            out[j] = abs(x[j])
+    elif operation == at.NOT:
+        for j in range(out.size):
+            out[j] = x[j] == 0
+    elif operation == at.COPY:
+        for j in range(out.size):
+            out[j] = x[j]
+    elif operation == at.CHOOSE:
+        for j in range(out.size):
+            out[j] = y[j] if x[j] != 0 else z[j]
+
+
+@_step
+def _loaded(out: np.ndarray, x: int, step: int, number: Any) -> None:
+    """The elements of an array of numbers like ``number`` from an address on."""
+    values = _vector(x, out.size, number)
+    if step == values.itemsize:
+        for j in range(out.size):
+            out[j] = values[j]
+    else:
+        for j in range(out.size):
+            out[j] = _vector(x + j * step, 1, number)[0]
+
+
+@_step
+def _load(operation: int, out: np.ndarray, x: int, step: int) -> None:
+    if operation == at.LOAD_FLOAT32:
+        _loaded(out, x, step, np.float32(0))
+    elif operation == at.LOAD_FLOAT64:
+        _loaded(out, x, step, np.float64(0))
+    elif operation == at.LOAD_INT32:
+        _loaded(out, x, step, np.int32(0))
+    elif operation == at.LOAD_INT64:
+        _loaded(out, x, step, np.int64(0))
+    else:
+        _loaded(out, x, step, np.uint8(0))
+    if operation == at.LOAD_BOOL:
+        for j in range(out.size):
+            out[j] = out[j] != 0
+
+
+@_step
+def _end(operation: int, out: int, x: np.ndarray) -> None:
+    """What goes to arrays of other numbers, at an address."""
+    if operation == at.STORE_BOOL:
+        written = _vector(out, x.size, np.uint8(0))
+        for j in range(x.size):
+            written[j] = x[j] != 0
+    elif operation == at.SUM_ROW:
+        _vector(out, 1, np.float64(0))[0] += _sum(x)
+    else:
+        totals = _vector(out, x.size, np.float64(0))
+        for j in range(x.size):
+            totals[j] += x[j]
+
+
+def _over(name: str) -> Callable[..., None]:
+    """A function of one number, or of two, on a block."""
+    function = BY_ELEMENT[name]
+
+    def change(out: np.ndarray, x: np.ndarray) -> None:
+        for j in range(out.size):
+            out[j] = function(x[j])
+
+    def combine(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+        for j in range(out.size):
+            out[j] = function(x[j], y[j])
+
+    loop: Callable[..., None] = _step(combine if name.endswith("_backward") else change)
+    return loop
+
+
+_exp = _over("exp")
+_tanh = _over("tanh")
+_sigmoid = _over("sigmoid")
+_log1p_exp = _over("log1p_exp")
+_relu = _over("relu")
+_erf = _over("erf")
+_silu = _over("silu")
+_gelu = _over("gelu")
+_gelu_tanh = _over("gelu_tanh")
+_gelu_backward = _over("gelu_backward")
+_gelu_tanh_backward = _over("gelu_tanh_backward")
+_sigmoid_backward = _over("sigmoid_backward")
+_silu_backward = _over("silu_backward")
+_tanh_backward = _over("tanh_backward")
+_EXP = at.FUNCTIONS["exp"]
+_TANH = at.FUNCTIONS["tanh"]
+_SIGMOID = at.FUNCTIONS["sigmoid"]
+_LOG1P_EXP = at.FUNCTIONS["log1p_exp"]
+_RELU = at.FUNCTIONS["relu"]
+_ERF = at.FUNCTIONS["erf"]
+_SILU = at.FUNCTIONS["silu"]
+_GELU = at.FUNCTIONS["gelu"]
+_GELU_TANH = at.FUNCTIONS["gelu_tanh"]
+_GELU_BACKWARD = at.FUNCTIONS["gelu_backward"]
+_GELU_TANH_BACKWARD = at.FUNCTIONS["gelu_tanh_backward"]
+_SIGMOID_BACKWARD = at.FUNCTIONS["sigmoid_backward"]
+_SILU_BACKWARD = at.FUNCTIONS["silu_backward"]
+_TANH_BACKWARD = at.FUNCTIONS["tanh_backward"]
+
+
+@_step
+def _function(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+    if operation == _EXP:
+        _exp(out, x)
+    elif operation == _TANH:
+        _tanh(out, x)
+    elif operation == _SIGMOID:
+        _sigmoid(out, x)
+    elif operation == _LOG1P_EXP:
+        _log1p_exp(out, x)
+    elif operation == _RELU:
+        _relu(out, x)
+    elif operation == _ERF:
+        _erf(out, x)
+    elif operation == _SILU:
+        _silu(out, x)
+    elif operation == _GELU:
+        _gelu(out, x)
+    elif operation == _GELU_TANH:
+        _gelu_tanh(out, x)
+    elif operation == _GELU_BACKWARD:
+        _gelu_backward(out, x, y)
+    elif operation == _GELU_TANH_BACKWARD:
+        _gelu_tanh_backward(out, x, y)
+    elif operation == _SIGMOID_BACKWARD:
+        _sigmoid_backward(out, x, y)
+    elif operation == _SILU_BACKWARD:
+        _silu_backward(out, x, y)
+    elif operation == _TANH_BACKWARD:
+        _tanh_backward(out, x, y)
+
+
+@_step
+def _no_function(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+    pass
+
+
+def _executed(functions: Callable[..., None]) -> Callable[..., None]:
+    """The loop for the numbers of ``like``; float64 has no functions but those of NumPy."""
+
+    def body(
+        code: np.ndarray, places: np.ndarray, numbers: np.ndarray, like: np.ndarray, rows: int, columns: int,
+        block: int, middle: int, inner: int, registers: int, start: int, stop: int,
+    ) -> None:  # fmt: skip
+        """Rows of ``places``: an array's address, the bytes of a step along four axes, and those from part to part.
+
+        Parts are blocks of rows; where there is one row, of its columns. The first registers hold ``numbers``.
+        """
+        arrays, none, length = len(places), like[0], at.LANES
+        memory = np.empty((registers + 1) * length, like.dtype)
+        slots = np.empty(arrays + registers, np.int64)
+        for k in range(registers):
+            slots[arrays + k] = np.int64(memory.ctypes.data) + k * length * memory.itemsize
+        for k in range(len(numbers)):
+            memory[k * length : (k + 1) * length] = numbers[k]
+        for part in range(start, stop):
+            low, high, first, last = 0, columns, part * block, min(rows, part * block + block)
+            if rows == 1:
+                low, high, first, last = part * block, min(columns, part * block + block), 0, 1
+            for row in range(first, last):
+                r = row // inner
+                for column in range(low, high, length):
+                    n = min(length, high - column)
+                    for k in range(arrays):
+                        outer = r // middle * places[k, 1] + r % middle * places[k, 2] + row % inner * places[k, 3]
+                        slots[k] = places[k, 0] + outer + column * places[k, 4] + part * places[k, 5]
+                    for k in range(len(code)):
+                        operation, target = code[k, 0], slots[code[k, 1]]
+                        at_x = slots[code[k, 2]]
+                        if operation >= at.STORE_BOOL and operation <= at.SUM_COLUMNS:
+                            _end(operation, target, _vector(at_x, n, none))
+                            continue
+                        out = _vector(target, n, none)
+                        if operation >= at.LOAD_FLOAT32 and operation < at.STORE_BOOL:
+                            _load(operation, out, at_x, places[code[k, 2], 4])
+                            continue
+                        x, y = _vector(at_x, n, none), _vector(slots[code[k, 3]], n, none)
+                        if operation < at.NEGATIVE:
+                            _combine(operation, out, x, y)
+                        elif operation < at.LOAD_FLOAT32:
+                            _change(operation, out, x, y, _vector(slots[code[k, 4]], n, none))
+                        else:
+                            functions(operation, out, x, y)
+
+    return body
+
+
+_single, _double = _executed(_function), _executed(_no_function)
+_single.__name__, _double.__name__ = "float32", "float64"
+float32, float64 = shared()(_single), shared()(_double)

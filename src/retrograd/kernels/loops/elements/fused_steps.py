@@ -1,0 +1,35 @@
+"""The code of fused elementwise steps, which ``fused_step_loops.py`` executes on blocks that stay in the cache.
+
+Code is an array of rows ``(operation, out, x, y, z)``. Its numbers are slots: first come arrays, of which a block of a
+row is used at a time, then registers of ``LANES`` numbers. A condition is a register of ones and zeros.
+"""
+
+from __future__ import annotations
+
+LANES = 512  # numbers of a register
+AXES = 4  # of a loop, the one along which blocks lie included
+
+# out = x operation y
+ADD, SUBTRACT, MULTIPLY, DIVIDE, MAXIMUM, MINIMUM = range(6)
+LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, EQUAL, NOT_EQUAL, AND, OR = range(6, 14)
+# out = operation x; the last one is y where x is not 0, else z
+NEGATIVE, SQRT, ABSOLUTE, NOT, COPY, CHOOSE = range(14, 20)
+# out = the elements of an array, converted
+LOAD_FLOAT32, LOAD_FLOAT64, LOAD_BOOL, LOAD_UINT8, LOAD_INT32, LOAD_INT64 = range(20, 26)
+# Write conditions to an array of booleans; add the sum of x to one number in double precision; add x to as many.
+STORE_BOOL, SUM_ROW, SUM_COLUMNS = range(26, 29)
+# Functions of float32, by the names of loops in ``basic_loops.py``
+FUNCTIONS = {
+    name: number
+    for number, name in enumerate(
+        (
+            "exp", "tanh", "sigmoid", "log1p_exp", "relu", "erf", "silu", "gelu", "gelu_tanh", "gelu_backward",
+            "gelu_tanh_backward", "sigmoid_backward", "silu_backward", "tanh_backward",
+        ),
+        start=29,
+    )
+}  # fmt: skip
+LOADS = {
+    "float32": LOAD_FLOAT32, "float64": LOAD_FLOAT64, "bool": LOAD_BOOL, "uint8": LOAD_UINT8, "int32": LOAD_INT32,
+    "int64": LOAD_INT64,
+}  # fmt: skip

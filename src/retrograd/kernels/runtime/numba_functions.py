@@ -1,0 +1,90 @@
+"""Numba's decorators as the modules of ``kernels/loops`` and ``kernels/tiles`` use them, and loops compiled by them.
+
+In a user's process these are Numba's public decorators: where no library is open, a loop is compiled in memory at its
+first call, and nothing is written to disk. In the process that builds the library ``build/object_files.py`` takes
+their place (``makers``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from . import blas_address, library
+from .object_layout import routine_symbol
+
+makers: list[Any] = []  # the module ``build/object_files.py``, in the process that builds the library
+sharers: list[Callable[..., None]] = []  # ``threads.in_shares``, once the pool's threads wait for loops
+_c_functions: list[Any] = []  # their code lives as long as they do
+
+
+class Shared(NamedTuple):
+    """A loop as a function of parts of its range, and the routine that lets threads call it."""
+
+    body: Any  # ``body(*args, start, stop)``
+    launch: Any  # ``launch(*how, function, data)``, whose ``how`` comes before ``args`` among the loop's arguments
+    how: int  # numbers
+
+
+def njit(function: Any = None, /, *, noalias: bool = False, **options: Any) -> Any:
+    """``numba.njit`` for functions that only compiled loops call, without Python's lock.
+
+    With ``noalias`` the function promises that what it writes lies in no other argument. Only the library's build
+    makes use of that.
+    """
+    if makers:
+        return makers[0].njit(function, noalias=noalias, **options)
+    import numba
+
+    decorate = numba.njit(**{"nogil": True, **options})
+    return decorate if function is None else decorate(function)
+
+
+def routine(function: Any) -> Any:
+    """Compile a function of whole numbers and reals, which returns nothing; in the library it exists once."""
+    return makers[0].routine(function) if makers else njit(function, error_model="numpy")
+
+
+def compiled(module: str, name: str, recipe: Any, args: tuple[object, ...]) -> Callable[..., object]:
+    """Compile a loop in memory for arguments like these; the function of Python that runs it.
+
+    Raises:
+        Exception: Numba cannot compile the loop.
+    """
+    import numba
+
+    blas_address.name_for_llvm()
+    if recipe is None:
+        recipe = getattr(import_module(module), name).recipe
+    if not isinstance(recipe, Shared):
+        recipe.compile(tuple(map(numba.typeof, args)))
+        alone: Callable[..., object] = recipe
+        return alone
+    body = recipe.body
+    body.compile((*map(numba.typeof, args[recipe.how :]), numba.types.int64, numba.types.int64))
+
+    def run(address: int, threads: int, start: int, total: int, part: int, *given: object) -> None:
+        if address and sharers:
+            sharers[0](lambda low, high: body(*given, low, high), total, part)
+        else:
+            body(*given, start, total)
+
+    return run
+
+
+def routine_address(module: str, name: str, letters: str) -> int | None:
+    """The address of a routine as a C function of whole numbers (``i``) and reals (``f``, ``d``), or None.
+
+    Raises:
+        Exception: no library is open, and Numba cannot compile the routine.
+    """
+    opened = library.opened()
+    if opened is not None:
+        return opened.address(routine_symbol(module, name, letters))
+    import numba
+
+    kinds = {"i": numba.types.int64, "f": numba.types.float32, "d": numba.types.float64}
+    signature = numba.types.void(*[kinds[letter] for letter in letters])
+    _c_functions.append(numba.cfunc(signature)(getattr(import_module(module), name).py_func))
+    return int(_c_functions[-1].address)
