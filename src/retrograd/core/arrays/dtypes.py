@@ -87,6 +87,8 @@ def is_number_dtype(dtype: DType) -> bool:
 
 def as_dtype(dtype: Any) -> DType:
     """A dtype from whatever names it, with bfloat16's arithmetic set up where it is that."""
+    if type(legacy := getattr(dtype, "dtype", None)) is PublicDType:  # of a class such as FloatTensor
+        dtype = legacy
     result: DType = dtype.dtype if type(dtype) is PublicDType else np.dtype(dtype)
     if result.kind == "V":
         is_number_dtype(result)

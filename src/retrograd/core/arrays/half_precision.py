@@ -56,7 +56,7 @@ def in_float32(primitive: Arithmetic, a: Any, b: Any) -> Tensor | None:
 
 def _is_half(x: object) -> bool:
     dtype = getattr(x, "dtype", None)
-    return dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV"
+    return isinstance(dtype, np.dtype) and dtype.itemsize == 2 and dtype.kind in "fV"
 
 
 def _recorded(value: object) -> bool:

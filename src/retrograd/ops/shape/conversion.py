@@ -56,7 +56,7 @@ TRANSFER: Primitive = Primitive(
 
 
 def _as_dtype(dtype: DTypeLike) -> DType:
-    if type(dtype) is PublicDType:
+    if type(dtype) is PublicDType or type(getattr(dtype, "dtype", None)) is PublicDType:
         return as_dtype(dtype)
     try:
         result = np.dtype(dtype)

@@ -20,6 +20,7 @@ from ...core.graph.observers import Given
 from ...core.graph.primitive import Primitive
 from ...core.missing_names import legacy_call
 from ...core.named_tuples import NamedTuple
+from ...core.overrides import EagerlyAsked, overridden
 from ...core.tensor.mutation import COPY, apply_inplace, check_writable
 from ...core.tensor.tensor import Tensor
 from .arguments import dimension
@@ -172,21 +173,43 @@ def _with_out(plain: Function) -> Function:
     """A direct function with the keyword ``out``, which all others take when they have failed; methods have it not."""
     name = plain.__name__
     if name == "clone":
-        return plain
+
+        @wraps(plain)
+        def clone(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return plain(*args, **kwargs)
+            except TypeError:
+                return _overridden_or_raise(clone, *args, **kwargs)
+
+        return clone  # type: ignore[no-any-return]
 
     if plain.__code__.co_argcount == 1:
 
         @wraps(plain)
         def function(input: Any, *, out: Any = None) -> Any:
-            return plain(input) if out is None else legacy_call(name, plain, (input,), {"out": out})
+            try:
+                return plain(input) if out is None else legacy_call(name, plain, (input,), {"out": out})
+            except TypeError:
+                return _overridden_or_raise(function, input)
 
     else:
 
         @wraps(plain)
         def function(input: Any, other: Any, *, out: Any = None) -> Any:
-            return plain(input, other) if out is None else legacy_call(name, plain, (input, other), {"out": out})
+            try:
+                return plain(input, other) if out is None else legacy_call(name, plain, (input, other), {"out": out})
+            except TypeError:
+                return _overridden_or_raise(function, input, other)
 
     return function
+
+
+def _overridden_or_raise(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return what ``__torch_function__`` of an argument makes of a call that failed, or raise the call's error."""
+    result = overridden(function, args, kwargs)
+    if result is NotImplemented:
+        raise  # noqa: PLE0704  the error that the caller handles
+    return result
 
 
 def _inplace_form(
@@ -235,6 +258,10 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
     @wraps(function)
     def named(*args: object, **kwargs: object) -> Any:
         try:
+            if watchers and EagerlyAsked.alive:
+                result = overridden(named, args, kwargs)
+                if result is not NotImplemented:
+                    return result
             if real:
                 _refuse_complex(name, function, args, kwargs)
             if kwargs and other_names:

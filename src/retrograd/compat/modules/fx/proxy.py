@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ....core.arrays.devices import Device
+from ....core.overrides import EagerlyAsked
 from ....core.tensor.tensor import Tensor
 from ...types import layout, memory_format
 from .graph import Graph
@@ -126,7 +127,7 @@ class GraphAppendingTracer(TracerBase):
         self.graph = graph
 
 
-class Proxy:
+class Proxy(EagerlyAsked):
     """Stands for the value of a node. Operators, methods and functions that take it become nodes of the graph.
 
     >>> import retrograd as rg
