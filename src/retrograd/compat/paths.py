@@ -59,7 +59,7 @@ _MOVED = {
 
 # Sections of the files in ``compat``, and the paths that have their names.
 _SECTIONS = {
-    "modules.jit:_C": "_C _utils",
+    "modules.jit:_C": "_utils",
     "modules.compilers:_dynamo": "_dynamo",
     "modules.compilers:_logging": "_logging",
     "modules.jit:fx": "fx",
@@ -87,7 +87,7 @@ _SECTIONS = {
     "modules.toplevel:random": "random",
     "modules.toplevel:version": "version",
     "modules.utils:_six": "_six",
-    "modules.utils:overrides": "overrides",
+    "torch_function:overrides": "overrides",
     "modules.utils:profiler": "profiler autograd.profiler",
     "modules.utils:utils._pytree": "utils._pytree",
     "modules.utils:utils.benchmark": "utils.benchmark",
@@ -99,6 +99,7 @@ _SECTIONS = {
 
 # The sources of each path below ``retrograd``. A path without sources has only submodules.
 _SOURCES: dict[str, tuple[str, ...]] = {
+    "_C": ("compat.modules.jit:_C", "compat.torch_function:_C"),
     "__future__": ("nn.parameter",), "_inductor": (), "_tensor": ("core.tensor.tensor",),
     "autograd.anomaly_mode": ("autograd.anomaly",), "autograd.grad_mode": ("core.graph.modes",), "backends": (),
     "distributed._composable": (), "distributed.distributed_c10d": ("distributed",),
