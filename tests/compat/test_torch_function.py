@@ -132,6 +132,21 @@ def test_subclasses_have_constructors_of_their_own():
     y = Made([1.0, 2.0], tag="t")
     assert y.tag == "t" and y.tolist() == [1, 2] and y.array.tolist() == [1, 2] and type(y + y) is Made
     assert Sub([1.0]).tolist() == [1] and type(Sub(2, 3)) is Sub and type(torch.Tensor([1.0])) is torch.Tensor
+    class OnSphere(Sub, nn.Parameter):
+        def __new__(cls, data, place=None, requires_grad=True):
+            made = Sub._make_subclass(cls, data, requires_grad)
+            made.place = place
+            return made
+    class Named(nn.Parameter):
+        def __new__(cls, data, name):
+            made = super().__new__(cls, data, requires_grad=False)
+            made.label = name
+            return made
+    p, q = OnSphere(torch.ones(2), place="pole"), Named(torch.ones(2), "q")
+    assert p.place == "pole" and p.requires_grad and p.is_leaf and q.label == "q" and not q.requires_grad
+    module = nn.Module()
+    module.p, module.q, module.lazy = p, q, nn.LazyLinear(2)
+    assert [name for name, _ in module.named_parameters()] == ["p", "q", "lazy.weight", "lazy.bias"]
     w = torch.Tensor._make_wrapper_subclass(Sub, (2, 3), dtype=torch.float64, requires_grad=True)
     assert type(w) is Sub and w.shape == (2, 3) and w.dtype is torch.float64 and w.requires_grad
     try:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import retrograd
 
-from ..core.tensor.tensor import Size, Tensor, constructed
+from ..core.tensor.tensor import Size, Tensor
 from ..nn.parameter import Buffer, Parameter
 from ..ops.make.filled import empty
 from ..ops.table.registry import OPERATORS
@@ -62,7 +62,7 @@ def _is_asked(kind: type) -> bool:
         inherits = getattr(protocol, "__func__", protocol) is getattr(_default, "__func__", _default)
         if isinstance(kind, type) and issubclass(kind, Tensor):
             off = inherits and (kind in _WITHOUT or issubclass(kind, (Parameter, Buffer)))
-            off = off or kind.__module__.startswith("retrograd.")
+            off = off or _is_own(kind)
         else:
             off = protocol is None or issubclass(kind, type)
         found = _known[kind] = not off and protocol is not _disabled_torch_function_impl
@@ -210,19 +210,33 @@ def _make_wrapper_subclass(
     return result
 
 
-def _new(cls: type, *args: Value, **kwargs: Value) -> Value:
-    """``Tensor.__new__``, which makes the whole Tensor where a subclass calls it with data."""
-    self: Value = object.__new__(cls)
-    if args and cls is not Tensor and not issubclass(cls, (Parameter, Buffer)) and "__new__" in _names_below(cls):
-        requires_grad = kwargs.pop("requires_grad", False)
-        self._initialise(constructed(cls.__name__, args, kwargs.get("dtype"), kwargs.get("device")))
-        self.requires_grad = requires_grad
-    return self
+def _construct_at_once(kind: type) -> None:
+    """Let ``kind.__new__`` make the whole Tensor where a subclass calls it with data; ``__init__`` keeps what is made.
+
+    In PyTorch a Tensor is complete after ``__new__``, and ``__init__`` takes whatever a subclass's constructor takes.
+    """
+    initialise = vars(kind)["__init__"]
+
+    def __new__(cls: type, *args: Value, **kwargs: Value) -> Value:
+        self: Value = object.__new__(cls)
+        if args and cls is not kind and any("__new__" in vars(base) for base in cls.__mro__[: cls.__mro__.index(kind)]):
+            initialise(self, *args, **kwargs)
+        return self
+
+    @wraps(initialise)
+    def __init__(self: Tensor, *args: Value, **kwargs: Value) -> None:
+        if type(self) is kind or _is_own(type(self)) or not hasattr(self, "array"):
+            initialise(self, *args, **kwargs)
+
+    for name, function in {"__new__": staticmethod(__new__), "__init__": __init__}.items():
+        setattr(kind, name, function)
 
 
-def _names_below(cls: type) -> set[str]:
-    """The names that a class and its bases below Tensor define."""
-    return {name for base in cls.__mro__[: cls.__mro__.index(Tensor)] for name in vars(base)}
+def _is_own(kind: type) -> bool:
+    return kind.__module__.startswith("retrograd.")
+
+
+_constructors: list[type] = []
 
 
 def subclass_defined(cls: type) -> None:
@@ -238,6 +252,10 @@ def subclass_defined(cls: type) -> None:
         )
     if "array" in vars(cls):  # NumPy's array of the numbers, as which programs define it, too
         type.__delattr__(cls, "array")
+    while len(_constructors) < 3:
+        kind: type = (Tensor, Parameter, Buffer)[len(_constructors)]
+        _construct_at_once(kind)
+        _constructors.append(kind)
     if not issubclass(cls, (Parameter, Buffer)) or "__torch_function__" in vars(cls):
         install()
 
@@ -251,15 +269,8 @@ def install() -> None:
     if _installed:
         return
     _installed = True
-    initialise = Tensor.__init__
-
-    @wraps(initialise)
-    def __init__(self: Tensor, *data: Value, **options: Value) -> None:
-        if type(self) is Tensor or not hasattr(self, "array"):
-            initialise(self, *data, **options)
-
     entries: dict[str, Value] = {
-        "__init__": __init__, "__new__": staticmethod(_new), "as_subclass": as_subclass,
+        "as_subclass": as_subclass,
         "_make_subclass": staticmethod(_make_subclass), "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
         "__torch_function__": classmethod(_default),
     }  # fmt: skip
