@@ -63,7 +63,7 @@ _MOVED = {
 
 # Sections of the files in ``compat``, and the paths that have their names.
 _SECTIONS = {
-    "modules.jit:_C": "_C _utils",
+    "modules.jit:_C": "_utils",
     "modules.compilers:_dynamo": "_dynamo",
     "modules.compilers:_logging": "_logging",
     "modules.jit:jit": "jit",
@@ -118,7 +118,7 @@ _SECTIONS = {
     "modules.toplevel:random": "random",
     "modules.toplevel:version": "version",
     "modules.utils:_six": "_six",
-    "modules.utils:overrides": "overrides",
+    "torch_function:overrides": "overrides",
     "modules.utils:profiler": "profiler autograd.profiler",
     "modules.internals.pytree:utils._pytree": "utils._pytree",
     "modules.utils:utils.benchmark": "utils.benchmark",
@@ -140,6 +140,7 @@ _FX = {
 # The sources of each path below ``retrograd``. A path without sources has only submodules.
 _SOURCES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(absent.MODULES, ()),
+    "_C": ("compat.modules.jit:_C", "compat.torch_function:_C"),
     "__future__": ("nn.parameter",), "_inductor": (), "_tensor": ("core.tensor.tensor",),
     "autograd.anomaly_mode": ("autograd.anomaly",), "autograd.grad_mode": ("core.graph.modes",), "backends": (),
     "distributed._composable": (), "distributed.distributed_c10d": ("distributed",),

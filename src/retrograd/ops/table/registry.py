@@ -20,7 +20,6 @@ from ...core.graph.observers import Given
 from ...core.graph.primitive import Primitive
 from ...core.missing_names import legacy_call
 from ...core.named_tuples import NamedTuple
-from ...core.overrides import EagerlyAsked, overridden
 from ...core.tensor.mutation import COPY, apply_inplace, check_writable
 from ...core.tensor.tensor import Tensor
 from .arguments import dimension
@@ -179,7 +178,7 @@ def _with_out(plain: Function) -> Function:
             try:
                 return plain(*args, **kwargs)
             except TypeError:
-                return _overridden_or_raise(clone, *args, **kwargs)
+                return _answered("clone", clone, args, kwargs)
 
         return clone  # type: ignore[no-any-return]
 
@@ -190,7 +189,7 @@ def _with_out(plain: Function) -> Function:
             try:
                 return plain(input) if out is None else legacy_call(name, plain, (input,), {"out": out})
             except TypeError:
-                return _overridden_or_raise(function, input)
+                return _answered(name, function, (input,), {} if out is None else {"out": out})
 
     else:
 
@@ -199,17 +198,23 @@ def _with_out(plain: Function) -> Function:
             try:
                 return plain(input, other) if out is None else legacy_call(name, plain, (input, other), {"out": out})
             except TypeError:
-                return _overridden_or_raise(function, input, other)
+                return _answered(name, function, (input, other), {} if out is None else {"out": out})
 
+    def exchange(change: Callable[[Function], Function]) -> None:
+        nonlocal plain
+        plain = change(plain)
+
+    function.exchange = exchange
     return function
 
 
-def _overridden_or_raise(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return what ``__torch_function__`` of an argument makes of a call that failed, or raise the call's error."""
-    result = overridden(function, args, kwargs)
-    if result is NotImplemented:
-        raise  # noqa: PLE0704  the error that the caller handles
-    return result
+def _answered(name: str, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """What others answer to a call that failed; else the error that is being handled is raised again."""
+    for answer in answers:
+        result = answer(name, function, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise
 
 
 def _inplace_form(
@@ -258,10 +263,6 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
     @wraps(function)
     def named(*args: object, **kwargs: object) -> Any:
         try:
-            if watchers and EagerlyAsked.alive:
-                result = overridden(named, args, kwargs)
-                if result is not NotImplemented:
-                    return result
             if real:
                 _refuse_complex(name, function, args, kwargs)
             if kwargs and other_names:
@@ -280,7 +281,9 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
             return result
 
     def exchange(change: Callable[[Function], Function]) -> None:
-        nonlocal function
+        nonlocal function, real
+        if real:  # the changed function looks at arguments first
+            function, real = _of_real_numbers(name, function), False
         function = change(function)
 
     named.exchange = exchange  # how a mode that is on changes what the operator does
@@ -321,6 +324,17 @@ def _refuse_complex(name: str, function: Function, args: tuple[Any, ...], kwargs
         if kind == "c":
             _check_dimension(function, args, kwargs)
             raise NotImplementedError(f"{name}: is not defined for complex numbers")
+
+
+def _of_real_numbers(name: str, function: Function) -> Function:
+    """The function, which refuses complex numbers."""
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        _refuse_complex(name, function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def _check_dimension(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
