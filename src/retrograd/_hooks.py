@@ -7,8 +7,10 @@ Tensors to einops.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
+from .core.errors import answers
 from .core.missing_names import LegacyMethod, provided
 
 # Methods and properties of PyTorch's Tensors that have no effect here, or are deprecated there.
@@ -54,6 +56,19 @@ def _meta_backend() -> object:
     from .core.meta.evaluation import backend
 
     return backend()
+
+
+def _of_other_classes(
+    name: str, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
+    """What objects with ``__torch_function__`` answer to an operator that failed."""
+    values = [*args, *kwargs.values()]
+    values += [item for value in values if isinstance(value, (list, tuple)) for item in value]
+    if not any(hasattr(type(value), "__torch_function__") for value in values):
+        return NotImplemented
+    from .compat.torch_function import answer
+
+    return answer(function, args, kwargs)
 
 
 def _compile(*args: Any, **options: Any) -> Any:
@@ -131,5 +146,7 @@ provided.update(
     legacy_name=_legacy_name,
     meta=_meta_backend,
     module_html=_module_html,
+    of_other_classes=_of_other_classes,
     tensor_html=_tensor_html,
 )
+answers.append(_of_other_classes)

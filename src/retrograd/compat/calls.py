@@ -20,7 +20,6 @@ from ..core.errors import describe
 from ..core.graph.modes import modes, no_grad
 from ..core.tensor.storage import overlaps_itself
 from ..core.tensor.tensor import Tensor
-from ..core.overrides import overridden
 from ..ops.linear.sparse.sparse import SparseTensor, mm, sparse_coo_tensor
 from .types import resize
 
@@ -45,9 +44,6 @@ _TWO_NUMBERS_FIRST = ("addmm", "addmv", "addr", "addbmm", "baddbmm")
 
 def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of a call in its present form, or NotImplemented if the call is not a legacy form."""
-    foreign = overridden(function, args, kwargs)
-    if foreign is not NotImplemented:
-        return foreign
     if any(isinstance(value, SparseTensor) for value in args):
         return sparse_call(name, args, kwargs)
     ignored = [key for key, may_ignore in _IGNORED.items() if key in kwargs and may_ignore(kwargs[key])]
@@ -97,7 +93,13 @@ class _SparseType:
         return empty
 
 
-_SPARSE_DTYPES = {"HalfTensor": "float16", "FloatTensor": "float32", "DoubleTensor": "float64", "LongTensor": "int64", "IntTensor": "int32"}
+_SPARSE_DTYPES = {
+    "HalfTensor": "float16",
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+}
 
 
 def sparse_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -16,8 +16,8 @@ from ...core.errors import GuardError, answers, describe
 from ...core.graph.modes import modes, watchers
 from ...core.graph.observers import Given
 from ...core.graph.primitive import Primitive
-from ...core.missing_names import legacy_call
-from ...core.overrides import EagerlyAsked, overridden
+from ...core.missing_names import legacy_call, provided
+from ...core.overrides import EagerlyAsked
 from ...core.tensor.mutation import COPY, apply_inplace, check_writable
 from ...core.tensor.tensor import Tensor
 from .arguments import dimension
@@ -155,7 +155,7 @@ def _with_out(plain: Function) -> Function:
             try:
                 return plain(*args, **kwargs)
             except TypeError:
-                return _overridden_or_raise(clone, *args, **kwargs)
+                return _answered(name, clone, args, kwargs)
 
         return clone  # type: ignore[no-any-return]
 
@@ -166,7 +166,7 @@ def _with_out(plain: Function) -> Function:
             try:
                 return plain(input) if out is None else legacy_call(name, plain, (input,), {"out": out})
             except TypeError:
-                return _overridden_or_raise(function, input)
+                return _answered(name, function, (input,), {} if out is None else {"out": out})
 
     else:
 
@@ -175,17 +175,18 @@ def _with_out(plain: Function) -> Function:
             try:
                 return plain(input, other) if out is None else legacy_call(name, plain, (input, other), {"out": out})
             except TypeError:
-                return _overridden_or_raise(function, input, other)
+                return _answered(name, function, (input, other), {} if out is None else {"out": out})
 
     return function
 
 
-def _overridden_or_raise(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return what ``__torch_function__`` of an argument makes of a call that failed, or raise the call's error."""
-    result = overridden(function, args, kwargs)
-    if result is NotImplemented:
-        raise  # noqa: PLE0704  the error that the caller handles
-    return result
+def _answered(name: str, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """What others answer to a call that failed; else the error that is being handled is raised again."""
+    for answer in answers:
+        result = answer(name, function, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise
 
 
 def _inplace_form(
@@ -235,7 +236,7 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
     def named(*args: object, **kwargs: object) -> Any:
         try:
             if watchers and EagerlyAsked.alive:
-                result = overridden(named, args, kwargs)
+                result = provided["of_other_classes"](name, named, args, kwargs)
                 if result is not NotImplemented:
                     return result
             if real:
