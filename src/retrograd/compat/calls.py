@@ -93,7 +93,13 @@ class _SparseType:
         return empty
 
 
-_SPARSE_DTYPES = {"HalfTensor": "float16", "FloatTensor": "float32", "DoubleTensor": "float64", "LongTensor": "int64", "IntTensor": "int32"}
+_SPARSE_DTYPES = {
+    "HalfTensor": "float16",
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+}
 
 
 def sparse_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

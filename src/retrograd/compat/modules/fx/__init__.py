@@ -1,6 +1,6 @@
 """``fx``: functions and modules as graphs that a program can read, change, and turn into Python code again.
 
-``tracer`` records a program on ``proxy`` objects, ``graph`` and ``node`` hold the result, ``code`` generates its source,
+``tracer`` records a program on ``proxy`` objects, ``graph`` and ``node`` hold the result, ``code`` generates source,
 ``graph_module`` runs the source, and ``interpreter``, ``passes`` and ``subgraph_rewriter`` work on graphs. Only
 programs that import ``torch.fx`` load it. Decision 108 has the reasons.
 """

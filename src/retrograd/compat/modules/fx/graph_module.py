@@ -50,11 +50,12 @@ class GraphModule(Module):
         self.__class__.__name__ = class_name
 
     def _assign_all(self, values: dict[str, Any], graph: Graph) -> None:
-        targets = {str(node.target) for node in graph.nodes if node.op in ("get_attr", "call_module")}
-        for target in sorted(targets):
+        targets = dict.fromkeys(str(node.target) for node in graph.nodes if node.op in ("get_attr", "call_module"))
+        for target in targets:
             if target not in values:
                 raise RuntimeError(
-                    f"Node referenced target {target} but that target was not provided in `root`! root has {list(values)}"
+                    f"Node referenced target {target} but that target was not provided in `root`! "
+                    f"root has {list(values)}"
                 )
         for target in sorted(targets, key=lambda path: path.count(".")):
             _assign(self, target, values[target])

@@ -273,8 +273,8 @@ def tracer_of(values: Any) -> TracerBase | None:
         tracers = tracers[:1] if len(graphs) == 1 else tracers
     if len(tracers) > 1:
         raise RuntimeError(
-            f"Found multiple different tracers {tracers} while trying to trace operations {values}; Proxies of one call "
-            "must come from one tracer"
+            f"Found multiple different tracers {tracers} while trying to trace operations {values}; the Proxies of one "
+            "call must come from one tracer"
         )
     return tracers[0] if tracers else None
 

@@ -256,6 +256,9 @@ def _mark(fn: Marked) -> Marked:
     return fn
 
 
+_MARKS = ("_copy_to_script_wrapper", "_overload", "_overload_method", "export", "ignore", "script_method", "unused")
+
+
 def boolean_dispatch(
     arg_name: str,
     arg_index: int,
@@ -309,7 +312,7 @@ MAP_LOCATION = Callable[[Any, str], Any] | Device | str | dict[str, str] | None
 NAMES: dict[str, str | dict[str, Any]] = {
     "__config__": "parallel_info show",
     "_jit_internal": {
-        **dict.fromkeys(["_copy_to_script_wrapper", "_overload", "_overload_method", "export", "ignore", "script_method", "unused"], _mark),
+        **dict.fromkeys(_MARKS, _mark),
         "_is_tensor": lambda x: isinstance(x, Tensor), "boolean_dispatch": boolean_dispatch,
         "is_scripting": is_scripting, "BroadcastingList1": list, "BroadcastingList2": list, "BroadcastingList3": list,
     },

@@ -1,4 +1,4 @@
-"""What packages ask PyTorch about itself (``is_fake``, ``is_batchedtensor``), and private functions without a family."""
+"""Questions of packages about PyTorch itself, such as ``is_batchedtensor``, and private functions of several kinds."""
 
 from __future__ import annotations
 
