@@ -7,13 +7,16 @@ Tensors to einops.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
+from .core.errors import answers
 from .core.missing_names import LegacyMethod, provided
 
 # Methods and properties of PyTorch's Tensors that have no effect here, or are deprecated there.
 _LEGACY_METHODS = (
-    "_is_view apply_ as_subclass bfloat16 coalesce dense_dim get_device is_coalesced is_conj is_cpu "
+    "_is_view _make_subclass _make_wrapper_subclass apply_ as_subclass bfloat16 coalesce dense_dim get_device "
+    "is_coalesced is_conj is_cpu "
     "is_distributed is_inference is_meta is_mkldnn is_mps is_neg is_nested is_nonzero is_pinned is_quantized "
     "is_same_size is_set_to is_shared is_signed is_sparse is_sparse_csr is_xla is_xpu layout map2_ map_ module_load "
     "new new_empty_strided output_nr pin_memory record_stream resize resize_ resize_as resize_as_ resolve_conj "
@@ -54,6 +57,25 @@ def _meta_backend() -> object:
     from .core.meta.evaluation import backend
 
     return backend()
+
+
+def _tensor_subclass(cls: type) -> None:
+    from .compat.torch_function import subclass_defined
+
+    subclass_defined(cls)
+
+
+def _of_other_classes(
+    name: str, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
+    """What objects with ``__torch_function__`` answer to an operator that failed."""
+    values = [*args, *kwargs.values()]
+    values += [item for value in values if isinstance(value, (list, tuple)) for item in value]
+    if not any(hasattr(type(value), "__torch_function__") for value in values):
+        return NotImplemented
+    from .compat.torch_function import answer
+
+    return answer(function, args, kwargs)
 
 
 def _compile(*args: Any, **options: Any) -> Any:
@@ -132,4 +154,6 @@ provided.update(
     meta=_meta_backend,
     module_html=_module_html,
     tensor_html=_tensor_html,
+    tensor_subclass=_tensor_subclass,
 )
+answers.append(_of_other_classes)

@@ -154,15 +154,35 @@ def _with_out(plain: Function) -> Function:
 
         @wraps(plain)
         def function(input: Any, *, out: Any = None) -> Any:
-            return plain(input) if out is None else legacy_call(name, plain, (input,), {"out": out})
+            try:
+                return plain(input) if out is None else legacy_call(name, plain, (input,), {"out": out})
+            except TypeError:
+                return _answered(name, function, (input,), {} if out is None else {"out": out})
 
     else:
 
         @wraps(plain)
         def function(input: Any, other: Any, *, out: Any = None) -> Any:
-            return plain(input, other) if out is None else legacy_call(name, plain, (input, other), {"out": out})
+            try:
+                return plain(input, other) if out is None else legacy_call(name, plain, (input, other), {"out": out})
+            except TypeError:
+                return _answered(name, function, (input, other), {} if out is None else {"out": out})
 
+    def exchange(change: Callable[[Function], Function]) -> None:
+        nonlocal plain
+        plain = change(plain)
+
+    function.exchange = exchange
     return function
+
+
+def _answered(name: str, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """What others answer to a call that failed; else the error that is being handled is raised again."""
+    for answer in answers:
+        result = answer(name, function, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise
 
 
 def _inplace_form(
