@@ -63,7 +63,8 @@ _MOVED = {
 
 # Sections of the files in ``compat``, and the paths that have their names.
 _SECTIONS = {
-    "modules.jit:_C": "_utils",
+    "modules.jit:_C": "_C _utils",
+    "torch_function:_C": "_C",
     "modules.compilers:_dynamo": "_dynamo",
     "modules.compilers:_logging": "_logging",
     "modules.jit:jit": "jit",
@@ -140,7 +141,6 @@ _FX = {
 # The sources of each path below ``retrograd``. A path without sources has only submodules.
 _SOURCES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(absent.MODULES, ()),
-    "_C": ("compat.modules.jit:_C", "compat.torch_function:_C"),
     "__future__": ("nn.parameter",), "_inductor": (), "_tensor": ("core.tensor.tensor",),
     "autograd.anomaly_mode": ("autograd.anomaly",), "autograd.grad_mode": ("core.graph.modes",), "backends": (),
     "distributed._composable": (), "distributed.distributed_c10d": ("distributed",),
