@@ -131,7 +131,7 @@ def job_of(loop: Any, *kinds: Kind) -> Job:
     return Job(loop.module, loop.name, repr((*["int"] * 5, *kinds)), loop.source)
 
 
-def values_of(numbers: Sequence[Any]) -> list[Any]:
+def values_of(numbers: Sequence[object]) -> list[Any]:
     """Return the numbers of a call as Python numbers."""
     return [
         x.flat[0].item() if isinstance(x, np.ndarray) else x.item() if isinstance(x, np.generic) else x for x in numbers

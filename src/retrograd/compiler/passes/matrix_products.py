@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...kernels import multiplies
 from ...kernels.build.compile_ahead import Job
 from ...kernels.build.object_layout import kind_of_array
@@ -37,7 +38,7 @@ class Product:
         self.bare = self.out if bias is None else Value(-1, self.out)
         self.steps = [] if bias is None else [Step(self.out, "({0} + {1})", (self.bare, bias), self.out.dtype)]
 
-    def matrices(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def matrices(self, x: Any, y: Any) -> tuple[Array, Array]:
         """Return the factors as two matrices."""
         x = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
         if self.step.name == "linear":

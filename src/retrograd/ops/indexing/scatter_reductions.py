@@ -35,7 +35,7 @@ def _reduced_at(ufunc: str, identity: Callable[[Any], Any]) -> tuple[Callable[..
     return forward, write
 
 
-def _multiply_at(out: Any, index: Index, src: Any) -> None:
+def _multiply_at(out: Array, index: Index, src: Any) -> None:
     """``multiply.at``, which CuPy lacks: the values for one place are multiplied in rounds, one per round."""
     xp = array_module(out)
     places = xp.arange(out.size).reshape(out.shape)[index.key]
