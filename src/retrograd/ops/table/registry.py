@@ -293,7 +293,7 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
     return named
 
 
-def _watched(name: str, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _watched(name: str, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """The call of a public operator, told to the observers: what primitives it runs are its parts."""
     observers, inputs = modes.observers, Given((*args, *kwargs.values()))
     inputs.names = tuple(kwargs)
@@ -313,7 +313,7 @@ def _watched(name: str, function: Function, args: tuple[Any, ...], kwargs: dict[
 _REAL = frozenset({int, bool, float, str, type(None)})
 
 
-def _refuse_complex(name: str, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _refuse_complex(name: str, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     for value in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(value, Tensor):
             kind = value.array.dtype.kind
@@ -330,14 +330,14 @@ def _of_real_numbers(name: str, function: Function) -> Function:
     """The function, which refuses complex numbers."""
 
     @wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def checked(*args: object, **kwargs: object) -> Any:
         _refuse_complex(name, function, args, kwargs)
         return function(*args, **kwargs)
 
     return checked
 
 
-def _check_dimension(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _check_dimension(function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """Refuse a dimension that is out of range before the dtype is refused, as PyTorch does."""
     try:
         given = signature(function).bind(*args, **kwargs).arguments
@@ -348,7 +348,7 @@ def _check_dimension(function: Function, args: tuple[Any, ...], kwargs: dict[str
         dimension(dim, x.array.ndim)
 
 
-def _rename(name: str, other_names: dict[str, str], kwargs: dict[str, Any]) -> None:
+def _rename(name: str, other_names: dict[str, str], kwargs: dict[str, object]) -> None:
     for other_name, own_name in other_names.items():
         if other_name in kwargs:
             if own_name in kwargs:
