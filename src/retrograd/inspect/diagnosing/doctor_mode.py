@@ -7,7 +7,8 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 from ...core.arrays.fp_warnings import silent
 from ..tracing import Records
@@ -89,7 +90,9 @@ class doctor:
         self._observation = observation
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
         observation = self._observation
         if observation is None:
             return False
