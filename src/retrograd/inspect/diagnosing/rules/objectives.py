@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -284,7 +285,7 @@ def wrong_reduction_scale(case: Case) -> Found | None:
         count = call.shapes[0][0] if call.shapes[0] else 1
         if count < 8:
             continue
-        edit = Edit(f"with the mean over {count} examples", Changes(root=lambda loss, n=count: loss / n))  # type: ignore[misc]
+        edit = Edit(f"with the mean over {count} examples", Changes(root=partial(_divided, number=count)))
         curves = compare(case.run, case.program, edit)
         if curves is None or not better(curves):
             continue
@@ -294,6 +295,10 @@ def wrong_reduction_scale(case: Case) -> Found | None:
         )
         return Found(call.record, {"what": what, "fix": 'use reduction="mean", or divide by the batch'}, edit, curves)
     return _unlike_terms(step) or _divided_again(case, step)
+
+
+def _divided(loss: Tensor, number: int) -> Tensor:
+    return loss / number
 
 
 def _unlike_terms(step: Step) -> Found | None:
