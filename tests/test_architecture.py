@@ -55,7 +55,7 @@ ROOMS = {
     "nn": {"core", "kernels", "ops", "autograd", "func", "distributed", "_generated"},
     "optim": {"core", "kernels", "ops", "nn", "func"},
     "compiler": {"core", "ops", "func", "nn", "kernels"},
-    "inspect": {"core", "ops", "autograd", "func", "nn", "optim", "scalar", "training"},
+    "inspect": {"core", "ops", "autograd", "func", "nn", "optim", "data", "scalar", "training"},
     "_generated": {"core", "ops"},
     "testing": {"core", "ops", "autograd", "func", "_generated"},
     "training": {"core", "ops", "nn", "optim", "data", "distributed", "serialization", "safetensors_format"},

@@ -16,10 +16,10 @@ from retrograd.data import DataError
 from retrograd.serialization import CorruptFileError
 from retrograd.training import CheckpointError
 
-from .commands import check, doctor, evaluate, generate, info, run, step, train, warmup
+from .commands import check, doctor, evaluate, generate, info, inspections, run, step, train, warmup
 from .console import UserError
 
-COMMANDS = (check, train, generate, evaluate, info, run, doctor, step, warmup)
+COMMANDS = (check, train, generate, evaluate, info, run, doctor, inspections, step, warmup)
 
 
 class Parser(argparse.ArgumentParser):

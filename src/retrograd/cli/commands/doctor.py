@@ -3,13 +3,11 @@
 import argparse
 import contextlib
 import os
-import random
 import sys
-import time
 from pathlib import Path
 
 from ..arguments import path, positive_int
-from ..console import UserError
+from .scripts import check_script, random_states, run_script
 
 SECONDS = 60.0
 LEAST = 30
@@ -48,16 +46,15 @@ def run(options: argparse.Namespace) -> int:
     """Run the script under the doctor and print the report after the script's own output."""
     from retrograd.inspect import doctor
 
-    if not os.path.isfile(options.script):
-        raise UserError(f"{options.script}: no such file")
+    check_script(options.script)
     d = doctor()
     d.watch_script(options.script, lambda count, seconds: _enough(options.steps, count, seconds))
-    states = _random_states()
+    restore = random_states()
     code = 0
     with d:
-        code = _run_script(options.script, options.arguments, d.note_error)
+        code = run_script(options.script, options.arguments, d.note_error)
     if d.lost_its_numbers:
-        _set_random_states(states)
+        restore()
         d.add_story(_guarded(options.script, options.arguments))
     sys.stdout.flush()
     print(d.report(options.all))
@@ -72,48 +69,16 @@ def _enough(steps: int | None, count: int, seconds: float) -> bool:
     return count >= steps if steps is not None else count >= LEAST and seconds > SECONDS
 
 
-def _run_script(script: str, arguments: list[str], note: "object") -> int:
-    from retrograd.compat.as_torch import install, run_program
-
-    install()
-    try:
-        return run_program(script, arguments, note)  # type: ignore[arg-type]
-    except SystemExit as error:
-        return _code(error)
-
-
-def _code(error: SystemExit) -> int:
-    if error.code is None or isinstance(error.code, int):
-        return error.code or 0
-    print(error.code, file=sys.stderr)
-    return 1
-
-
-def _random_states() -> tuple[object, object, object]:
-    import numpy as np
-
-    import retrograd as rg
-
-    return rg.get_rng_state(), np.random.get_state(), random.getstate()
-
-
-def _set_random_states(states: tuple[object, object, object]) -> None:
-    import numpy as np
-
-    import retrograd as rg
-
-    rg.set_rng_state(states[0])  # type: ignore[arg-type]
-    np.random.set_state(states[1])  # type: ignore[arg-type]
-    random.setstate(states[2])  # type: ignore[arg-type]
-
-
 def _guarded(script: str, arguments: list[str]) -> BaseException | None:
-    """Run the script once more, without its output, under a guard; return the guard's error."""
+    """Run the script once more, without its output, under a guard; return the error that ended it."""
     from retrograd.inspect import guard
 
     errors: list[BaseException] = []
-    end = time.monotonic() + SECONDS
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere), guard():
-            _run_script(script, arguments, errors.append)
-    return errors[0] if errors and time.monotonic() < end + SECONDS else None
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+        guard(),
+    ):
+        run_script(script, arguments, errors.append)
+    return errors[0] if errors else None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import retrograd as rg
-from retrograd.inspect import watch
+from retrograd.inspect import doctor, watch
 from retrograd.training import DivergenceError, Loop, plots
 
 from ..arguments import make_output_folder
@@ -27,6 +27,7 @@ from .info import environment
 
 REPORT = "report.html"
 WATCHED = "watch.html"
+EXAMINED = "doctor.json"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -111,6 +112,8 @@ def train(run: Run, settings: Settings) -> None:
         board = stack.enter_context(TensorBoardWriter(settings.out)) if settings.tensorboard else None
         if settings.watch:
             stack.enter_context(watching(run, settings))
+        if settings.doctor:
+            stack.enter_context(examining(run, settings))
         rows = {row["step"]: row for row in loop.history}
         for number, loss in enumerate(loop.losses, start=1):
             metrics.step(number, loss)
@@ -154,6 +157,20 @@ def watching(run: Run, settings: Settings) -> Iterator[None]:
             for alarm in w.alarms:
                 print(f"alarm at step {run.loop.completed - w.steps + alarm.step + 1}: {alarm}")
             print(f"watched: {len(w.alarms) or 'no'} alarm{'s' * (len(w.alarms) != 1)}; {settings.out / WATCHED}")
+
+
+@contextlib.contextmanager
+def examining(run: Run, settings: Settings) -> Iterator[None]:
+    """Watch the run as a doctor; when it ends or fails, print the report and write the findings."""
+    trainer = run.trainer
+    assert isinstance(trainer, EngineTrainer)  # the settings allow --doctor only with it
+    d = doctor(trainer.model, trainer.optimizer)
+    try:
+        with d:
+            yield
+    finally:
+        (settings.out / EXAMINED).write_text(d.to_json() + "\n", encoding="utf-8")
+        print(f"{d.report()}\n{settings.out / EXAMINED}")
 
 
 def finish(run: Run, settings: Settings) -> None:

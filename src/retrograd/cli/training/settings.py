@@ -14,7 +14,7 @@ from .recipes import OPTIMIZERS, RECIPES, Recipe
 
 ENGINES = ("autograd", "manual")
 # The settings that a resumed run may change; a new length also changes the learning-rate schedule.
-FREE_ON_RESUME = ("epochs", "steps", "out", "device", "threads", "tensorboard", "watch", "compile")
+FREE_ON_RESUME = ("epochs", "steps", "out", "device", "threads", "tensorboard", "watch", "doctor", "compile")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ def settings_of(task: str) -> list[Setting]:
         Setting("tensorboard", bool, "also write TensorBoard event files"),
         Setting("compile", bool, "compile the training step"),
         Setting("watch", bool, "watch gradients, weights and activations: alarms, and a page watch.html"),
+        Setting("doctor", bool, "look for reasons why the model does not learn, and write doctor.json"),
     ]
     if task == "mnist":
         settings.append(Setting("engine", str, "manual: layers with gradients written by hand", ENGINES))
@@ -120,6 +121,10 @@ def collect(task: str, options: argparse.Namespace) -> Settings:
             raise UserError("--compile does not support --engine manual")
         if engine == "manual" and values.get("watch"):
             raise UserError("--watch does not support --engine manual")
+        if engine == "manual" and values.get("doctor"):
+            raise UserError("--doctor does not support --engine manual")
+    if values.get("doctor") and values.get("compile"):
+        raise UserError("--doctor does not support --compile: a compiled step calls no backward()")
     model = values.setdefault("model", next(iter(RECIPES[task])))
     recipe = RECIPES[task][model]
     if values.get("epochs") is None and values.get("steps") is None:
@@ -127,7 +132,7 @@ def collect(task: str, options: argparse.Namespace) -> Settings:
     changes = {name: values[name] for name in ("epochs", "batch_size", "lr", "optimizer") if values.get(name)}
     recipe = replace(recipe, **changes)
     defaults = {"epochs": None, "steps": None, "seed": 0, "out": Path("runs") / task, "device": "cpu"}
-    defaults |= {"threads": None, "tensorboard": False, "watch": False, "compile": False}
+    defaults |= {"threads": None, "tensorboard": False, "watch": False, "doctor": False, "compile": False}
     defaults |= {name: getattr(recipe, name) for name in ("batch_size", "lr", "optimizer")}
     values = {"task": task, **defaults, **values}
     values["out"] = Path(values["out"])

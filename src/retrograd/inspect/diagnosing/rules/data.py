@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from ..findings import figure
 from ..kinds import CLASS_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program
-from ..recording import Call, Source, Step
+from ..recording import Array, Call, Params, Source, Step
 
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
 _WEIGHTED = ("linear", "mm", "matmul", "addmm", "convolution", "lstm", "gru", "rnn", "bmm")
@@ -48,7 +47,7 @@ def unnormalized_input(case: Case) -> Found | None:
         return None
     values = {"mean": figure(mean), "std": figure(std), "low": figure(float(x.min())), "high": figure(float(x.max()))}
     entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
-    return Found(entry.site if entry is not None else call.site, {**values}, edit, curves)
+    return Found(entry.site if entry is not None else call.site, values, edit, curves)
 
 
 def _first_layer(step: Step) -> Call | None:
@@ -58,12 +57,12 @@ def _first_layer(step: Step) -> Call | None:
         below |= step.below(root.source)
     for index in sorted(below):
         call = step.calls[index]
-        if call.name not in _WEIGHTED or not call.inputs or call.record.inputs[0].requires_grad:
+        if call.name not in _WEIGHTED or not call.record.requires_grad or call.record.inputs[0].requires_grad:
             continue
         source = call.inputs[0]
-        if source.leaf is None and Case.has_array(step, source) and hasattr(step.array(source), "dtype"):
-            if step.array(source).dtype.kind == "f":
-                return call
+        array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None
+        if array is not None and hasattr(array, "dtype") and array.dtype.kind == "f":
+            return call
     return None
 
 
@@ -107,7 +106,7 @@ def unshuffled_data(case: Case) -> Found | None:
         entry = next(iter(found[-1][0].outermost()), None)
         where = entry.site if entry is not None else found[-1][1].site
     values = {"batch": int(np.median(sizes)), "inside": figure(inside), "classes": int(classes.size)}
-    return Found(where, {**values})
+    return Found(where, values)
 
 
 @kind(
@@ -136,7 +135,7 @@ def labels_unrelated(case: Case) -> Found | None:
     call = case.loss_call(step) if step is not None else None
     mean = float(np.mean(permuted))
     values = {"rows": len(labels), "real": f"{real:.0%}", "permuted": f"{mean:.0%}", "last": figure(last)}
-    return Found(None if call is None else call.site, {**values})
+    return Found(None if call is None else call.site, values)
 
 
 def _guessing(case: Case) -> float | None:
@@ -218,7 +217,7 @@ def _reordered(step: Step) -> Found | None:
             continue
         if call.shape[1:] == (first, *rest) or len(rest) and call.shape == (second, size):
             values = {"operator": call.name, "row": 0, "count": second, "other": 1, "fix": _MIXERS["view"]}
-            return Found(call.record, {**values})
+            return Found(call.record, values)
     return None
 
 
@@ -271,25 +270,26 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
         call = step.calls[index]
         if not call.shape or call.shape[0] != count or index != end.call and index not in program.order:
             continue
-        row = _other_row(case, program, step, feeds, looked_up, Source(index, 0, None, None), count)
-        if row is None:
+        pair = _other_row(case, program, step, feeds, looked_up, Source(index, 0, None, None), count)
+        if pair is None:
             if index == end.call:
                 return None
             continue
         if index == end.call and call.name not in _MIXERS:
             continue
         return Found(
-            call.record, {"operator": call.name, "row": 0, "count": count, "other": row, "fix": _MIXERS[call.name]}
+            call.record,
+            {"operator": call.name, "row": pair[0], "count": count, "other": pair[1], "fix": _MIXERS[call.name]},
         )
     return None
 
 
-def _index_of(call: Call) -> Any:
+def _index_of(call: Call) -> Array:
     index = call.params["index"]
     return np.asarray(getattr(index, "array", index))
 
 
-def _shares(call: Call, array: Any) -> bool:
+def _shares(call: Call, array: Array) -> bool:
     """Return whether an embedding looks up these indices."""
     index = _index_of(call)
     return index.shape == array.shape and np.shares_memory(index, array)
@@ -309,14 +309,14 @@ def _other_row(
     looked_up: list[int],
     end: Source,
     count: int,
-) -> int | None:
-    """Return another example whose input changes the first output."""
+) -> tuple[int, int] | None:
+    """Return an example, and another one whose input changes its output."""
     values = {key: new_tensor(x) for key, x in step.values.items()}
     base = {key: np.asarray(step.array(x)) for key, x in feeds.items()}
     indices = {i: _index_of(step.calls[i]) for i in looked_up}
     try:
         before = np.asarray(program.run(values, wanted=end).array)
-        for row in (count - 1, 1):
+        for row in (count - 1, 0):
             changed = {}
             for key, x in base.items():
                 if x.shape[:1] != (count,):
@@ -324,7 +324,7 @@ def _other_row(
                 other = x.copy()
                 other[row] = x[(row + 1) % count] if x.dtype.kind in "iu" else x[row] + 1 + np.abs(x[row])
                 changed[key] = other
-            params: dict[int, dict[str, Any]] = {}
+            params: dict[int, Params] = {}
             for i, x in indices.items():
                 other = x.copy()
                 other[row] = x[row][..., ::-1] if x.ndim > 1 else x[(row + 1) % count]
@@ -332,10 +332,10 @@ def _other_row(
                 params[i] = {"index": new_tensor(other)}
             after = np.asarray(program.run(values, Changes(inputs=changed, params=params), wanted=end).array)
             scale = float(np.abs(before).max()) or 1.0
-            if float(np.abs(after[0] - before[0]).max()) > 1e-5 * scale:
-                return row
+            moved = np.abs(after - before).reshape(count, -1).max(1)
+            moved[row] = 0
+            if float(moved.max()) > 1e-5 * scale:
+                return int(moved.argmax()), row
     except Exception:
         return None
     return None
-
-

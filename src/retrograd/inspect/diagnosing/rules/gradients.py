@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ....core.source_location import Site
-from ...record import Departure
+from ...record import Departure, Record
 from ..findings import figure
 from ..kinds import Case, Found, HasPlace, Place, kind
 from ..probes.replay import Edit
@@ -43,10 +43,27 @@ def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None
 )
 def backward_missing(case: Case) -> Found | None:
     for x in case.run.optimizers:
-        if x.steps >= 2 and x.idle >= max(2, _SHARE * x.steps) and not case.run.backwards:
+        if x.steps < 2 or x.idle < max(2, _SHARE * x.steps):
+            continue
+        if not case.run.backwards or any(map(_unused_loss, case.run.steps)):
             where = without_call(case, "backward", x.stepped) or x.stepped
             return Found(where, {"steps": x.idle, "optimizer": x.name})
     return None
+
+
+def _unused_loss(step: Step) -> bool:
+    """Return whether a step computes a loss and makes no backward pass from it."""
+    reached: set[int] = set()
+    for root in step.roots:
+        reached |= step.below(root.source)
+        if root.source.call < 0:
+            return False  # a loss that was cut off from its graph
+    read = {x.call for call in step.calls for x in call.inputs}
+    for call in step.calls:
+        unused = call.index not in reached and call.index not in read
+        if unused and call.record.requires_grad and math.prod(call.shape) == 1:
+            return True
+    return False
 
 
 @kind(
@@ -59,8 +76,10 @@ def backward_missing(case: Case) -> Found | None:
 def step_missing(case: Case) -> Found | None:
     run = case.run
     for x in run.optimizers:
-        if x.steps or run.backwards < 3 or not x.had_gradient or not x.start or case.main is not None:
+        if x.steps or run.backwards < 3 or not (x.had_gradient or x.zeroed) or not x.start or x.source is None:
             continue
+        if case.main is not None and x.zeros < 3:
+            continue  # an optimizer of a later phase
         if any(bool((x.start[id(p)] != p.array).any()) for p in x.parameters if id(p) in x.start):
             continue  # updated by the program itself
         where = without_call(case, "step", run.backward_site) or run.backward_site
@@ -79,11 +98,11 @@ def zeroed_before_step(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps >= 2 and x.emptied >= max(2, _SHARE * x.steps):
             values = {"emptied": x.emptied, "steps": x.steps, "optimizer": x.name, "what": "found gradients of zero"}
-            return Found(x.zeroed or x.stepped, {**values}, Edit("with zero_grad() moved", without="none"))
+            return Found(x.zeroed or x.stepped, values, Edit("with zero_grad() moved", without="none"))
         if x.steps >= 2 and x.overwritten >= max(2, _SHARE * x.steps):
             what = "used the gradient of their last backward pass only; those before it were lost"
             values = {"emptied": x.overwritten, "steps": x.steps, "optimizer": x.name, "what": what}
-            return Found(x.zeroed or x.stepped, {**values})
+            return Found(x.zeroed or x.stepped, values)
     return None
 
 
@@ -96,9 +115,9 @@ def zeroed_before_step(case: Case) -> Found | None:
 def gradients_not_zeroed(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps >= 3 and x.carried >= max(2, _SHARE * (x.steps - 1)):
-            where = without_call(case, "zero_grad", x.stepped) or case.run.backward_site
+            where = without_call(case, "zero_grad", x.stepped) or x.used
             values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps}
-            return Found(where, {**values}, Edit("with zero_grad()", without="carry"))
+            return Found(where, values, Edit("with zero_grad()", without="carry"))
     return None
 
 
@@ -115,7 +134,7 @@ def detached(case: Case) -> Found | None:
         cut = _last_cut(run.steps[-1]) if run.steps else None
         how = cut.how if cut is not None else "an operator without a gradient"
         values = {"names": "any parameter", "how": how, "optimizer": "the optimizer", "them": "them"}
-        return Found(cut if cut is not None else run.failed_backward, {**values})
+        return Found(cut if cut is not None else run.failed_backward, values)
     for x in run.optimizers:
         if x.steps < 2 or x.emptied or not run.backwards or len(run.steps) < 2:
             continue
@@ -127,6 +146,17 @@ def detached(case: Case) -> Found | None:
 
 def _last_cut(step: Step) -> Departure | None:
     found = [x for x in step.departures if x.requires_grad]
+    for root in step.roots[-1:]:
+        for index in sorted(step.below(root.source, through_cuts=True)):
+            call = step.calls[index]
+            needing = [x for x in call.record.inputs if x.requires_grad]
+            if needing and not call.record.requires_grad:
+                how = "no_grad" if not call.record.grad_enabled else call.name
+                return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
+            records = [step.calls[y.call].record for y in call.inputs if y.cut and y.call >= 0]
+            for x in found:
+                if any(x.source is record for record in records):
+                    return x
     return found[-1] if found else None
 
 
@@ -137,19 +167,13 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         return None
     wanted = {id(p) for p in missing}
     for step in case.run.steps[:3]:
-        reached: set[int] = set()
-        cut: set[int] = set()
-        for root in step.roots:
-            reached |= {id(p) for p in step.leaves(root.source)}
-            below = step.below(root.source, through_cuts=True)
-            cut |= {id(y.leaf) for i in below for y in step.calls[i].inputs if y.leaf is not None}
+        reached = {id(p) for root in step.roots for p in step.leaves(root.source)}
         if not step.roots or reached & wanted:
             continue
         read = {id(y.leaf) for call in step.calls for y in call.inputs if y.leaf is not None} & wanted
-        if not read or not (read & cut or not any(step.leaves(root.source) for root in step.roots)):
-            if not (read and len(read) == len(x.parameters)):
-                continue
-        departure = _cut_between(step, read)
+        if not read:
+            continue
+        departure = _cut_on_path(step, read) or _cut_between(step, read)
         if departure is None:
             continue
         names = [step.name(p) for p in missing if id(p) in read]
@@ -161,22 +185,40 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
     return None
 
 
+def _depending(step: Step, read: set[int]) -> set[int]:
+    """Return the calls whose results depend on these leaves, also through cuts."""
+    found: set[int] = set()
+    for call in step.calls:
+        if any(y.leaf is not None and id(y.leaf) in read or y.call in found for y in call.inputs):
+            found.add(call.index)
+    return found
+
+
+def _cut_on_path(step: Step, read: set[int]) -> Departure | None:
+    """Return the departure on the path from these leaves to a loss."""
+    depends = _depending(step, read)
+    for root in step.roots:
+        for index in sorted(step.below(root.source, through_cuts=True)):
+            for y in step.calls[index].inputs:
+                if y.cut and y.call in depends:
+                    record = step.calls[y.call].record
+                    return next((x for x in step.departures if x.source is record and x.how != "item"), None)
+    return None
+
+
 def _cut_between(step: Step, read: set[int]) -> Departure | None:
     """Return the first departure of a value that depends on these leaves."""
-    depends: set[int] = set()
-    for call in step.calls:
-        if any(y.leaf is not None and id(y.leaf) in read or y.call in depends for y in call.inputs):
-            depends.add(call.index)
+    depends = _depending(step, read)
     records = {id(step.calls[i].record) for i in depends}
     for departure in step.departures:
         if departure.requires_grad and id(departure.source) in records and departure.how not in ("item", "bool"):
             return departure
     for call in step.calls:
-        if call.index in depends and not call.record.requires_grad:
+        needing = [y for y in call.record.inputs if y.requires_grad]
+        if call.index in depends and not call.record.requires_grad and needing:
             how = "no_grad" if not call.record.grad_enabled else call.name
-            source = next((y.source for y in call.record.inputs if y.requires_grad), None)
-            return Departure(how, call.record.no_grad or call.site, "", call.record.inputs[0], 0) if source else None
-    return None
+            return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
+    return next((x for x in step.departures if x.requires_grad and id(x.source) in records), None)
 
 
 @kind(
@@ -195,9 +237,12 @@ def data_write(case: Case) -> Found | None:
         first = min((i for i in below), default=0)
         last = max((root.source.call for root in step.roots), default=-1)
         for call in step.calls:
-            if not call.inplace or not call.inputs or not call.inputs[0].cut or not first < call.index <= last:
+            if not call.inplace or not call.inputs or not first < call.index <= last:
                 continue
             source = call.inputs[0]
+            untracked = not call.record.grad_enabled and source.leaf is None and call.record.inputs[0].requires_grad
+            if not source.cut and not untracked:
+                continue
             used = source.call in below or source.leaf is not None and id(source.leaf) in read
             if used:
                 return Found(call.record, {"how": call.record.label, "shape": f"shape {call.shape}"})
@@ -212,15 +257,15 @@ def data_write(case: Case) -> Found | None:
 )
 def nan_birth(case: Case) -> Found | None:
     run = case.run
-    record = None
+    record: Record | None = None
     for step in run.steps:
         for candidate in step.records:
-            values = candidate.values
-            if values is None or not values.nans and not (values.infinities and candidate.operator in ("div", "log")):
+            found = candidate.values
+            if found is None or not found.nans and not (found.infinities and candidate.operator in ("div", "log")):
                 continue
             if any(_is_bad(x.source) for x in candidate.inputs) or candidate.operator in ("masked_fill", "full"):
                 continue
-            if candidate.creates or not values.nans and not run.bad:
+            if candidate.creates or not found.nans and not run.bad:
                 continue
             record = candidate
             break
@@ -230,15 +275,15 @@ def nan_birth(case: Case) -> Found | None:
             break
     if run.bad is None and (record is None or not _spoils(case)):
         return None
-    if run.bad is not None and _diverged(case):
-        return None  # the learning rate; this is its end
+    if run.bad is not None and (_diverged(case) or exploding_gradient(case) is not None):
+        return None  # this is how it ends
     number, loss = run.bad if run.bad is not None else (1, case.losses[-1] if case.losses else math.nan)
     fix = "keep the argument in the operator's domain, for example with an eps or a clamp"
     values = {"loss": str(loss), "step": number, "story": ".", "fix": fix}
     if record is not None:
         values["story"] = f": {record.operator} here is the first result with a NaN or an infinity."
-        return Found(record, {**values})
-    return Found(run.backward_site, {**values})
+        return Found(record, values)
+    return Found(run.backward_site, values)
 
 
 def _is_bad(source: object) -> bool:
@@ -246,9 +291,9 @@ def _is_bad(source: object) -> bool:
     return values is not None and not values.finite
 
 
-def _bad_gradient(step: Step) -> object:
+def _bad_gradient(step: Step) -> Record | None:
     """Return the call at which a backward pass first had a NaN: the last walked node whose gradient is finite."""
-    walked = sorted([x for x in step.records if x.walked is not None], key=lambda x: x.walked)
+    walked = sorted([x for x in step.records if x.walked is not None], key=lambda x: x.walked or 0)
     for before, after in zip(walked, walked[1:], strict=False):
         if after.gradients is not None and after.gradients.nans and before.gradients is not None:
             readers = [x for x in walked if any(y.source is after for y in x.inputs)]
@@ -375,7 +420,7 @@ def graph_grows(case: Case) -> Found | None:
     if len(sizes) >= 4:
         counts, nodes = zip(*sizes, strict=True)
         rising = all(a < b for a, b in zip(nodes, nodes[1:], strict=False))
-        if rising and nodes[-1] > 3 * nodes[0] and nodes[-1] - nodes[0] > 2 * (counts[-1] - counts[0]):
+        if rising and nodes[-1] > 3 * nodes[0] and nodes[-1] - nodes[0] > 0.8 * (counts[-1] - counts[0]):
             what = (
                 f"the graph of a backward pass has {nodes[0]} operators at pass {counts[0]} and {nodes[-1]} at pass "
                 f"{counts[-1]}: each step adds to the graph of the steps before."
@@ -402,5 +447,3 @@ def _keeping(near: Site, pattern: re.Pattern[str]) -> Place | None:
     lines = Path(near.file).read_text(encoding="utf-8", errors="replace").splitlines()
     ordered = sorted(range(len(lines)), key=lambda i: abs(i + 1 - near.line))
     return next((Place(near.file, i + 1) for i in ordered if pattern.match(lines[i]) and "item" not in lines[i]), None)
-
-

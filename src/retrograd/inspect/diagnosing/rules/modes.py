@@ -13,6 +13,8 @@ _NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")
 def _switchable(entry: Opened) -> bool:
     """Return whether a module behaves differently in the two modes."""
     name = type(entry.module).__name__
+    if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):
+        return isinstance(getattr(entry.module, "dropout", 0), float) and entry.module.dropout > 0
     if name.endswith("Dropout") or name.startswith(("Dropout", "AlphaDropout", "FeatureAlphaDropout")):
         return bool(getattr(entry.module, "p", 0))
     return name in _NORMS
@@ -61,7 +63,8 @@ def eval_mode(case: Case) -> Found | None:
 @kind(
     "train-mode-in-evaluation",
     "Is the model evaluated in evaluation mode?",
-    "{layer} ran {calls} times under no_grad in training mode: results there are those of a training step{effect}.",
+    "{layer} ran {calls} times in training mode outside of training steps: results are random or depend on the "
+    "batch{effect}.",
     "call model.eval() before the evaluation, and model.train() after it",
 )
 def train_mode_in_evaluation(case: Case) -> Found | None:
@@ -73,8 +76,40 @@ def train_mode_in_evaluation(case: Case) -> Found | None:
             continue  # before training: statistics are being collected, or shapes tried
         effect = ", with dropout" if found.module.startswith("Dropout") else ", with statistics of the batch"
         values = {"layer": found.module, "calls": found.calls, "effect": effect}
-        return Found(found.site, {**values})
+        return Found(found.site, values)
+    return _evaluated_with_gradients(case)
+
+
+def _evaluated_with_gradients(case: Case) -> Found | None:
+    """Return the finding for calls in training mode whose results no backward pass uses."""
+    for step in case.run.steps:
+        used: set[int] = set()
+        for root in step.roots:
+            used |= step.below(root.source, through_cuts=True)
+        for entry in step.outermost():
+            if not entry.training or not entry.grad_enabled or entry.failed is not None or not entry.outputs:
+                continue
+            if not step.roots or used & set(range(entry.start, entry.end)) or not _trained(case, entry):
+                continue
+            inside = [x for x in step.modules if entry.start <= x.start and x.end <= entry.end]
+            layers = [x for x in inside if x.training and _switchable(x)]
+            trains = any(x.module is entry.module and used & set(range(x.start, x.end)) for x in step.outermost())
+            if layers and trains and _is_measured(step, entry):
+                effect = "; its result is only measured"
+                return Found(entry.site, {"layer": type(layers[0].module).__name__, "calls": 1, "effect": effect})
     return None
+
+
+def _is_measured(step: Step, entry: Opened) -> bool:
+    """Return whether the result of a call goes into a comparison or argmax."""
+    pending, seen = [x.call for x in entry.outputs if x.call >= 0], 0
+    while pending and seen < 30:
+        seen += 1
+        for reader in step.readers(pending.pop()):
+            if reader.name in ("argmax", "eq", "gt", "max", "topk"):
+                return True
+            pending.append(reader.index)
+    return False
 
 
 @kind(
@@ -102,9 +137,7 @@ def batch_norm_of_one(case: Case) -> Found | None:
         return None
     consequence = ", and the program ended here" if last.failed is not None else ", or only that of one image"
     shape_text = f"shape {tuple(last.shapes[0])}"
-    return Found(
-        last.site, {"layer": type(last.module).__name__, "shape": shape_text, "consequence": consequence}
-    )
+    return Found(last.site, {"layer": type(last.module).__name__, "shape": shape_text, "consequence": consequence})
 
 
 def _centred_one(case: Case) -> Found | None:
@@ -125,7 +158,7 @@ def _centred_one(case: Case) -> Found | None:
             continue
         if mean.inputs[0] == call.inputs[0]:
             text = {"layer": "this line", "shape": f"shape {mean.shapes[0]}", "consequence": ": all results are 0"}
-            return Found(call.record, {**text})
+            return Found(call.record, text)
     return None
 
 

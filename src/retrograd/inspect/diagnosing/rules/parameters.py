@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import os
+import re
+from pathlib import Path
 
 import numpy as np
 
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
-from ..kinds import Case, Found, kind
+from ..kinds import Case, Found, HasPlace, Place, kind
 from ..probes.replay import Edit
-from ..recording import Opened, Step
+from ..recording import Array, Call, Opened, Step
 from .modes import place_of
 
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
@@ -43,9 +46,11 @@ def _unheld(case: Case, step: Step) -> list[Tensor]:
     return list(found.values())
 
 
-def _created(case: Case, module: Any) -> Site | None:
+def _created(case: Case, module: object) -> Site | None:
     known = case.run.created.get(id(module))
-    return known[1] if known is not None and known[0]() is module else None
+    if known is None or known[0]() is not module or known[1].file == copy.__file__:
+        return None
+    return known[1]
 
 
 def _owner(step: Step, p: Tensor) -> Opened | None:
@@ -82,12 +87,41 @@ def modules_not_registered(case: Case) -> Found | None:
                 layers = _names([type(x.module).__name__ for x in strange.values()])
                 where = _created(case, entry.module) or entry.site
                 values = {"count": len(strange), "model": type(root.module).__name__, "layers": layers}
-                return Found(where, {**values})
+                return Found(where, values)
+    listed = _listed_parameters(case, held)
+    if listed is not None:
+        return listed
     error = case.run.error
     if isinstance(error, ValueError) and "empty parameter list" in str(error):
         values = {"count": "all", "model": "the model", "layers": "none is registered"}
-        return Found(place_of(error), {**values})
+        return Found(place_of(error), values)
     return None
+
+
+def _listed_parameters(case: Case, held: set[int]) -> Found | None:
+    """Return the finding for Parameters in a plain list or dictionary of a module."""
+    for step in case.run.steps:
+        for entry in step.modules if held else ():
+            for name, value in vars(entry.module).items():
+                if name.startswith("_") or not isinstance(value, (list, tuple, dict)):
+                    continue
+                parts = value.values() if isinstance(value, dict) else value
+                loose = [p for p in parts if isinstance(p, Parameter) and p._requires and id(p) not in held]
+                if loose and any(p.grad is not None or id(p) in step.values for p in loose):
+                    model = type(entry.module).__name__
+                    where = attribute_line(entry, name)
+                    return Found(where, {"count": len(loose), "model": model, "layers": f"Parameters in self.{name}"})
+    return None
+
+
+def attribute_line(entry: Opened, name: str) -> HasPlace:
+    """Return the line on which a module's attribute is assigned, or the call of the module."""
+    path = type(entry.module).forward.__code__.co_filename
+    if os.path.isfile(path):
+        for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+            if re.match(rf"\s*self\.{name}\s*(:.*)?=", line):
+                return Place(path, number)
+    return entry.site
 
 
 @kind(
@@ -109,7 +143,7 @@ def reused_optimizer(case: Case) -> Found | None:
             if stale and x.steps:
                 names = _names([step.name(p) for p in missing])
                 values = {"optimizer": x.name, "stale": f"{len(stale)} of {len(x.parameters)}", "names": names}
-                return Found(x.created or x.stepped, {**values})
+                return Found(x.created or x.stepped, values)
     return None
 
 
@@ -179,12 +213,9 @@ def frozen_layer(case: Case) -> Found | None:
     for root in step.outermost():
         if not root.training:
             continue
-        order = [
-            (entry, entry.module._parameters.get("weight"))
-            for entry in step.modules
-            if root.start <= entry.start and entry.end <= root.end and entry.module._parameters.get("weight") is not None
-        ]
-        order = [(entry, w) for entry, w in order if w.array.ndim >= 2]
+        inside = [x for x in step.modules if root.start <= x.start and x.end <= root.end]
+        weights = [(entry, entry.module._parameters.get("weight")) for entry in inside]
+        order = [(entry, w) for entry, w in weights if w is not None and w.array.ndim >= 2]
         trained = [i for i, (_, w) in enumerate(order) if w._requires]
         fresh = [
             (i, entry, w)
@@ -202,11 +233,13 @@ def frozen_layer(case: Case) -> Found | None:
                 "initialization."
             )
             fix = "set requires_grad to True for layers that were not trained before"
-            return Found(_freezing(case, one[1]) or _created(case, one[1].module) or one[1].site, {"what": what, "fix": fix})
+            return Found(
+                _freezing(case, one[1]) or _created(case, one[1].module) or one[1].site, {"what": what, "fix": fix}
+            )
     return None
 
 
-def _freezing(case: Case, entry: Opened) -> Any:
+def _freezing(case: Case, entry: Opened) -> Site | None:
     return case.run.frozen.get(id(entry.module._parameters["weight"]))
 
 
@@ -222,22 +255,24 @@ def constant_init(case: Case) -> Found | None:
     if main is None or main.steps < 2 or not steps:
         return None
     for p in main.parameters:
-        if p.array.ndim < 2 or p.array.shape[0] < 2 or p.array.dtype.kind != "f" or not p._requires:
+        if p.array.ndim < 2 or p.array.dtype.kind != "f" or not p._requires:
             continue
         start = main.start.get(id(p))
-        if start is None or not _alike(start) or not _alike(p.array):
-            continue
         used = [call for call in steps[0].calls if any(x.leaf is p for x in call.inputs)]
+        columns = bool(used) and used[0].name in ("mm", "matmul") and p.array.ndim == 2 and used[0].inputs[-1].leaf is p
+        end = p.array.T if columns else p.array
+        if start is None or len(end) < 2 or not _alike(start.T if columns else start) or not _alike(end):
+            continue
         if not used or used[0].name == "embedding":
             continue
         where = case.run.written.get(p.array.__array_interface__["data"][0])
         owner = _owner(steps[0], p)
         site = where or (_created(case, owner.module) if owner is not None else None) or used[0].site
-        return Found(site, {"units": p.array.shape[0], "name": steps[0].name(p)})
+        return Found(site, {"units": len(end), "name": steps[0].name(p)})
     return None
 
 
-def _alike(array: Any) -> bool:
+def _alike(array: Array) -> bool:
     rows = array.reshape(array.shape[0], -1)
     return bool(np.allclose(rows, rows[:1], rtol=1e-5, atol=0)) and rows.shape[1] > 0
 
@@ -306,8 +341,8 @@ def _identical_models(case: Case) -> Found | None:
 def dead_units(case: Case) -> Found | None:
     if case.main is None or case.main.steps < 3 or not case.stuck:
         return None
-    alive: dict[tuple[str, int, int], Any] = {}
-    calls: dict[tuple[str, int, int], Any] = {}
+    alive: dict[tuple[str, int, int], Array] = {}
+    calls: dict[tuple[str, int, int], Call] = {}
     count = 0
     steps = [step for step in case.run.steps if step.roots][-4:]
     for step in steps:
@@ -334,4 +369,4 @@ def dead_units(case: Case) -> Found | None:
         return None
     mask = alive[worst]
     values = {"dead": int((~mask).sum()), "units": int(mask.size), "steps": count}
-    return Found(calls[worst].record, {**values})
+    return Found(calls[worst].record, values)

@@ -289,7 +289,7 @@ function origins(element, item) {
       const norm = flowOf(end), button = html("button", undefined, list), known = norm !== undefined && norm !== null;
       const name = html("span", undefined, button);
       if (DATA.scale.known) html("i", undefined, name, "flow").style.background = `var(--g-${levelOf(norm, DATA.scale)})`;
-      name.append(facts(end).title);
+      name.append((end < 0 && DATA.boxes[~end].path) || facts(end).title);
       html("u", DATA.scale.known ? (known ? `gradient ${short(norm)}` : "no gradient") : "", button);
       button.addEventListener("click", () => select(end));
     }

@@ -1,0 +1,160 @@
+"""`retrograd explain`, `draw` and `profile`: the tools of `retrograd.inspect` on an unchanged script."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..arguments import path, positive_int
+from ..console import UserError
+from .scripts import StoppedError, acting_at_backward, check_script, run_script
+
+if TYPE_CHECKING:
+    from retrograd import Tensor
+    from retrograd.inspect import trace
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+_MOST = 3  # gradients explained by default
+
+EXAMPLES = {
+    "explain": "examples:\n  retrograd explain train.py                    gradients that are zero or missing\n"
+    "  retrograd explain --name 0.weight train.py    one parameter\n",
+    "draw": "examples:\n  retrograd draw train.py\n  retrograd draw --out graph.svg --step 10 train.py --lr 0.1\n",
+    "profile": "examples:\n  retrograd profile train.py\n  retrograd profile --out flame.html --steps 20 train.py\n",
+}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the parsers of the three commands."""
+    one = _parser(subparsers, "explain", "explain the gradients of a script's loss", explain_script)
+    one.description = (
+        "Run a script up to a backward pass, list the gradients of its parameters, and explain where one comes from, "
+        "or why it is zero or missing."
+    )
+    one.add_argument("--name", action="append", help="a parameter, by its path or variable; may be given several times")
+    _add_step(one)
+    two = _parser(subparsers, "draw", "draw the computational graph of a script", draw_script)
+    two.description = "Run a script up to a backward pass, and draw the graph of its loss."
+    two.add_argument(
+        "--out", type=path, metavar="OUT", help=".html, .svg, .dot or .mmd; default: the script's name with .html"
+    )
+    _add_step(two)
+    three = _parser(subparsers, "profile", "measure time and memory of a script by line", profile_script)
+    three.description = "Run a script, and list time and memory by line, forward and backward."
+    three.add_argument("--out", type=path, metavar="OUT.html", help="write a flame graph to this file")
+    three.add_argument("--steps", type=positive_int, help="end the script after this many backward passes")
+    for each in (one, two, three):
+        each.add_argument("script", help="the Python file")
+        each.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's sys.argv")
+
+
+def _parser(
+    subparsers: Subparsers, name: str, text: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        name, help=text, epilog=EXAMPLES[name], formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_step(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--step", type=positive_int, default=1, help="the backward pass to stop at; default 1")
+
+
+def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace], None]) -> int:
+    """Run the script under a trace to its n-th backward pass, call ``act`` with the loss, and end the script."""
+    from retrograd.inspect import trace
+
+    check_script(options.script)
+    passes = 0
+    problems: list[UserError] = []  # which are not errors of the script
+
+    def at(loss: Tensor) -> None:
+        nonlocal passes
+        passes += 1
+        if passes == options.step:
+            try:
+                act(loss, t)
+            except UserError as error:
+                problems.append(error)
+            raise StoppedError(0)
+        t.records.clear()
+
+    with trace() as t, acting_at_backward(at):
+        code = run_script(options.script, options.arguments)
+    for problem in problems:
+        raise problem
+    if code == 0 and passes < options.step:
+        raise UserError(f"{options.script}: ended after {passes} backward passes, before number {options.step}")
+    return code
+
+
+def explain_script(options: argparse.Namespace) -> int:
+    """Print the gradients of the script's loss, and explanations of some."""
+
+    def act(loss: Tensor, t: trace) -> None:
+        from retrograd import autograd
+        from retrograd.core.graph.nodes import edge_of, reachable
+        from retrograd.inspect import explain
+
+        sys.stdout.flush()
+        _, completes = reachable([edge_of(loss)])
+        leaves = {(t.name_of(p) or f"leaf {i}"): p for i, p in enumerate(x for xs in completes.values() for x in xs)}
+        names = list(leaves)
+        found = autograd.grad(loss.sum(), [leaves[name] for name in names], retain_graph=True, allow_unused=True)
+        norms = [0.0 if g is None else float(g.norm()) for g in found]
+        width = max(map(len, names), default=0)
+        for name, norm in zip(names, norms, strict=True):
+            print(f"{name:<{width}}  {tuple(leaves[name].shape)!s:<18} gradient of norm {norm:.4g}")
+        wanted = options.name or [name for name, norm in zip(names, norms, strict=True) if norm == 0] or names[:1]
+        for name in wanted[: None if options.name else _MOST]:
+            if name not in leaves:
+                raise UserError(f"{name!r} is no parameter that the loss depends on; there are {', '.join(names)}")
+            print(f"\n{name}\n{explain(loss, leaves[name])}")
+
+    return _until_backward(options, act)
+
+
+def draw_script(options: argparse.Namespace) -> int:
+    """Write the drawing of the script's graph."""
+    out = options.out or Path(options.script).with_suffix(".html").name
+
+    def act(loss: Tensor, t: trace) -> None:
+        from retrograd.inspect import draw
+
+        try:
+            draw(loss).save(out)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        print(out)
+
+    return _until_backward(options, act)
+
+
+def profile_script(options: argparse.Namespace) -> int:
+    """Print the listing of a profile of the script."""
+    from retrograd.inspect import profile
+
+    check_script(options.script)
+    if options.out is not None and options.out.suffix not in (".html", ".htm"):
+        raise UserError(f"--out must end in .html, got {options.out}")
+    passes = 0
+
+    def at(loss: Tensor) -> None:
+        nonlocal passes
+        passes += 1
+        if options.steps is not None and passes > options.steps:
+            raise StoppedError(0)
+
+    with acting_at_backward(at), profile() as p:
+        code = run_script(options.script, options.arguments)
+    print(p)
+    if options.out is not None:
+        p.save(options.out)
+        print(options.out)
+    return code

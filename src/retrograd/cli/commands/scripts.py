@@ -1,0 +1,140 @@
+"""What commands that run a script share: running it again, stopping it, and watching it without an edit."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..console import UserError
+
+if TYPE_CHECKING:
+    from retrograd import Tensor, nn
+    from retrograd.optim import Optimizer
+
+
+class StoppedError(SystemExit):
+    """Ends a script that has served its purpose."""
+
+
+def check_script(script: str) -> None:
+    """Raise a `UserError` if there is no such file."""
+    if not os.path.isfile(script):
+        raise UserError(f"{script}: no such file")
+
+
+def run_script(script: str, arguments: list[str], failed: Callable[[BaseException], object] | None = None) -> int:
+    """Run a script with Retrograd as ``torch``, and return its exit code, also if it calls ``sys.exit``."""
+    from retrograd.compat.as_torch import install, run_program
+
+    install()
+    try:
+        return run_program(script, arguments, failed)
+    except SystemExit as error:
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        print(error.code, file=sys.stderr)
+        return 1
+
+
+def random_states() -> Callable[[], None]:
+    """Return a function that puts the global random generators back to their present states."""
+    import numpy as np
+
+    import retrograd as rg
+
+    ours, of_numpy, of_python = rg.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+
+    def restore() -> None:
+        rg.set_rng_state(ours)
+        np.random.set_state(of_numpy)  # noqa: NPY002
+        random.setstate(of_python)
+
+    return restore
+
+
+@contextlib.contextmanager
+def acting_at_backward(act: Callable[[Tensor], None]) -> Iterator[None]:
+    """Call ``act`` with the Tensor of each backward pass before it begins."""
+    from retrograd import autograd
+    from retrograd.autograd import gradients
+    from retrograd.core.tensor.tensor import Tensor
+
+    def patched(plain: Callable[..., None]) -> Callable[..., None]:
+        def backward(tensors: Tensor | Sequence[Tensor], *args: object, **kwargs: object) -> None:
+            act(tensors if isinstance(tensors, Tensor) else tensors[0])
+            plain(tensors, *args, **kwargs)
+
+        return backward
+
+    with contextlib.ExitStack() as stack:
+        for owner in (Tensor, autograd, gradients):
+            plain = owner.backward
+            stack.callback(setattr, owner, "backward", plain)
+            owner.backward = patched(plain)  # type: ignore[method-assign, union-attr]
+        yield
+
+
+@contextlib.contextmanager
+def watching_script(out: Path) -> Iterator[None]:
+    """Watch the models and optimizers of a script from their second step on; at the end, write ``out`` and alarms."""
+    from retrograd.inspect import watch
+    from retrograd.optim.optimizer import register_optimizer_step_post_hook
+
+    seen: list[Optimizer] = []
+    active: list[watch] = []
+
+    def stepped(optimizer: Optimizer, args: object, kwargs: object) -> None:
+        if active:
+            return
+        if all(optimizer is not x for x in seen):
+            seen.append(optimizer)
+            return
+        w = watch(model_of(seen), seen, every=1)
+        w.__enter__()
+        active.append(w)
+
+    handle = register_optimizer_step_post_hook(stepped)
+    try:
+        yield
+    finally:
+        handle.remove()
+        for w in active:
+            w.__exit__(None, None, None)
+            w.save(out)
+            for alarm in w.alarms:
+                print(f"alarm at step {alarm.step + 2}: {alarm}")
+            print(f"watched: {len(w.alarms) or 'no'} alarm{'s' * (len(w.alarms) != 1)}; {out}")
+        if not active:
+            print(f"watch: no optimizer made two steps; {out} was not written", file=sys.stderr)
+
+
+def model_of(optimizers: list[Optimizer]) -> nn.Module:
+    """Return the smallest module with all parameters of the optimizers, or one that is made of several.
+
+    Parameters that no module holds are entered into it by themselves.
+    """
+    from retrograd import nn
+
+    wanted = {id(p): p for o in optimizers for group in o.param_groups for p in group["params"]}
+    modules = [x for x in gc.get_objects() if isinstance(x, nn.Module)]
+    held = {id(m): {id(p) for p in m.parameters()} for m in modules}
+    whole = [m for m in modules if wanted.keys() <= held[id(m)]]
+    if whole:
+        return min(whole, key=lambda m: (len(held[id(m)]), -sum(1 for _ in m.modules())))
+    inner = {id(part) for m in modules for part in m.modules() if part is not m}
+    everything = nn.Module()
+    covered: set[int] = set()
+    for module in modules:
+        if id(module) not in inner and held[id(module)] & wanted.keys():
+            everything.add_module(f"{type(module).__name__.lower()}{len(everything._modules)}", module)
+            covered |= held[id(module)]
+    for number, (key, p) in enumerate(wanted.items()):
+        if key not in covered:
+            everything._parameters[f"parameter{number}"] = p
+    return everything
