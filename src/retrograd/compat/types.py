@@ -321,7 +321,9 @@ class UntypedStorage(TypedStorage):
         if shared:
             with open(filename, "ab") as file:
                 file.truncate(max(count, file.tell()))
-        mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(count,)) if count else np.empty(0, np.uint8)
+        mapped = (
+            np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(count,)) if count else np.empty(0, np.uint8)
+        )
         return cls(new_tensor(np.asarray(mapped)))
 
     def __getitem__(self, index: int | slice) -> int | UntypedStorage:  # type: ignore[override]
