@@ -75,6 +75,7 @@ _SECTIONS = {
     "modules.internals.private:_C._nn": "_C._nn",
     "modules.internals.private:_dynamo": "_dynamo _dynamo.eval_frame",
     "modules.internals.private:_dynamo.utils": "_dynamo.utils",
+    "modules.internals.private:_functorch.vmap": "_functorch.vmap",
     "modules.internals.private:_tensor_str": "_tensor_str",
     "modules.internals.private:_utils": "_utils",
     "modules.internals.private:distributed.constants": "distributed.constants",

@@ -1,7 +1,7 @@
 """Devices and backends: ``accelerator``, ``cpu``, ``mps``, ``cuda.nvtx`` and ``backends``.
 
-``mps``, ``xpu``, ``mtia`` and the backends of PyTorch's own kernels are absent, so their functions return constants, and
-their switches can be set without effect. ``NAMES`` lists them.
+``mps``, ``xpu``, ``mtia`` and the backends of PyTorch's own kernels are absent, so their functions return constants,
+and their switches can be set without effect. ``NAMES`` lists them.
 """
 
 from __future__ import annotations

@@ -17,17 +17,20 @@ from urllib.parse import urlparse as urlparse
 
 from ....compiler.run.compiled_function import Compiled
 from ....core.arrays.devices import Device, is_cuda_available
+from ....core.graph.handles import RemovableHandle as RemovableHandle
 from ....core.tensor.tensor import Tensor
 from ....nn.base import global_hooks
 from ....nn.base.module import Module
 from ....nn.base.uninitialized import UninitializedBuffer, UninitializedParameter
 from ....nn.init import _calculate_fan_in_and_fan_out
+from ....nn.layers.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from ....nn.sequence.transformer import _activation
 from ....ops.linear.decompositions.spectral import EighResult, SVDResult
 from ....ops.math.floating_numbers import FrexpResult
 from ....ops.reduce.extremes import MinMax
 from ....ops.reduce.sorting import ValuesIndices
 from ..devices import constants
+from .pytree import tree_flatten, tree_unflatten
 
 Message = Callable[[], object] | None
 
@@ -297,6 +300,7 @@ NAMES: dict[str, str | dict[str, object]] = {
     "_C._nn": "_parse_to",
     "_dynamo": {"OptimizedModule": Compiled},
     "_dynamo.utils": "is_compile_supported",
+    "_functorch.vmap": {"Tensor": Tensor, "tree_flatten": tree_flatten, "tree_unflatten": tree_unflatten},
     "_tensor_str": "printoptions",
     "_utils": "_get_available_device_type _get_device_index _get_device_module",
     "hub": {"HASH_REGEX": re.compile(r"-([a-f0-9]*)\."), "urlparse": urlparse},
