@@ -192,7 +192,8 @@ class _Loader:
             # nn.modules.linear is a different module from nn.linear.
             here = {name for name in names if f"{spec.name}.{name}" in PATHS and isinstance(names[name], ModuleType)}
             module.__dict__.update({name: value for name, value in names.items() if name not in here})
-            module.__doc__ = import_module(f"retrograd.{source.partition(':')[0]}").__doc__
+            file = import_module(f"retrograd.{source.partition(':')[0]}")
+            module.__doc__, module.__file__ = file.__doc__, file.__file__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
