@@ -326,7 +326,7 @@ class UntypedStorage(TypedStorage):
         )
         return cls(new_tensor(np.asarray(mapped)))
 
-    def __getitem__(self, index: int | slice) -> int | UntypedStorage:  # type: ignore[override]
+    def __getitem__(self, index: int | slice) -> int | UntypedStorage:
         if not isinstance(index, slice):
             return int(self._array[index])
         part = object.__new__(UntypedStorage)
@@ -337,7 +337,7 @@ class UntypedStorage(TypedStorage):
         """Return the object itself."""
         return self
 
-    def __array__(self, dtype: np.typing.DTypeLike = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array(backend_of(self._array).to_numpy(self._array), dtype, copy=copy)
 
     def __sizeof__(self) -> int:

@@ -12,12 +12,11 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._generated.toplevel import as_tensor, cat, einsum, zeros
 from ...core.tensor.tensor import Tensor
 
-Array = NDArray[np.generic]
+Array = np.ndarray
 REGIONS_AT_ONCE = 64
 """Regions whose matrices and intermediate results are in memory at the same time."""
 

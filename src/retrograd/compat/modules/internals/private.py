@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ContextDecorator, contextmanager
 from datetime import timedelta
 from types import ModuleType
@@ -190,10 +190,10 @@ def swap_tensor(module: Module, name: str, tensor: Tensor | None, allow_missing:
     Raises:
         AttributeError: there is none, unless ``allow_missing``.
     """
-    for place in (module._parameters, module._buffers, vars(module)):
+    tables: tuple[dict[str, Tensor | None], ...] = (vars(module)["_parameters"], module._buffers, vars(module))
+    for place in tables:
         if name in place:
-            before: Tensor | None = place[name]
-            place[name] = tensor  # type: ignore[assignment]
+            before, place[name] = place[name], tensor
             return before
     if not allow_missing:
         raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
@@ -216,7 +216,8 @@ def _parse_to(*args: object, **kwargs: object) -> tuple[object, object, bool, ob
             device = arg
         elif arg is not None and not isinstance(arg, bool):
             dtype = arg
-    place = device if device is None or isinstance(device, Device) else Device(device)
+    place = Device(device) if isinstance(device, str) else device
+    place = Device("cuda", place) if isinstance(place, int) else place
     blocking = bool(kwargs.get("non_blocking", args[-1] if args and isinstance(args[-1], bool) else False))
     return place, dtype, blocking, kwargs.get("memory_format")
 
@@ -233,7 +234,8 @@ def printoptions(**options: object) -> Iterator[None]:
     from ..toplevel import set_printoptions
 
     before = dict(print_options)
-    set_printoptions(**options)  # type: ignore[arg-type]
+    change: Callable[..., None] = set_printoptions
+    change(**options)
     try:
         yield
     finally:
@@ -278,7 +280,7 @@ def _generate_state(base_seed: int, worker_id: int) -> Sequence[int]:
     return [int(number) for number in np.random.SeedSequence([worker_id, base_seed]).generate_state(4)]
 
 
-NAMES: dict[str, str | dict[str, object]] = {
+NAMES: dict[str, str | Mapping[str, object]] = {
     "retrograd": {
         "_check": _checks(RuntimeError), "_check_index": _checks(IndexError), "_check_type": _checks(TypeError),
         "_check_not_implemented": _checks(NotImplementedError), "_check_value": _checks(ValueError),
