@@ -22,7 +22,7 @@ NEEDED = {
     "lightning_fit": "lightning", "open_clip_model": "open_clip", "peft_lora": "peft",
     "pytorch_optimizer_steps": "pytorch_optimizer", "safetensors_files": "safetensors",
     "segmentation_models": "segmentation_models_pytorch", "sentence_transformers_encode": "sentence_transformers",
-    "tensordict_batches": "tensordict", "timm_models": "timm", "torchinfo_summary": "torchinfo",
+    "timm_models": "timm", "torchinfo_summary": "torchinfo",
     "torchmetrics_values": "torchmetrics", "torchvision_detection": "torchvision", "torchvision_models": "torchvision",
     "torchviz_graph": "torchviz", "transformers_gpt2": "transformers", "transformers_models": "transformers",
     "transformers_trainer": "accelerate", "vit_pytorch_models": "vit_pytorch", "whisper_model": "whisper",
