@@ -17,7 +17,7 @@ from ...core.tensor.tensor import Tensor
 from ..parameter import Buffer, Parameter, convert
 from . import global_hooks
 from .arguments import device_and_dtype
-from .state import BUFFERS, State
+from .state import State
 
 Self = TypeVar("Self", bound="Module")
 T = TypeVar("T")
@@ -211,7 +211,7 @@ class Module(State):
                 )
             tables["_modules"][name] = None
         elif "_buffers" in tables and name in tables["_buffers"]:
-            if value is not None and not isinstance(value, BUFFERS):
+            if value is not None and not isinstance(value, Tensor) and not _is_sparse(value):
                 raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r} (expected a Tensor or None)")
             tables["_buffers"][name] = global_hooks.registered(global_hooks.buffer_hooks, self, name, value)
         else:
@@ -247,12 +247,12 @@ class Module(State):
         self._parameters[name] = global_hooks.registered(global_hooks.parameter_hooks, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Register a Tensor, dense or sparse, that is part of the module's state but not trained.
+        """Register a Tensor that is part of the module's state but not trained.
 
         With ``persistent=False`` it follows moves and casts of the module but is not part of ``state_dict()``.
         """
         _check_name(self, name, "buffer")
-        if tensor is not None and not isinstance(tensor, BUFFERS):
+        if tensor is not None and not isinstance(tensor, Tensor) and not _is_sparse(tensor):
             raise TypeError(f"cannot assign {type(tensor).__name__} to buffer {name!r} (expected a Tensor or None)")
         self._buffers[name] = global_hooks.registered(global_hooks.buffer_hooks, self, name, tensor)
         if persistent:
@@ -564,6 +564,12 @@ def _choose_call() -> None:
 
 
 global_hooks.changed.append(_choose_call)
+
+
+def _is_sparse(value: object) -> bool:
+    from ...ops.linear.sparse.sparse import SparseTensor
+
+    return isinstance(value, SparseTensor)
 
 
 def _indent(text: str) -> str:
