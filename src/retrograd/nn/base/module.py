@@ -18,6 +18,7 @@ from ..parameter import Buffer, Parameter, convert
 from . import global_hooks
 from .arguments import device_and_dtype
 from .state import State
+from .state import check_name as _check_name
 
 Self = TypeVar("Self", bound="Module")
 T = TypeVar("T")
@@ -588,17 +589,3 @@ def _forget(module: Module, name: str, keep: str | None = None) -> bool:
 
 
 _ABSENT = object()
-
-
-def _check_name(module: Module, name: str, kind: str) -> None:
-    tables = {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"}
-    if tables[kind] not in module.__dict__:
-        raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
-    if not isinstance(name, str):
-        raise TypeError(f"{kind} name should be a string, got {type(name).__name__}")
-    if "." in name:
-        raise KeyError(f'{kind} name can\'t contain ".", got {name!r}')
-    if not name:
-        raise KeyError(f'{kind} name can\'t be empty string ""')
-    if hasattr(module, name) and name not in module.__dict__[tables[kind]]:
-        raise KeyError(f"attribute {name!r} already exists")

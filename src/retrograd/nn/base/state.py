@@ -286,3 +286,18 @@ def _as_tensor(value: object) -> Tensor | None:
         return new_tensor(to_array(np.asarray(value), copy=True))
     except (TypeError, ValueError):
         return None
+
+
+def check_name(module: State, name: str, kind: str) -> None:
+    """Refuse what cannot be the name of a parameter, buffer or submodule."""
+    tables = {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"}
+    if tables[kind] not in module.__dict__:
+        raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} name should be a string, got {type(name).__name__}")
+    if "." in name:
+        raise KeyError(f'{kind} name can\'t contain ".", got {name!r}')
+    if not name:
+        raise KeyError(f'{kind} name can\'t be empty string ""')
+    if hasattr(module, name) and name not in module.__dict__[tables[kind]]:
+        raise KeyError(f"attribute {name!r} already exists")
