@@ -418,12 +418,10 @@ def set_default_device(device: str | Device | None) -> None:
 def backend_for(device: str | Device | None) -> Backend:
     """The backend whose arrays live on the device (the default device for None)."""
     place = get_default_device() if device is None else Device(device)
-    if place.type == "cpu":
-        return NUMPY
     if place.type == "meta":
         meta: Backend = provided["meta"]()
         return meta
-    return cupy_backend()
+    return NUMPY if place.type == "cpu" else cupy_backend()
 
 
 def as_array_like(value: object, arrays: tuple[Any, ...]) -> Any:
