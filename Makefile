@@ -87,7 +87,8 @@ LEVELS ?= ""
 kernels: $(VENV)/kernels.stamp
 	for level in $(LEVELS); do $(BIN)/python $(LIBRARY) "$$level" || exit 1; done
 
-wheel: LEVELS = x86-64-v4 x86-64-v3
+# RETROGRAD_WHEEL=aarch64 makes the wheel for that processor, here or elsewhere.
+wheel: LEVELS = $(if $(filter aarch64,$(RETROGRAD_WHEEL)),aarch64,x86-64-v4 x86-64-v3)
 wheel: kernels
 	$(BIN)/python -m build --wheel
 
