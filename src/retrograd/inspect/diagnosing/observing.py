@@ -252,6 +252,8 @@ class Observation:
         if not (kind.startswith("BatchNorm") or kind.startswith("Dropout") and module.p > 0):
             return
         site = user_site(2)
+        if "update_bn" in site.code:
+            return  # statistics for averaged weights
         found = self.run.evaluations.setdefault(f"{site.file}:{site.line}", Evaluation(kind, site))
         found.calls += 1
         if found.step != self.count:

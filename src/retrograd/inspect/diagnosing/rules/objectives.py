@@ -286,7 +286,7 @@ def wrong_reduction_scale(case: Case) -> Found | None:
         if count < 8:
             continue
         edit = Edit(f"with the mean over {count} examples", Changes(root=partial(_divided, number=count)))
-        curves = compare(case.run, case.program, edit)
+        curves = compare(case.run, case.program, edit, case.end)
         if curves is None or not better(curves):
             continue
         what = (
@@ -337,7 +337,7 @@ def _divided_again(case: Case, step: Step) -> Found | None:
     if number < 8 or not _is_mean(step, call.inputs[0]):
         return None
     edit = Edit(f"without / {figure(number)}", Changes(calls={call.index: same}))
-    curves = compare(case.run, case.program, edit)
+    curves = compare(case.run, case.program, edit, case.end)
     if curves is None or not better(curves):
         return None
     what = f"the loss is a mean, and is divided by {figure(number)} once more: the steps are too small."
