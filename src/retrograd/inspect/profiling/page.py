@@ -6,6 +6,7 @@ inserts it as text, never as HTML.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..pages.template import asset, filled, json_inside
@@ -30,9 +31,9 @@ def data_of(p: Profiled) -> dict[str, Any]:
     root = _node("all", "", "phase")
     root["c"] = [_node(name, "", "phase") for name in PHASES]
     phases = dict(zip(PHASES, root["c"], strict=True))
-    below: dict[int, dict[Any, Any]] = {}
+    below: dict[int, dict[object, dict[str, Any]]] = {}
 
-    def add(phase: str, levels: list[tuple[Any, str, str, str]], figures: Figures, operators: int) -> None:
+    def add(phase: str, levels: Sequence[tuple[object, str, str, str]], figures: Figures, operators: int) -> None:
         """Add figures to a phase and to the calls of a stack in it."""
         _add(root, figures, operators)
         node = phases[phase]
@@ -74,8 +75,8 @@ def data_of(p: Profiled) -> dict[str, Any]:
     return {"tree": root, "lines": lines, "peak": peak, "most": p.most, "count": len(p.records)}
 
 
-def _levels(p: Profiled, record: Record) -> list[tuple[Any, str, str, str]]:
-    levels: list[tuple[Any, str, str, str]] = [
+def _levels(p: Profiled, record: Record) -> list[tuple[object, str, str, str]]:
+    levels: list[tuple[object, str, str, str]] = [
         (site, f"{site} {site.function}", site.code, "frame")
         for site in p.recorder.stacks.get(record.index, (record.site,))
     ]
