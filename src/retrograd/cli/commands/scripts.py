@@ -29,12 +29,12 @@ def check_script(script: str) -> None:
 
 
 def run_script(script: str, arguments: list[str], failed: Callable[[BaseException], object] | None = None) -> int:
-    """Run a script with Retrograd as ``torch``, and return its exit code, also if it calls ``sys.exit``."""
-    from retrograd.compat.as_torch import install, run_program
+    """Run a script, and return its exit code, also if it calls ``sys.exit``. One that imports torch gets Retrograd."""
+    from retrograd.compat.as_torch import installed_when_imported, run_program
 
-    install()
     try:
-        return run_program(script, arguments, failed)
+        with installed_when_imported():
+            return run_program(script, arguments, failed)
     except SystemExit as error:
         if error.code is None or isinstance(error.code, int):
             return error.code or 0
@@ -73,10 +73,10 @@ def acting_at_backward(act: Callable[[Tensor], None]) -> Iterator[None]:
         return backward
 
     with contextlib.ExitStack() as stack:
-        for owner in (Tensor, autograd, gradients):
-            plain = owner.backward
-            stack.callback(setattr, owner, "backward", plain)
-            owner.backward = patched(plain)  # type: ignore[method-assign, union-attr]
+        for owner, name in ((Tensor, "backward"), (autograd, "backward"), (gradients, "backward")):
+            plain = getattr(owner, name)
+            stack.callback(setattr, owner, name, plain)
+            setattr(owner, name, patched(plain))
         yield
 
 

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -44,7 +44,7 @@ _LABELS = 1 << 20  # class indices kept
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
 
 
-Plain: TypeAlias = Callable[..., Any]  # what a patch calls
+Plain: TypeAlias = Callable[..., Array]  # what a patch calls
 
 
 class Enough(SystemExit):
@@ -151,8 +151,9 @@ class Observation:
             if not value:
                 self.run.frozen[id(x)] = user_site(2)
 
-        Tensor.requires_grad = property(plain.fget, switch, doc=plain.__doc__)  # type: ignore[assignment, method-assign]
-        self._stack.callback(setattr, Tensor, "requires_grad", plain)
+        name = "requires_grad"
+        setattr(Tensor, name, property(plain.fget, switch, doc=plain.__doc__))
+        self._stack.callback(setattr, Tensor, name, plain)
 
     def _detach(self) -> None:
         for observer in modes.observers:
@@ -251,6 +252,8 @@ class Observation:
         if not (kind.startswith("BatchNorm") or kind.startswith("Dropout") and module.p > 0):
             return
         site = user_site(2)
+        if "update_bn" in site.code:
+            return  # statistics for averaged weights
         found = self.run.evaluations.setdefault(f"{site.file}:{site.line}", Evaluation(kind, site))
         found.calls += 1
         if found.step != self.count:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ...nn.base.module import Module
 
 Array: TypeAlias = Any  # of NumPy or CuPy
-Inputs: TypeAlias = tuple[Any, ...]  # of a call, as observers get them
-Params: TypeAlias = dict[str, Any]
+Inputs: TypeAlias = tuple[Array, ...]  # of a call, as observers get them
+Params: TypeAlias = dict[str, Array]
 
 # Operators whose result has the elements of their (first) input, in another shape or dtype.
 SAME_ELEMENTS = frozenset({

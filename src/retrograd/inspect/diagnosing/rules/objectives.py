@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -284,8 +285,8 @@ def wrong_reduction_scale(case: Case) -> Found | None:
         count = call.shapes[0][0] if call.shapes[0] else 1
         if count < 8:
             continue
-        edit = Edit(f"with the mean over {count} examples", Changes(root=lambda loss, n=count: loss / n))  # type: ignore[misc]
-        curves = compare(case.run, case.program, edit)
+        edit = Edit(f"with the mean over {count} examples", Changes(root=partial(_divided, number=count)))
+        curves = compare(case.run, case.program, edit, case.end)
         if curves is None or not better(curves):
             continue
         what = (
@@ -294,6 +295,10 @@ def wrong_reduction_scale(case: Case) -> Found | None:
         )
         return Found(call.record, {"what": what, "fix": 'use reduction="mean", or divide by the batch'}, edit, curves)
     return _unlike_terms(step) or _divided_again(case, step)
+
+
+def _divided(loss: Tensor, number: int) -> Tensor:
+    return loss / number
 
 
 def _unlike_terms(step: Step) -> Found | None:
@@ -332,7 +337,7 @@ def _divided_again(case: Case, step: Step) -> Found | None:
     if number < 8 or not _is_mean(step, call.inputs[0]):
         return None
     edit = Edit(f"without / {figure(number)}", Changes(calls={call.index: same}))
-    curves = compare(case.run, case.program, edit)
+    curves = compare(case.run, case.program, edit, case.end)
     if curves is None or not better(curves):
         return None
     what = f"the loss is a mean, and is divided by {figure(number)} once more: the steps are too small."
