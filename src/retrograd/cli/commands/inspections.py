@@ -143,17 +143,18 @@ def draw_script(options: argparse.Namespace) -> int:
 
 def _leading_to(loss: Tensor, t: trace) -> set[int]:
     """Return the numbers of the records that the loss depends on, without those that initialized parameters."""
-    from retrograd.inspect.record import Departure
+    from retrograd.inspect.record import Departure, Record
 
     found: set[int] = set()
-    pending = [t.record_of(loss)]
+    pending: list[Record | Departure | None] = [t.record_of(loss)]
     while pending:
         record = pending.pop()
+        while isinstance(record, Departure):
+            record = record.source
         if record is not None and record.index not in found:
             found.add(record.index)
             read = [*record.inputs, *([record.writes] if record.writes else [])]
-            sources = [x.source for x in read if not (x.leaf and x.requires_grad)]
-            pending += [x.source if isinstance(x, Departure) else x for x in sources]
+            pending += [x.source for x in read if not (x.leaf and x.requires_grad)]
     return found
 
 
