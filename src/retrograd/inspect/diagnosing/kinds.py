@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from ...core.source_location import Site
+from ...core.tensor.tensor import Tensor
 from ..record import Record
-from .findings import JSON, Finding
-from .recording import Call, Source, Step
+from .findings import JSON, Finding, as_json
+from .recording import Array, Call, Source, Step
 from .run import Optimized, Run
 
 if TYPE_CHECKING:
-    from .probes.replay import Edit, Program
+    from .probes.replay import Curves, Edit, Program
 
 # Losses of a prediction and a target, by the operator's name, and of these the ones that are never negative.
 CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss"})
 PAIR_LOSSES = frozenset(
-    "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits".split()
+    ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"]
 )
 LOSSES = CLASS_LOSSES | PAIR_LOSSES
+
+
+# Trials take no longer than this number of steps of the program, or this number of seconds.
+TRIAL_STEPS = 50
+LEAST_SECONDS = 3.0
 
 
 class Place(NamedTuple):
@@ -51,9 +58,9 @@ class Found:
     """What a rule found: the line, figures for the texts and the evidence, and an edit that can be tried."""
 
     where: HasPlace | Place | Site | Record | None
-    values: dict[str, JSON] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
     edit: Edit | None = None
-    curves: dict[str, JSON] | None = None  # if the rule has tried the edit itself
+    curves: Curves | None = None  # if the rule has tried the edit itself
 
 
 Rule = Callable[["Case"], "Found | None"]
@@ -88,6 +95,8 @@ class Case:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        seconds = run.seconds / run.count if run.count else 0.0
+        self.end = time.perf_counter() + max(LEAST_SECONDS, TRIAL_STEPS * seconds)  # of all trials
 
     @cached_property
     def step(self) -> Step | None:
@@ -168,9 +177,7 @@ class Case:
 
     def rooted(self, step: Step) -> list[tuple[Call, set[int]]]:
         """Return the last call of each backward pass with the indices of all calls below it."""
-        return [
-            (step.calls[root.source.call], step.below(root.source)) for root in step.roots if root.source.call >= 0
-        ]
+        return [(step.calls[root.source.call], step.below(root.source)) for root in step.roots if root.source.call >= 0]
 
     @cached_property
     def program(self) -> Program | None:
@@ -179,12 +186,17 @@ class Case:
 
         return program_of(self.run)
 
+    @cached_property
+    def graded(self) -> set[int]:
+        """The ids of all parameters that had a gradient at some step."""
+        return {key for x in self.run.optimizers for key in x.graded}
+
     @property
     def main(self) -> Optimized | None:
         """The optimizer with the most steps."""
         return self.run.main
 
-    def at_start(self, parameter: Any) -> Any:
+    def at_start(self, parameter: Tensor) -> Array:
         """Return a parameter's values before the first step."""
         for optimized in self.run.optimizers:
             if id(parameter) in optimized.start:
@@ -193,13 +205,13 @@ class Case:
         return None if step is None else step.values.get(id(parameter))
 
 
-def finding(one: Kind, found: Found, curves: dict[str, JSON] | None, said: str) -> Finding:
+def finding(one: Kind, found: Found, curves: Curves | None, said: str) -> Finding:
     """Return the finding of a kind; ``said`` is the sentence on the proof."""
     where = found.where
     file, line = ("", 0) if where is None else (where.file, where.line)
-    evidence = dict(found.values)
+    evidence: dict[str, JSON] = {name: as_json(value) for name, value in found.values.items()}
     if curves is not None:
-        evidence["curves"] = curves
+        evidence["curves"] = {"with": curves.fixed, "without": curves.plain}
     evidence["question"] = one.question
     evidence["proof"] = said
     message = one.message.format(**found.values)

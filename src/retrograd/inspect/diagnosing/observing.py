@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -20,27 +20,31 @@ from ...core.arrays.devices import backend_of
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node, reachable
-from ...core.graph.observers import Observer, attach, detach
-from ...core.graph.plan import Recordable
+from ...core.graph.observers import attach, detach
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor
-from .recording import StepRecorder
+from .first_calls import AtEvaluation, UntilGraph
+from .recording import Array, Call, Step, StepRecorder
 from .run import Evaluation, Loader, Optimized, Run, Schedule, StepHistory
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
+    from ...optim.lr_scheduler.base import LRScheduler
     from ...optim.optimizer import Optimizer
+    from ..names import Names
 
 SHARE = 0.07  # of the time that the doctor may use while it watches
-_ALWAYS = 3  # steps that are recorded in full, whatever this costs
+_ALWAYS = 3  # first steps that are recorded in full, whatever this costs
 _MOST = 40  # steps recorded in full
 _KEPT = 4  # of these with their arrays
 _LEAST_SCALE = 1024.0  # of a GradScaler
 _WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
 _FORCED = 3
-_EVALUATED = 200  # operators of an evaluation that are watched
 _LABELS = 1 << 20  # class indices kept
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
+
+
+Plain: TypeAlias = Callable[..., Array]  # what a patch calls
 
 
 class Enough(SystemExit):
@@ -56,9 +60,9 @@ class Observation:
         self.ends = ends  # whether the program ends then
         self.count = 0  # training steps: those of the first optimizer that steps, else backward passes
         self.recorder: StepRecorder | None = None
-        self._first: _UntilGraph | None = None
+        self._first: UntilGraph | None = None
         self._stack = ExitStack()
-        self._names: Any = None
+        self._names: Names | None = None
         self._began = 0.0
         self.spent = 0.0
         self._nodes: list[ref[Node]] = []
@@ -69,6 +73,7 @@ class Observation:
         self.stopped = False
         self._window = 0  # backward passes since the last step
         self._labels = 0
+        self._outermost: list[tuple[Module, list[bool]]] = []  # models of the last recorded step, and their modes
         self._changed = False
         self._forced = 0  # steps recorded because gradients have changed their places
         self._recorded = 0.0  # seconds of recorded steps
@@ -81,8 +86,8 @@ class Observation:
         from ...autograd import gradients
         from ...nn.base.global_hooks import register_module_forward_pre_hook
         from ...nn.base.module import Module
-        from ...optim import optimizer as optimizers
         from ...ops.nn.losses import classes
+        from ...optim import optimizer as optimizers
         from ...optim.lr_scheduler.base import LRScheduler
 
         patch = self._patch
@@ -109,7 +114,7 @@ class Observation:
             register_module_forward_pre_hook(self._called),
         ):
             self._stack.callback(handle.remove)
-        self._first = _UntilGraph(self)
+        self._first = UntilGraph(self.begin_first, self.run.written)
         attach(self._first)
         self._stack.callback(self._detach)
         self._began = time.perf_counter()
@@ -127,31 +132,32 @@ class Observation:
         self.recorder = None
         self._nodes.clear()
 
-    def _patch(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
+    def _patch(self, owner: Array, name: str, around: Plain) -> None:
         owner = next(x for x in getattr(owner, "__mro__", (owner,)) if name in x.__dict__)
         plain = owner.__dict__[name]
 
         @functools.wraps(plain)
-        def patched(*args: Any, **kwargs: Any) -> Any:
+        def patched(*args: object, **kwargs: object) -> Array:
             return around(plain, *args, **kwargs)
 
         setattr(owner, name, patched)
         self._stack.callback(setattr, owner, name, plain)
 
     def _patch_requires_grad(self) -> None:
-        plain: Any = Tensor.__dict__["requires_grad"]
+        plain: Array = Tensor.__dict__["requires_grad"]
 
         def switch(x: Tensor, value: bool) -> None:
             plain.fset(x, value)
             if not value:
                 self.run.frozen[id(x)] = user_site(2)
 
-        Tensor.requires_grad = property(plain.fget, switch, doc=plain.__doc__)  # type: ignore[assignment, method-assign]
-        self._stack.callback(setattr, Tensor, "requires_grad", plain)
+        name = "requires_grad"
+        setattr(Tensor, name, property(plain.fget, switch, doc=plain.__doc__))
+        self._stack.callback(setattr, Tensor, name, plain)
 
     def _detach(self) -> None:
         for observer in modes.observers:
-            if isinstance(observer, _AtEvaluation):
+            if isinstance(observer, AtEvaluation):
                 detach(observer)
         for observer in (self._first, self.recorder):
             if observer is not None:
@@ -169,29 +175,29 @@ class Observation:
         self.run.optimizers.append(x)
         return x
 
-    def _new_optimizer(self, plain: Callable[..., None], optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+    def _new_optimizer(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> None:
         plain(optimizer, *args, **kwargs)
         self.add(optimizer, user_site(3))
 
-    def _new_module(self, plain: Callable[..., None], module: Any, *args: Any, **kwargs: Any) -> None:
+    def _new_module(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> None:
         plain(module, *args, **kwargs)
         self.run.created[id(module)] = ref(module), user_site(3)
 
-    def _new_schedule(self, plain: Callable[..., None], scheduler: Any, *args: Any, **kwargs: Any) -> None:
+    def _new_schedule(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> None:
         self.run.schedules.append(Schedule(scheduler, user_site(3)))
         plain(scheduler, *args, **kwargs)
 
-    def _new_loader(self, plain: Callable[..., None], loader: Any, *args: Any, **kwargs: Any) -> None:
+    def _new_loader(self, plain: Plain, loader: object, *args: object, **kwargs: object) -> None:
         plain(loader, *args, **kwargs)
         shuffled = type(getattr(loader, "sampler", None)).__name__ != "SequentialSampler"
         self.run.loaders.append(Loader(user_site(3), getattr(loader, "batch_size", None), shuffled))
 
-    def _loading(self, plain: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
+    def _loading(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> Array:
         result = plain(module, *args, **kwargs)
         self.run.loaded.update(id(p) for p in module.parameters())
         return result
 
-    def _switching(self, plain: Callable[..., Any], module: Any, mode: bool = True) -> Any:
+    def _switching(self, plain: Plain, module: Module, mode: bool = True) -> Array:
         result = plain(module, mode)
         site = user_site(3)
         if "nn/base" not in site.file.replace("\\", "/"):
@@ -201,14 +207,14 @@ class Observation:
 
     # Training
 
-    def _scheduling(self, plain: Callable[..., Any], scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+    def _scheduling(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> Array:
         for x in self.run.schedules:
             if x.scheduler is scheduler:
                 x.stepped = user_site(3)
                 x.steps += 1
         return plain(scheduler, *args, **kwargs)
 
-    def _zeroing(self, plain: Callable[..., Any], optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def _zeroing(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> Array:
         self._note_zero(self.add(optimizer), user_site(3))
         return plain(optimizer, *args, **kwargs)
 
@@ -220,25 +226,25 @@ class Observation:
         optimized.zeroed = site
         optimized.zeros += 1
 
-    def _zeroing_module(self, plain: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
+    def _zeroing_module(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> Array:
         held = {id(p) for p in module.parameters()}
         for x in self.run.optimizers:
             if any(id(p) in held for p in x.parameters):
                 self._note_zero(x, user_site(3))
         return plain(module, *args, **kwargs)
 
-    def _labelled(self, plain: Callable[..., Any], x: Tensor, target: Tensor) -> Any:
+    def _labelled(self, plain: Plain, x: Tensor, target: Tensor) -> Array:
         result = plain(x, target)
         if modes.grad_enabled and self._labels < _LABELS and isinstance(result[1], np.ndarray):
             self.run.labels.append(result[1].reshape(-1).copy())
             self._labels += result[1].size
         return result
 
-    def _called(self, module: Any, args: Any) -> None:
+    def _called(self, module: Module, args: object) -> None:
         if modes.grad_enabled:
             return
         if not self.run.evaluated and self.count:
-            attach(_AtEvaluation(self, module))
+            attach(AtEvaluation(self.run.evaluations, module, self.count))
         self.run.evaluated = True
         if not module.training:
             return
@@ -246,20 +252,22 @@ class Observation:
         if not (kind.startswith("BatchNorm") or kind.startswith("Dropout") and module.p > 0):
             return
         site = user_site(2)
+        if "update_bn" in site.code:
+            return  # statistics for averaged weights
         found = self.run.evaluations.setdefault(f"{site.file}:{site.line}", Evaluation(kind, site))
         found.calls += 1
         if found.step != self.count:
             found.step = self.count
             found.periods += 1
 
-    def _grad(self, plain: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def _grad(self, plain: Plain, outputs: object, inputs: Array, *args: object, **kwargs: object) -> Array:
         if self.recorder is not None:
             for x in [inputs] if isinstance(inputs, Tensor) else inputs:
                 if isinstance(x, Tensor):
                     self.recorder.step.wanted.add(id(x))
         return plain(outputs, inputs, *args, **kwargs)
 
-    def _backward(self, plain: Callable[..., Any], tensors: Any, *args: Any, **kwargs: Any) -> Any:
+    def _backward(self, plain: Plain, tensors: Array, *args: object, **kwargs: object) -> Array:
         if self._depth:
             return plain(tensors, *args, **kwargs)
         began = time.perf_counter()
@@ -329,10 +337,12 @@ class Observation:
         run_site = self.run.backward_site
         for optimized in self.run.optimizers:
             probe = optimized.probe
-            if probe is None or probe._grad is None or not probe._grad.array.any():
-                graded = [p for p in optimized.parameters if p._grad is not None and p._grad.array.any()]
-                probe = optimized.probe = min(graded, key=lambda p: p.array.size) if graded else optimized.probe
-            if probe is not None and probe._grad is not None and probe._grad.array.any():
+            found = probe is not None and _has_gradient(probe)
+            if not found:
+                graded = [p for p in optimized.parameters if _has_gradient(p)]
+                if graded:
+                    found, optimized.probe = True, min(graded, key=lambda p: p.array.size)
+            if found:
                 optimized.had_gradient = True
                 optimized.source = run_site
                 optimized.backwards += 1
@@ -342,7 +352,7 @@ class Observation:
         if self._anchor is None and (not self.run.optimizers or self._window >= _WINDOW):
             self._end_of_step()
 
-    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _before_step(self, optimizer: Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         began = time.perf_counter()
         optimized = self.add(optimizer)
         self._stepping = optimized
@@ -371,14 +381,14 @@ class Observation:
             optimized.overwritten += 1
             optimized.zeroed = optimized.lost[optimized.source]
         optimized.lost.clear()
-        if probe is not None and probe._grad is not None and probe._grad.array.any():
+        if probe is not None and _has_gradient(probe):
             if optimized.steps < 8:
                 optimized.graded.update(id(p) for p in optimized.parameters if p._grad is not None)
             return
         graded = [p for p in optimized.parameters if p._grad is not None]
         self._changed = optimized.steps > _ALWAYS
         optimized.graded.update(map(id, graded))
-        if any(p._grad.array.any() for p in graded):  # type: ignore[union-attr]
+        if any(map(_has_gradient, graded)):
             return
         if optimized.had_gradient:
             optimized.emptied += 1
@@ -396,9 +406,9 @@ class Observation:
             before[name] = p, p.array.copy()
         self._before = before
 
-    _before: dict[str, tuple[Tensor, Any]] = {}
+    _before: dict[str, tuple[Tensor, Array]] = {}
 
-    def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _after_step(self, optimizer: Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         began = time.perf_counter()
         optimized = self.add(optimizer)
         history = optimized.history[-1] if optimized.history else None
@@ -426,19 +436,22 @@ class Observation:
         self._check_limit()
 
     def _check_limit(self) -> None:
-        if self.limit is not None and self.limit(self.count if self._anchor is not None else self.run.backwards, self.elapsed()):
+        if self.limit is not None and self.limit(
+            self.count if self._anchor is not None else self.run.backwards, self.elapsed()
+        ):
             self.stop()
             if self.ends:
                 raise Enough(0)
 
     # Steps in full
 
-    def begin_first(self) -> None:
+    def begin_first(self) -> StepRecorder | None:
         """Record from here to the end of the first step."""
         if self._first is not None:
             detach(self._first)
             self._first = None
             self._record()
+        return self.recorder
 
     def _end_of_step(self) -> None:
         self.count += 1
@@ -453,8 +466,8 @@ class Observation:
             self._record()
 
     def _note_modes(self) -> None:
-        for entry in self.run.steps[-1].outermost() if self.run.steps else ():
-            self.run.modes.setdefault(id(entry.module), []).append(entry.module.training)
+        for module, seen in self._outermost:
+            seen.append(module.training)
 
     def _record(self) -> None:
         self.recorder = StepRecorder(self.count, self._names)
@@ -466,6 +479,8 @@ class Observation:
         self._recorded += time.perf_counter() - self._started
         steps = self.run.steps
         steps.append(recorder.finish())
+        modules = {id(x.module): x.module for x in steps[-1].outermost()}
+        self._outermost = [(module, self.run.modes.setdefault(key, [])) for key, module in modules.items()]
         if len(steps) > _KEPT + 1:
             digest(self.run, steps[-_KEPT])
 
@@ -504,80 +519,14 @@ class Observation:
         return "parameter"
 
 
-class _UntilGraph(Observer):
-    """Waits for the first call that is recorded for differentiation, or of a module, and notes writes until then."""
-
-    def __init__(self, observation: Observation) -> None:
-        self.observation = observation
-
-    def writing(self, x: Tensor) -> None:
-        self.observation.run.written[x.array.__array_interface__["data"][0]] = user_site(3)
-
-    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
-        if not isinstance(what, str):
-            self.observation.begin_first()
-            recorder = self.observation.recorder
-            if recorder is not None:
-                recorder.opened(what, inputs)
-
-    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
-        recorder = self.observation.recorder
-        if recorder is not None and not isinstance(what, str):
-            recorder.closed(what, inputs, result)
-
-    def calling(self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
-        if modes.grad_enabled and any(isinstance(x, Tensor) and x._requires for x in inputs):
-            self.observation.begin_first()
-            recorder = self.observation.recorder
-            if recorder is not None:
-                recorder.calling(primitive, inputs, params)
-
-    def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
-    ) -> None:
-        recorder = self.observation.recorder
-        if recorder is not None and recorder._running:
-            recorder.called(primitive, inputs, params, outputs, node)
-
-
-class _AtEvaluation(Observer):
-    """Watches the first operators of an evaluation for dropout that runs in it as a function."""
-
-    def __init__(self, observation: Observation, module: Module) -> None:
-        self.observation = observation
-        self.module = module
-        self.left = _EVALUATED
-
-    def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
-    ) -> None:
-        self.left -= 1
-        if self.left <= 0 or modes.grad_enabled:
-            detach(self)
-        elif primitive.name == "dropout" and not self.module.training:
-            site = user_site(3)
-            found = Evaluation("Dropout (as a function)", site, calls=1, periods=1, step=self.observation.count)
-            self.observation.run.evaluations.setdefault(f"{site.file}:{site.line}", found)
-
-
-def digest(run: Run, step: Any) -> None:
+def digest(run: Run, step: Step) -> None:
     """Drop the arrays of a recorded step but those that rules compare across steps."""
     for call in step.calls:
         if call.outputs and sum([x.nbytes for x in call.outputs]) > 1 << 16 and not _is_small(call):
             call.outputs = ()
 
 
-def _is_small(call: Any) -> bool:
+def _is_small(call: Call) -> bool:
     return call.name in ("relu", "cross_entropy", "nll_loss")
 
 
@@ -586,6 +535,12 @@ def _has_reader(node: Node) -> bool:
     import gc
 
     return any(type(x) is tuple for x in gc.get_referrers(node))
+
+
+def _has_gradient(p: Tensor) -> bool:
+    """Return whether a parameter has a gradient that is not zero everywhere."""
+    grad = p._grad
+    return grad is not None and bool(grad.array.any())
 
 
 def _scale_of(x: Tensor) -> float:
@@ -600,21 +555,22 @@ def _scale_of(x: Tensor) -> float:
     return 1.0
 
 
-def _to_numpy(array: Any) -> Any:
+def _to_numpy(array: Array) -> Array:
     return backend_of(array).to_numpy(array)
 
 
 def _number(x: Tensor) -> float:
-    array = _to_numpy(x.array)
+    array = x.array
+    if array.size == 1 and array.dtype.kind == "f":
+        return float(array.item())
+    array = _to_numpy(array)
     return float(abs(array.sum()) if array.dtype.kind == "c" else array.sum())
 
 
-def _item(value: Any) -> Any:
+def _item(value: Array) -> Array:
     return value.item() if isinstance(value, Tensor) else value
 
 
-def _norm(array: Any) -> float:
+def _norm(array: Array) -> float:
     flat = array.reshape(-1)
     return math.sqrt(float(flat @ flat)) if flat.dtype.itemsize >= 4 else float((flat.astype("f") ** 2).sum() ** 0.5)
-
-

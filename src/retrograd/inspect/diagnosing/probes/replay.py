@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,13 +18,13 @@ from ....core.arrays.devices import backend_of
 from ....core.graph.primitive import Primitive
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....ops.nn.normalization.statistics import batch_norm
-from ..recording import Source, Step
+from ..recording import Array, Inputs, Params, Source, Step
 from ..run import Run
 
 _TOLERANCE = 2e-3  # relative, between a recorded loss and the same computed again
 _MOST_CALLS = 20_000
 
-Replacement = Callable[..., Any]  # of a call: takes its inputs, and returns its outputs
+Replacement = Callable[..., Array]  # of a call: takes its inputs, and returns its outputs
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,24 @@ class Changes:
     """
 
     calls: Mapping[int, Replacement] = field(default_factory=dict)
-    params: Mapping[int, dict[str, Any]] = field(default_factory=dict)
-    inputs: Mapping[tuple[int, int], Any] = field(default_factory=dict)
+    params: Mapping[int, Params] = field(default_factory=dict)
+    inputs: Mapping[tuple[int, int], Array] = field(default_factory=dict)
     root: Callable[[Tensor], Tensor] | None = None
 
 
 NOTHING = Changes()
+
+
+def same(x: Tensor, *others: object, **params: object) -> Tensor:
+    """Return the first input: the replacement of a call that is left out."""
+    return x
+
+
+class Curves(NamedTuple):
+    """Losses of two trainings from the same state, with and without an edit."""
+
+    fixed: list[float]
+    plain: list[float]
 
 
 @dataclass(frozen=True)
@@ -75,13 +87,11 @@ class Program:
         self.source = source
         self.order = sorted(step.below(source, through_cuts=True))
 
-    def run(
-        self, values: Mapping[int, Tensor], changes: Changes = NOTHING, wanted: Source | None = None
-    ) -> Tensor:
+    def run(self, values: Mapping[int, Tensor], changes: Changes = NOTHING, wanted: Source | None = None) -> Tensor:
         """Return the loss, or another value, with these Tensors in place of the leaves of these ids."""
-        results: dict[int, tuple[Any, ...]] = {}
+        results: dict[int, Inputs] = {}
 
-        def value(source: Source) -> Any:
+        def value(source: Source) -> Array:
             if source.call >= 0:
                 x = results[source.call][source.output]
             elif source.leaf is not None:
@@ -105,7 +115,7 @@ class Program:
                     raise NotReplayableError(call.name)
                 out = tuple(map(new_tensor, call.outputs))
             elif call.name == "batch_norm" and "moments" in call.params and self.moving:
-                out = batch_norm(inputs[0], None, None, *inputs[1:3], training=True, eps=call.params["eps"])
+                out = batch_norm(inputs[0], None, None, inputs[1], inputs[2], True, eps=call.params["eps"])
             else:
                 params = {**call.params, **changes.params.get(index, {})}
                 out = primitive(*inputs, **params)
@@ -148,7 +158,7 @@ def program_of(run: Run) -> Program | None:
     return program if bad or close else None
 
 
-def copies(program: Program, values: Mapping[int, Any]) -> dict[int, Tensor]:
+def copies(program: Program, values: Mapping[int, Array]) -> dict[int, Tensor]:
     """Return trainable copies of the program's leaves with these values."""
     found: dict[int, Tensor] = {}
     for leaf in program.leaves():
@@ -159,5 +169,5 @@ def copies(program: Program, values: Mapping[int, Any]) -> dict[int, Tensor]:
     return found
 
 
-def _listed(out: Any) -> Sequence[Any]:
+def _listed(out: Array) -> Sequence[Array]:
     return out if isinstance(out, (tuple, list)) else (out,)

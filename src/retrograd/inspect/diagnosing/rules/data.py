@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from ....core.tensor.tensor import new_tensor
 from ..findings import figure
 from ..kinds import CLASS_LOSSES, Case, Found, kind
-from ..probes.proof import better, compare
-from ..probes.replay import Changes, Edit, Program
-from ..recording import Call, Source, Step
+from ..probes.proof import better, compare, train
+from ..probes.replay import NOTHING, Changes, Edit, Program
+from ..recording import Array, Call, Params, Source, Step
 
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
 _WEIGHTED = ("linear", "mm", "matmul", "addmm", "convolution", "lstm", "gru", "rnn", "bmm")
@@ -43,12 +42,12 @@ def unnormalized_input(case: Case) -> Found | None:
     axes = tuple(range(x.ndim - 1)) if x.ndim <= 2 else None
     scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
     edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}))
-    curves = compare(case.run, case.program, edit)
+    curves = compare(case.run, case.program, edit, case.end)
     if curves is None or not better(curves):
         return None
     values = {"mean": figure(mean), "std": figure(std), "low": figure(float(x.min())), "high": figure(float(x.max()))}
     entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
-    return Found(entry.site if entry is not None else call.site, {**values}, edit, curves)
+    return Found(entry.site if entry is not None else call.site, values, edit, curves)
 
 
 def _first_layer(step: Step) -> Call | None:
@@ -61,9 +60,9 @@ def _first_layer(step: Step) -> Call | None:
         if call.name not in _WEIGHTED or not call.record.requires_grad or call.record.inputs[0].requires_grad:
             continue
         source = call.inputs[0]
-        if source.leaf is None and Case.has_array(step, source) and hasattr(step.array(source), "dtype"):
-            if step.array(source).dtype.kind == "f":
-                return call
+        array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None
+        if array is not None and hasattr(array, "dtype") and array.dtype.kind == "f":
+            return call
     return None
 
 
@@ -107,14 +106,14 @@ def unshuffled_data(case: Case) -> Found | None:
         entry = next(iter(found[-1][0].outermost()), None)
         where = entry.site if entry is not None else found[-1][1].site
     values = {"batch": int(np.median(sizes)), "inside": figure(inside), "classes": int(classes.size)}
-    return Found(where, {**values})
+    return Found(where, values)
 
 
 @kind(
     "labels-unrelated",
     "Do labels have anything to do with the inputs?",
     "neighbours among {rows} recorded examples share labels no more often than with permuted labels ({real} against "
-    "{permuted}), and the loss stays at {last}, that of guessing.",
+    "{permuted}), and the loss stays at {last}, that of guessing{heart}.",
     "check the order of inputs and labels: shuffle both by the same permutation",
 )
 def labels_unrelated(case: Case) -> Found | None:
@@ -136,7 +135,12 @@ def labels_unrelated(case: Case) -> Found | None:
     call = case.loss_call(step) if step is not None else None
     mean = float(np.mean(permuted))
     values = {"rows": len(labels), "real": f"{real:.0%}", "permuted": f"{mean:.0%}", "last": figure(last)}
-    return Found(None if call is None else call.site, {**values})
+    if case.program is not None:
+        curve = train(case.run, case.program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
+        values["heart"] = f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
+    else:
+        values["heart"] = ""
+    return Found(None if call is None else call.site, values)
 
 
 def _guessing(case: Case) -> float | None:
@@ -218,7 +222,7 @@ def _reordered(step: Step) -> Found | None:
             continue
         if call.shape[1:] == (first, *rest) or len(rest) and call.shape == (second, size):
             values = {"operator": call.name, "row": 0, "count": second, "other": 1, "fix": _MIXERS["view"]}
-            return Found(call.record, {**values})
+            return Found(call.record, values)
     return None
 
 
@@ -279,17 +283,18 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
         if index == end.call and call.name not in _MIXERS:
             continue
         return Found(
-            call.record, {"operator": call.name, "row": pair[0], "count": count, "other": pair[1], "fix": _MIXERS[call.name]}
+            call.record,
+            {"operator": call.name, "row": pair[0], "count": count, "other": pair[1], "fix": _MIXERS[call.name]},
         )
     return None
 
 
-def _index_of(call: Call) -> Any:
+def _index_of(call: Call) -> Array:
     index = call.params["index"]
     return np.asarray(getattr(index, "array", index))
 
 
-def _shares(call: Call, array: Any) -> bool:
+def _shares(call: Call, array: Array) -> bool:
     """Return whether an embedding looks up these indices."""
     index = _index_of(call)
     return index.shape == array.shape and np.shares_memory(index, array)
@@ -324,7 +329,7 @@ def _other_row(
                 other = x.copy()
                 other[row] = x[(row + 1) % count] if x.dtype.kind in "iu" else x[row] + 1 + np.abs(x[row])
                 changed[key] = other
-            params: dict[int, dict[str, Any]] = {}
+            params: dict[int, Params] = {}
             for i, x in indices.items():
                 other = x.copy()
                 other[row] = x[row][..., ::-1] if x.ndim > 1 else x[(row + 1) % count]
@@ -339,5 +344,3 @@ def _other_row(
     except Exception:
         return None
     return None
-
-

@@ -6,7 +6,6 @@ import copy
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ..kinds import Case, Found, HasPlace, Place, kind
 from ..probes.replay import Edit
-from ..recording import Opened, Step
+from ..recording import Array, Call, Opened, Step
 from .modes import place_of
 
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
@@ -47,7 +46,7 @@ def _unheld(case: Case, step: Step) -> list[Tensor]:
     return list(found.values())
 
 
-def _created(case: Case, module: Any) -> Site | None:
+def _created(case: Case, module: object) -> Site | None:
     known = case.run.created.get(id(module))
     if known is None or known[0]() is not module or known[1].file == copy.__file__:
         return None
@@ -88,14 +87,14 @@ def modules_not_registered(case: Case) -> Found | None:
                 layers = _names([type(x.module).__name__ for x in strange.values()])
                 where = _created(case, entry.module) or entry.site
                 values = {"count": len(strange), "model": type(root.module).__name__, "layers": layers}
-                return Found(where, {**values})
+                return Found(where, values)
     listed = _listed_parameters(case, held)
     if listed is not None:
         return listed
     error = case.run.error
     if isinstance(error, ValueError) and "empty parameter list" in str(error):
         values = {"count": "all", "model": "the model", "layers": "none is registered"}
-        return Found(place_of(error), {**values})
+        return Found(place_of(error), values)
     return None
 
 
@@ -144,7 +143,7 @@ def reused_optimizer(case: Case) -> Found | None:
             if stale and x.steps:
                 names = _names([step.name(p) for p in missing])
                 values = {"optimizer": x.name, "stale": f"{len(stale)} of {len(x.parameters)}", "names": names}
-                return Found(x.created or x.stepped, {**values})
+                return Found(x.created or x.stepped, values)
     return None
 
 
@@ -214,12 +213,9 @@ def frozen_layer(case: Case) -> Found | None:
     for root in step.outermost():
         if not root.training:
             continue
-        order = [
-            (entry, entry.module._parameters.get("weight"))
-            for entry in step.modules
-            if root.start <= entry.start and entry.end <= root.end and entry.module._parameters.get("weight") is not None
-        ]
-        order = [(entry, w) for entry, w in order if w.array.ndim >= 2]
+        inside = [x for x in step.modules if root.start <= x.start and x.end <= root.end]
+        weights = [(entry, entry.module._parameters.get("weight")) for entry in inside]
+        order = [(entry, w) for entry, w in weights if w is not None and w.array.ndim >= 2]
         trained = [i for i, (_, w) in enumerate(order) if w._requires]
         fresh = [
             (i, entry, w)
@@ -229,19 +225,23 @@ def frozen_layer(case: Case) -> Found | None:
         if not fresh:
             continue
         late = [(i, entry, w) for i, entry, w in fresh if trained and i > min(trained)]
-        if late or trained and fresh:
-            one = (late or fresh)[0]
+        meant = {id(p) for x in case.run.optimizers for p in x.parameters} - case.graded
+        early = [(i, entry, w) for i, entry, w in fresh if trained and id(w) in meant]
+        if late or early:
+            one = (late or early)[0]
             name = one[1].path
             what = (
                 f"{name} does not require a gradient: {len(fresh)} of {len(order)} layers stay at their random "
                 "initialization."
             )
             fix = "set requires_grad to True for layers that were not trained before"
-            return Found(_freezing(case, one[1]) or _created(case, one[1].module) or one[1].site, {"what": what, "fix": fix})
+            return Found(
+                _freezing(case, one[1]) or _created(case, one[1].module) or one[1].site, {"what": what, "fix": fix}
+            )
     return None
 
 
-def _freezing(case: Case, entry: Opened) -> Any:
+def _freezing(case: Case, entry: Opened) -> Site | None:
     return case.run.frozen.get(id(entry.module._parameters["weight"]))
 
 
@@ -274,7 +274,7 @@ def constant_init(case: Case) -> Found | None:
     return None
 
 
-def _alike(array: Any) -> bool:
+def _alike(array: Array) -> bool:
     rows = array.reshape(array.shape[0], -1)
     return bool(np.allclose(rows, rows[:1], rtol=1e-5, atol=0)) and rows.shape[1] > 0
 
@@ -343,8 +343,8 @@ def _identical_models(case: Case) -> Found | None:
 def dead_units(case: Case) -> Found | None:
     if case.main is None or case.main.steps < 3 or not case.stuck:
         return None
-    alive: dict[tuple[str, int, int], Any] = {}
-    calls: dict[tuple[str, int, int], Any] = {}
+    alive: dict[tuple[str, int, int], Array] = {}
+    calls: dict[tuple[str, int, int], Call] = {}
     count = 0
     steps = [step for step in case.run.steps if step.roots][-4:]
     for step in steps:
@@ -371,4 +371,4 @@ def dead_units(case: Case) -> Found | None:
         return None
     mask = alive[worst]
     values = {"dead": int((~mask).sum()), "units": int(mask.size), "steps": count}
-    return Found(calls[worst].record, {**values})
+    return Found(calls[worst].record, values)

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from ..findings import JSON, figure
+from ..findings import figure
 from ..kinds import Case, Found, kind
 from ..probes.proof import better, compare, train
-from ..probes.replay import NOTHING, Edit
+from ..probes.replay import NOTHING, Curves, Edit
 
 _KILLED = 0.9e-2  # of the largest rate
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
@@ -38,12 +38,14 @@ def learning_rate_too_high(case: Case) -> Found | None:
         return None
     if not diverged and _moved(case) < 0.05:
         return None
+    program = case.program
+    if program is None:
+        return None
+    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
     for factor in (0.1, 0.01, 0.001, 0.0001):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
-        curves = compare(case.run, case.program, edit)
-        if curves is None:
-            return None
-        fixed, plain = curves["with"], curves["without"]
+        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.end)
+        curves = Curves(fixed, plain)
         falls = math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.02 * abs(fixed[0])
         fails = not math.isfinite(plain[-1]) or plain[-1] > 0.98 * plain[0] or len(plain) < len(fixed)
         if falls and fails and better(curves):
@@ -56,10 +58,12 @@ def learning_rate_too_high(case: Case) -> Found | None:
 def _moved(case: Case) -> float:
     """Return how far parameters moved in the run, relative to their size: the median over parameters."""
     main = case.main
-    shares = []
-    for p in main.parameters if main is not None else ():
-        start = main.start.get(id(p)) if main is not None else None
-        if start is None or p.array.ndim < 2 and len(main.parameters) > 1:  # type: ignore[union-attr]
+    shares: list[float] = []
+    if main is None:
+        return math.nan
+    for p in main.parameters:
+        start = main.start.get(id(p))
+        if start is None or p.array.ndim < 2 and len(main.parameters) > 1:
             continue
         norm = float(np.linalg.norm(start))
         move = float(np.linalg.norm(p.array - start))
@@ -76,7 +80,7 @@ def _moved(case: Case) -> float:
 )
 def learning_rate_too_low(case: Case) -> Found | None:
     main = case.main
-    if main is None or main.steps < 10 or not main.rates or not 0 < _rate(case):
+    if main is None or main.steps < 10 or not main.rates or not _rate(case) > 0:
         return None
     first, last = case.ends()
     if not math.isfinite(first) or last < first - 0.05 * abs(first) or not _moved(case) < _STILL:
@@ -86,17 +90,16 @@ def learning_rate_too_low(case: Case) -> Found | None:
     program = case.program
     if program is None:
         return None
-    end = math.inf
-    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), end)
+    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
     if plain[-1] < plain[0] - 0.05 * abs(plain[0]):
         return None
     for factor in (10.0, 100.0, 1000.0, 1e4, 1e5):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
-        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, end)
+        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.end)
         if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.2 * abs(fixed[0]):
             values = {"steps": main.steps, "rate": figure(_rate(case)), "moved": figure(_moved(case))}
             ends = {"first": figure(first), "last": figure(last), "better_rate": figure(_rate(case) * factor)}
-            curves: dict[str, JSON] = {"with": list(fixed), "without": list(plain)}
+            curves = Curves(fixed, plain)
             return Found(main.created or main.stepped, {**values, **ends, "optimizer": main.name}, edit, curves)
     return None
 
@@ -151,17 +154,9 @@ def weight_decay_too_high(case: Case) -> Found | None:
         push = math.sqrt(sum([x * x for x in one.gradients.values()]))
         ratios.append(pull / push if push else math.inf)
     edit = Edit("with weight_decay=0", options={"weight_decay": 0.0})
-    curves = compare(case.run, case.program, edit)
-    if curves is None or not better(curves) or not _clearly(curves["with"], curves["without"]):
+    curves = compare(case.run, case.program, edit, case.end)
+    if curves is None or not better(curves) or not curves.fixed[-1] < 0.67 * curves.plain[-1]:
         return None
     ratio = float(np.median(ratios)) if ratios else math.nan
     values = {"decay": figure(decay), "ratio": figure(ratio), "optimizer": main.name}
-    return Found(main.created or main.stepped, {**values}, edit, curves)
-
-
-def _clearly(fixed: object, plain: object) -> bool:
-    """Return whether the last loss with the edit is below two thirds of that without."""
-    a, b = list(fixed), list(plain)  # type: ignore[call-overload]
-    return bool(a[-1] < 0.67 * b[-1])
-
-
+    return Found(main.created or main.stepped, values, edit, curves)
