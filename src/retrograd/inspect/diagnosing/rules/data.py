@@ -119,7 +119,7 @@ def unshuffled_data(case: Case) -> Found | None:
 def labels_unrelated(case: Case) -> Found | None:
     first, last = case.ends()
     base = _guessing(case)
-    if base is None or len(case.losses) < 20 or not last > 0.85 * base:
+    if base is None or len(case.losses) < 20 or not last > 0.9 * base:
         return None
     rows, labels = _pool(case)
     if len(labels) < _LEAST_ROWS or np.unique(labels).size < 2:
@@ -129,7 +129,7 @@ def labels_unrelated(case: Case) -> Found | None:
     rows, labels = rows[order], labels[order]
     real = _agreement(rows, labels)
     permuted = [_agreement(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
-    if real > max(permuted) or real > float(np.mean(permuted)) + 0.03:
+    if real > max(permuted) or real > float(np.mean(permuted)) + float(np.std(permuted)) + 0.005:
         return None
     step = case.step
     call = case.loss_call(step) if step is not None else None

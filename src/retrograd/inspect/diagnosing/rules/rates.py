@@ -125,6 +125,8 @@ def scheduler_kills_rate(case: Case) -> Found | None:
             continue
         schedule = next((x for x in case.run.schedules if x.scheduler.optimizer is main.optimizer), None)
         name = type(schedule.scheduler).__name__ if schedule is not None else "the program"
+        if name == "ReduceLROnPlateau":
+            continue  # it follows the loss
         where = schedule.stepped or schedule.created if schedule is not None else main.stepped
         since = top + int(np.flatnonzero(low)[0])
         values = {"scheduler": name, "high": figure(rates.max()), "low": figure(rates[-1]), "steps": len(rates)}
