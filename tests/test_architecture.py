@@ -20,7 +20,7 @@ BOUNDS = {
     "modules in circles": 0,
     "lines of operators' docstrings that repeat another one": 1291,
     "files of 60 lines and fewer, without `__init__.py`": 85,
-    "uses of Any": 8010,
+    "uses of Any": 6300,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 153,
 }

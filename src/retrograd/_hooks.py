@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .core.errors import answers
@@ -89,6 +90,13 @@ def _module_html(module: Any) -> str:
     return module_html(module)
 
 
+def _records_html(name: str, x: object) -> str:
+    from .inspect.notebook import records
+
+    html: str = getattr(records, name)(x)
+    return html
+
+
 class EinopsParts:
     """An entry of ``sys.meta_path``: adds a backend and layers for Tensors to einops, when a program imports it."""
 
@@ -148,5 +156,6 @@ provided.update(
     module_html=_module_html,
     of_other_classes=_of_other_classes,
     tensor_html=_tensor_html,
+    **{name: partial(_records_html, name) for name in ("event_html", "groups_html", "records_html")},
 )
 answers.append(_of_other_classes)

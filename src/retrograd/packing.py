@@ -101,7 +101,7 @@ def pack(value: object, path: str, packed: Packed, depth: int = 0) -> Any:
     if is_array(value):
         return packed.enter(value, value, "array", path)
 
-    def pack_item(key: Any, item: object) -> Any:
+    def pack_item(key: object, item: object) -> Any:
         return pack(item, f"{path}.{key}" if path else str(key), packed, depth + 1)
 
     if isinstance(value, Mapping):
@@ -121,7 +121,7 @@ def pack(value: object, path: str, packed: Packed, depth: int = 0) -> Any:
     )
 
 
-def unpack(structure: Any, tensors: dict[str, Tensor]) -> Any:
+def unpack(structure: object, tensors: dict[str, Tensor]) -> Any:
     """Restore the value from ``pack``'s structure; ValueError if the structure is invalid."""
     if isinstance(structure, list):
         return [unpack(item, tensors) for item in structure]
@@ -140,7 +140,7 @@ def unpack(structure: Any, tensors: dict[str, Tensor]) -> Any:
     raise ValueError(f"invalid entry in the structure: {structure!r:.80}")
 
 
-def tied(structure: Any, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def tied(structure: object, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the Tensors by name, with shared memory restored; ValueError if the entries are inconsistent."""
     found = dict(tensors)
     for entry in _tied_entries(structure):
@@ -157,7 +157,7 @@ def tied(structure: Any, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def _tied_entries(structure: Any) -> list[dict[str, Any]]:
+def _tied_entries(structure: object) -> list[dict[str, Any]]:
     entries, pending = [], [structure]
     while pending:
         value = pending.pop()

@@ -115,7 +115,7 @@ class SobolEngine:
         points = np.bitwise_xor.accumulate(steps, axis=0) ^ self._point
         return points
 
-    def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
+    def draw(self, n: int = 1, out: Tensor | None = None, dtype: object = None) -> Tensor:
         """Return the next ``n`` points as ``(n, dimension)``.
 
         Args:
@@ -134,7 +134,7 @@ class SobolEngine:
         out.resize_as_(result).copy_(result)  # type: ignore[attr-defined]
         return out
 
-    def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
+    def draw_base2(self, m: int, out: Tensor | None = None, dtype: object = None) -> Tensor:
         """Return the next ``2**m`` points, which preserve the balance of the sequence.
 
         Raises:

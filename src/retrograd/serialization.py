@@ -191,7 +191,7 @@ def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) 
         ) from None
 
 
-def _display_name(path: Any) -> Any:
+def _display_name(path: object) -> Any:
     return getattr(path, "name", "the stream") if hasattr(path, "read") or hasattr(path, "write") else path
 
 
@@ -201,7 +201,7 @@ def _one_line(error: Exception) -> str:
     return text if text.isprintable() else repr(text)
 
 
-def _load_shards(index: Path, map_location: Any) -> dict[str, Tensor]:
+def _load_shards(index: Path, map_location: object) -> dict[str, Tensor]:
     """Return the tensors that an index names, from files in its folder."""
     with open_regular(index) as stream:
         try:
@@ -255,7 +255,7 @@ def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool =
         write_whole(stream, content)
 
 
-def read_file(path: Any, tensor_of: Callable[[np.ndarray], Tensor], checked: bool = False) -> Any:
+def read_file(path: object, tensor_of: Callable[[np.ndarray], Tensor], checked: bool = False) -> Any:
     """Return the state in a file; a dictionary of Tensors if another program wrote it.
 
     Args:

@@ -149,7 +149,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
 
     Args:
         input: the input Tensor.
-        output_size: an integer; None stands for the input's length.
+        output_size: one integer; None stands for the input's length.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -207,7 +207,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 
     Args:
         input: the input Tensor.
-        output_size: an integer; None stands for the input's length.
+        output_size: one integer; None stands for the input's length.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -232,7 +232,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 
     Args:
         input: the input Tensor.
-        output_size: an integer; None stands for the input's length.
+        output_size: one integer; None stands for the input's length.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -257,7 +257,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 
     Args:
         input: the input Tensor.
-        output_size: an integer; None stands for the input's length.
+        output_size: one integer; None stands for the input's length.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -502,13 +502,13 @@ def avg_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 2 dimensions.
 
     Derivative: each element gets ``g / count`` of every window that reads it.
-    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) // stride
-    + 1`` windows, with ``ceil_mode`` rounded up.
+    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
+    ``L' = (L + 2 * padding - kernel_size) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating and int64, kept; means of integers are rounded towards 0.
 
     Args:
         input: the input Tensor.
-        kernel_size: elements of a window; one integer or one per axis, as the next two.
+        kernel_size: elements of a window; one integer or one per axis, as for ``stride`` and ``padding``.
         stride: the distance of windows, by default ``kernel_size``.
         padding: zeros around the input, at most half of the window.
         ceil_mode: also windows that start inside but end outside of the input.
@@ -528,13 +528,13 @@ def avg_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 3 dimensions.
 
     Derivative: each element gets ``g / count`` of every window that reads it.
-    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) //
-    stride + 1`` windows, with ``ceil_mode`` rounded up.
+    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
+    ``L' = (L + 2 * padding - kernel_size) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating and int64, kept; means of integers are rounded towards 0.
 
     Args:
         input: the input Tensor.
-        kernel_size: elements of a window; one integer or one per axis, as the next two.
+        kernel_size: elements of a window; one integer or one per axis, as for ``stride`` and ``padding``.
         stride: the distance of windows, by default ``kernel_size``.
         padding: zeros around the input, at most half of the window.
         ceil_mode: also windows that start inside but end outside of the input.
@@ -731,7 +731,7 @@ def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
         input: the input Tensor.
         weight: ``(O, C / groups, K)``.
         bias: ``(O,)``.
-        stride: the distance of windows; one integer.
+        stride: the distance of windows; one integer, as for ``padding`` and ``dilation``.
         padding: zeros around the input; ``"valid"`` means none, ``"same"`` as many as keep its size (one more at the
             end where their number is odd).
         dilation: the distance of the elements that a window reads.
@@ -761,7 +761,7 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
         input: the input Tensor.
         weight: ``(O, C / groups, kH, kW)``.
         bias: ``(O,)``.
-        stride: the distance of windows; one integer or one per axis, as are the next two.
+        stride: the distance of windows; one integer or one per axis, as for ``padding`` and ``dilation``.
         padding: zeros around the input; ``"valid"`` means none, ``"same"`` as many as keep its size (one more at the
             end where their number is odd).
         dilation: the distance of the elements that a window reads.
@@ -792,7 +792,7 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
         input: the input Tensor.
         weight: ``(O, C / groups, kD, kH, kW)``.
         bias: ``(O,)``.
-        stride: the distance of windows; one integer or one per axis, as are the next two.
+        stride: the distance of windows; one integer or one per axis, as for ``padding`` and ``dilation``.
         padding: zeros around the input; ``"valid"`` means none, ``"same"`` as many as keep its size (one more at the
             end where their number is odd).
         dilation: the distance of the elements that a window reads.
@@ -822,7 +822,7 @@ def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
         input: the input Tensor.
         weight: ``(C, O / groups, K)``.
         bias: ``(O,)``.
-        stride: the distance of kernels in the result; one integer.
+        stride: the distance of kernels in the result; one integer, as for the paddings and ``dilation``.
         padding: how much is cut off.
         output_padding: where several sizes of the result have the input's size under ``conv1d``, how many more places
             at the end are wanted than the smallest has.
@@ -855,12 +855,12 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
         input: the input Tensor.
         weight: ``(C, O / groups, kH, kW)``.
         bias: ``(O,)``.
-        stride: the distance of kernels in the result; one integer or one per axis, as are the next two.
+        stride: the distance of kernels in the result; one integer or one per axis, as for the paddings and ``dilation``.
         padding: how much is cut off.
         output_padding: where several sizes of the result have the input's size under ``conv2d``, how many more places
             at the end are wanted than the smallest has.
         groups: the number of groups; it divides ``C`` and ``O``.
-        dilation: the distance of the kernel's elements; one integer or one per axis.
+        dilation: the distance of the kernel's elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -890,12 +890,12 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
         input: the input Tensor.
         weight: ``(C, O / groups, kD, kH, kW)``.
         bias: ``(O,)``.
-        stride: the distance of kernels in the result; one integer or one per axis, as are the next two.
+        stride: the distance of kernels in the result; one integer or one per axis, as for the paddings and ``dilation``.
         padding: how much is cut off.
         output_padding: where several sizes of the result have the input's size under ``conv3d``, how many more places
             at the end are wanted than the smallest has.
         groups: the number of groups; it divides ``C`` and ``O``.
-        dilation: the distance of the kernel's elements; one integer or one per axis.
+        dilation: the distance of the kernel's elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1960,14 +1960,14 @@ def lp_pool1d(input: Tensor, norm_type: builtins.float, kernel_size: Size, strid
     for a negative sum.
 
     Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
-    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis ``L' = (L - kernel_size) // stride + 1`` windows, with
-    ``ceil_mode`` rounded up.
+    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
+    ``L' = (L - kernel_size) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
         norm_type: ``p``.
-        kernel_size: elements of a window; one integer.
+        kernel_size: elements of a window; one integer, as for ``stride``.
         stride: the distance of windows, by default ``kernel_size``.
         ceil_mode: also windows that start inside but end outside of the input.
 
@@ -1985,14 +1985,14 @@ def lp_pool2d(input: Tensor, norm_type: builtins.float, kernel_size: Size, strid
     for a negative sum.
 
     Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
-    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis ``L' = (L - kernel_size) // stride + 1``
-    windows, with ``ceil_mode`` rounded up.
+    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
+    ``L' = (L - kernel_size) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
         norm_type: ``p``.
-        kernel_size: elements of a window; one integer or one per axis, as the next.
+        kernel_size: elements of a window; one integer or one per axis, as for ``stride``.
         stride: the distance of windows, by default ``kernel_size``.
         ceil_mode: also windows that start inside but end outside of the input.
 
@@ -2010,14 +2010,14 @@ def lp_pool3d(input: Tensor, norm_type: builtins.float, kernel_size: Size, strid
     for a negative sum.
 
     Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
-    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis ``L' = (L - kernel_size) // stride + 1``
-    windows, with ``ceil_mode`` rounded up.
+    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
+    ``L' = (L - kernel_size) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
         norm_type: ``p``.
-        kernel_size: elements of a window; one integer or one per axis, as the next.
+        kernel_size: elements of a window; one integer or one per axis, as for ``stride``.
         stride: the distance of windows, by default ``kernel_size``.
         ceil_mode: also windows that start inside but end outside of the input.
 
@@ -2065,7 +2065,7 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer.
+        kernel_size: elements that a window reads; one integer, as for ``stride``, ``padding`` and ``dilation``.
         stride: the distance of windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
@@ -2097,7 +2097,7 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer.
+        kernel_size: elements that a window reads; one integer, as for ``stride``, ``padding`` and ``dilation``.
         stride: the distance of windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
@@ -2129,7 +2129,7 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer.
+        kernel_size: elements that a window reads; one integer, as for ``stride``, ``padding`` and ``dilation``.
         stride: the distance of windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
@@ -2161,7 +2161,7 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as the next three.
+        kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
         stride: the distance of windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
@@ -2194,7 +2194,7 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as the next three.
+        kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
         stride: the distance of windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
@@ -2227,7 +2227,7 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as the next three.
+        kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
         stride: the distance of windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
@@ -2260,7 +2260,7 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as the next three.
+        kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
         stride: the distance of windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
@@ -2292,7 +2292,7 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as the next three.
+        kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
         stride: the distance of windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
@@ -2324,7 +2324,7 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as the next three.
+        kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
         stride: the distance of windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
@@ -2349,8 +2349,8 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Size, stride: Size
     Of elements with one index the last is written.
 
     Derivative: ``g`` at the index of each element, also of those that were written over.
-    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis ``(L - 1) * stride + kernel_size - 2 * padding``,
-    unless ``output_size`` says otherwise.
+    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
+    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
     Dtype: real floating, kept; the indices are int64.
 
     Args:

@@ -57,7 +57,7 @@ class TensorMethods:
         ...
     def __array_function__(self, function: Callable[..., Any], types: Any, args: builtins.tuple[Any, ...], kwargs: builtins.dict[builtins.str, Any]) -> Any:
         """What a NumPy function does with Tensors among its arguments."""
-    def __array_ufunc__(self, ufunc: np.ufunc, method: builtins.str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: builtins.str, *inputs: builtins.object, **kwargs: builtins.object) -> Any:
         """What a NumPy ufunc does with Tensors among its arguments."""
     def __ceil__(self) -> Tensor:
         """``ceil(input)``, elementwise: the smallest whole number not below.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 from weakref import ref
 
+from ..core.arrays import Array
 from ..core.arrays.devices import all_examples, array_module, backend_of, is_array
 from ..core.errors import GuardError, describe
 from ..core.graph.backward import as_array
@@ -106,7 +106,7 @@ class _Anomaly(Observer):
                 f"which bypasses copy on write; the operator ran here:\n{node.site.in_traceback()}"
             )
 
-    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Array, before: object) -> None:
         if not self.check_nan:
             return
         received = as_array(getattr(g, "array", g))
@@ -149,6 +149,8 @@ def _checksums(saved: tuple[Any, ...] | None) -> tuple[int, ...]:
     def one(value: object) -> int:
         value = all_examples(value)
         array = backend_of(value).to_numpy(value)
-        return zlib.crc32(array.tobytes())
+        from zlib import crc32
+
+        return crc32(array.tobytes())
 
     return tuple([one(value) for value in saved or () if is_array(value)])

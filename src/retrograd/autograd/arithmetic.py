@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from ..core.named_tuples import NamedTuple
 
 Array = np.ndarray
 Predicate = Callable[[Array], Array]

@@ -204,7 +204,7 @@ class Part:
         self.facts: list[tuple[Any, ...]] = []
         self.read: list[tuple[Tensor, int, Any]] = []
 
-    def release(self, result: Any, numbering: _Numbering | None = None) -> None:
+    def release(self, result: Tensor, numbering: _Numbering | None = None) -> None:
         """Free the saved values of the nodes below the result."""
         nodes = self._recorded(result, self.began)
         if numbering is not None:
@@ -377,7 +377,7 @@ def checkpoint_sequential(
         raise ValueError(f"checkpoint_sequential: segments must be from 1 to {len(chain)}, got {segments}")
 
     def part(start: int, end: int) -> Callable[[Any], Any]:
-        def run_segment(x: Any) -> Any:
+        def run_segment(x: Tensor) -> Tensor:
             for function in chain[start:end]:
                 x = function(x)
             return x

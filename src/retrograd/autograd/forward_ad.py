@@ -8,7 +8,7 @@ tangent, and ``unpack_dual`` raises an error for it.
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from ..core.arrays.dtypes import is_differentiable
@@ -18,6 +18,7 @@ from ..core.graph.modes import modes
 from ..core.graph.nodes import NOTHING, Node, edge_of, new_node, reachable
 from ..core.graph.observers import Observer, attach, detach
 from ..core.graph.plan import Recordable
+from ..core.named_tuples import NamedTuple
 from ..core.tensor.printing import details
 from ..core.tensor.storage import share, storage_of
 from ..core.tensor.tensor import Tensor, new_tensor

@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from copy import copy
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping, array_module, is_array
 from ..core.arrays.dtypes import is_differentiable
 from ..core.errors import describe
@@ -19,6 +20,7 @@ from ..core.graph.nodes import NOTHING, Node, edge_of, new_node
 from ..core.graph.primitive import Primitive, operand, select_plan
 from ..core.graph.reentrant import reentrant
 from ..core.missing_names import legacy_names
+from ..core.named_tuples import NamedTuple
 from ..core.tensor.mutation import check_writable, rewrite_history
 from ..core.tensor.storage import leave, share
 from ..core.tensor.tensor import Tensor, new_tensor
@@ -67,7 +69,7 @@ class Function:
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
-    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: object) -> None:
         """Save the values that ``backward`` needs, if ``forward`` does not take ``ctx``."""
         raise NotImplementedError("You must implement the setup_context function for custom autograd.Function.")
 
@@ -80,7 +82,7 @@ class Function:
         )
 
     @staticmethod
-    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+    def vjp(ctx: Context, *grad_outputs: object) -> list[Array | None]:
         """Alias of ``backward``."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
@@ -95,7 +97,7 @@ class Function:
         )
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *args: object) -> Any:
+    def vmap(info: object, in_dims: tuple[Any, ...], *args: object) -> Any:
         """Compute ``forward`` for many examples in one call.
 
         Args:
@@ -116,7 +118,7 @@ class Function:
         )
 
     @classmethod
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+    def apply(cls, *args: object, **kwargs: object) -> Any:
         """Run ``forward`` and record the call. Keyword arguments are converted to positional ones."""
         with_context = cls.setup_context is Function.setup_context
         if kwargs:
@@ -258,7 +260,7 @@ def _function_primitive(cls: type[Function]) -> Primitive:
     primitive = cls.__dict__.get("_primitive")
     if primitive is None:
 
-        def vjp(g: Any, ctx: Context, needs: tuple[bool, ...]) -> list[Any]:
+        def vjp(g: tuple[Array, ...], ctx: Context, needs: tuple[bool, ...]) -> list[Any]:
             return _run_backward(cls, ctx, g, needs)
 
         primitive = Primitive(cls.__name__, cls.apply, "*args", vjp=vjp, outputs=-1)
@@ -353,7 +355,7 @@ def highest_level(args: Sequence[Any]) -> Any:
     return highest(tuple(args), {})
 
 
-def _lowered(level: Any, x: Tensor) -> tuple[Tensor, bool]:
+def _lowered(level: object, x: Tensor) -> tuple[Tensor, bool]:
     """Return the Tensor of the layer below, and whether its first dimension is the mapped one."""
     array = x.array
     if isinstance(array, Wrapping) and array.level is level:
@@ -375,7 +377,7 @@ def _lowered_nest(level: Any, x: Any) -> tuple[Any, Any]:
     return x, None
 
 
-def _lifted_nest(cls: type[Function], level: Any, output: Any, dims: Any) -> Any:
+def _lifted_nest(cls: type[Function], level: object, output: object, dims: object) -> Any:
     """Return the outputs of the static method ``vmap`` as Tensors of the level."""
     if isinstance(output, (list, tuple)):
         places = [dims] * len(output) if dims is None or isinstance(dims, int) else dims
@@ -555,7 +557,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(backward)
-    def once(ctx: Any, *gradients: Any) -> Any:
+    def once(ctx: Context, *gradients: object) -> Any:
         with recording(False):
             results = backward(ctx, *[g.detach() if isinstance(g, Tensor) else g for g in gradients])
         if not any(isinstance(g, Tensor) and requires_on_some_layer(g) for g in gradients):

@@ -258,7 +258,7 @@ def hessian(
     strict: bool = False,
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
-) -> Any:
+) -> Tensor:
     """Return the Hessian of a scalar function; arguments as for ``jacobian``.
 
     Args:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import array_module
 from ..core.arrays.dtypes import is_differentiable
 from ..core.errors import describe
@@ -198,7 +199,7 @@ def wanted_inputs(arguments: Sequence[Any]) -> list[Tensor]:
     return [x for x in arguments if isinstance(x, Tensor) and x._requires]
 
 
-def tensors_of(result: Any) -> Iterator[Tensor]:
+def tensors_of(result: object) -> Iterator[Tensor]:
     """Yield the Tensors of a result, which may be nested in tuples and lists."""
     if isinstance(result, Tensor):
         yield result
@@ -207,7 +208,7 @@ def tensors_of(result: Any) -> Iterator[Tensor]:
             yield from tensors_of(item)
 
 
-def differentiable_outputs(result: Any) -> list[Tensor]:
+def differentiable_outputs(result: object) -> list[Tensor]:
     """Return the Tensors of a result that require grad."""
     return [x for x in tensors_of(result) if x._requires]
 
@@ -289,7 +290,7 @@ class _Check:
     def constant(self) -> None:
         """Check that a function without differentiable outputs has zero differences."""
 
-        def floating(*_: Any) -> list[Tensor]:
+        def floating(*_: object) -> list[Tensor]:
             return [y for y in tensors_of(self.func(*self.arguments)) if is_differentiable(y.array.dtype)]
 
         for index, of_output in enumerate(numerical_jacobian(floating, self.inputs, self.eps)):
@@ -345,7 +346,7 @@ class _Check:
                 x.array[...] = before
         return (values[0] - values[1]) / (2 * self.eps)
 
-    def compare(self, what: str, output: Tensor, position: int, x: Tensor, a: Any, n: Any) -> None:
+    def compare(self, what: str, output: Tensor, position: int, x: Tensor, a: Array, n: Array) -> None:
         wrong = ~np.isclose(a, n, rtol=self.rtol, atol=self.atol, equal_nan=True)
         if wrong.any():
             raise GradcheckError(

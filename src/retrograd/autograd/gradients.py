@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 from ..core.arrays.devices import array_module, backend_for
 from ..core.errors import describe
 from ..core.graph.backward import accumulate_gradients, conjugate, differentiate
 from ..core.graph.nodes import AccumulateGrad, Node, edge_of, output_number, shown
 from ..core.graph.primitive import attached
+from ..core.named_tuples import NamedTuple
 from ..core.tensor.tensor import Tensor, new_tensor
 
 

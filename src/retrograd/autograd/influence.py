@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import array_module, backend_of, is_array
 from ..core.arrays.fp_warnings import silent
 from ..core.graph.backward import differentiate
@@ -81,12 +82,12 @@ def saved_values(node: Node, index: Index, shape: tuple[int, ...]) -> list[Any]:
     return values
 
 
-def element(array: Any, index: Index) -> Any:
+def element(array: Array, index: Index) -> Array:
     """Return one element as a NumPy scalar."""
     return backend_of(array).to_numpy(array[index])[()]
 
 
-def first_index(mask: Any) -> Index:
+def first_index(mask: Array) -> Index:
     """Return the index of the first true element."""
     return tuple(map(int, np.unravel_index(int(mask.reshape(-1).argmax()), mask.shape))) if mask.ndim else ()
 

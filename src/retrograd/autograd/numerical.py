@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import array_module, backend_of
 from ..core.arrays.dtypes import is_differentiable
 from ..core.errors import describe
@@ -23,7 +24,7 @@ from ..ops.make.creation import as_tensor
 STEP = 6e-6
 
 
-def numerical_gradient(func: Callable[..., Any], *inputs: Any, eps: float = STEP) -> Any:
+def numerical_gradient(func: Callable[..., Any], *inputs: object, eps: float = STEP) -> Any:
     """Return the gradient of a scalar function, computed by central differences in float64.
 
     Each element is ``(f(x + eps) - f(x - eps)) / (2 eps)``, with an error of about ``eps**2 + 1e-16 / eps`` relative to
@@ -106,7 +107,7 @@ def numerical_jacobian(
 
 
 def _difference(
-    func: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], array: Any, place: int, eps: float
+    func: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], array: Array, place: int, eps: float
 ) -> list[np.ndarray]:
     """Return one column: the derivative of every output with respect to one real coordinate of one input."""
     complex_parts = array.dtype.kind == "c"
@@ -133,7 +134,7 @@ def real_size(x: Tensor) -> int:
     return int(x.array.size) * (2 if x.array.dtype.kind == "c" else 1)
 
 
-def as_real(array: Any) -> np.ndarray:
+def as_real(array: Array) -> np.ndarray:
     """Return a copy of the array as a NumPy vector of real coordinates in float64."""
     array = backend_of(array).to_numpy(array)
     flat = np.array(array, dtype=np.complex128 if array.dtype.kind == "c" else np.float64).reshape(-1)

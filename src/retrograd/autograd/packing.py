@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
+from ..core.arrays import Array
 from ..core.arrays.devices import is_array
 from ..core.errors import describe
 from ..core.graph.modes import modes, no_grad
@@ -49,7 +50,7 @@ class Packing(Observer):
 class PackedArray:
     """One packed array, with its shape and dtype for checking the unpacked Tensor."""
 
-    def __init__(self, packing: Packing, array: Any, edge: Any, storage: Storage | None) -> None:
+    def __init__(self, packing: Packing, array: Array, edge: Any, storage: Storage | None) -> None:
         self.unpack = packing.unpack
         self.shape, self.dtype = array.shape, array.dtype
         self.value = packing.pack(_as_tensor(array, edge, storage))
@@ -78,7 +79,7 @@ class PackedArray:
         return tensor.array, storage_of(tensor)
 
 
-def _as_tensor(array: Any, edge: Any, storage: Storage | None) -> Tensor:
+def _as_tensor(array: Array, edge: Any, storage: Storage | None) -> Tensor:
     """Return the saved array as a Tensor, of the leaf's class if it is a leaf. Writes do not change the saved array."""
     if not isinstance(edge, Tensor) or edge.array is not array:
         shown: Tensor = attach(array, edge, storage)

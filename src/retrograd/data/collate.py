@@ -119,7 +119,7 @@ def _unknown(sample: object) -> TypeError:
     )
 
 
-def default_convert(data: Any) -> Any:
+def default_convert(data: object) -> Any:
     """Convert the NumPy arrays and numbers inside ``data`` to Tensors and leave everything else unchanged.
 
     Args:
@@ -139,7 +139,7 @@ def default_convert(data: Any) -> Any:
     return data
 
 
-def _rebuild(like: Any, content: Any) -> Any:
+def _rebuild(like: object, content: object) -> Any:
     """Return ``content`` in a container of the type of ``like``, or unchanged if that type cannot be constructed."""
     make: Callable[[Any], Any] = getattr(type(like), "_make", type(like))
     try:

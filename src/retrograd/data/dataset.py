@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..ops.make.creation import from_numpy
 from .generator import numpy_generator
 
@@ -70,7 +71,7 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
 
     tensors: tuple[Any, ...]
 
-    def __init__(self, *tensors: Any) -> None:
+    def __init__(self, *tensors: Array) -> None:
         shapes = [tuple(tensor.shape) for tensor in tensors]
         if not shapes or not all(shapes) or len({shape[0] for shape in shapes}) > 1:
             raise ValueError(f"TensorDataset: tensors must agree in the size of dimension 0, got shapes {shapes}")

@@ -9,7 +9,7 @@ import numpy as np
 from ..ops.make.generators import default_generator
 
 
-def numpy_generator(generator: Any = None) -> np.random.Generator:
+def numpy_generator(generator: object = None) -> np.random.Generator:
     """Return ``generator`` itself, the one inside a ``retrograd.Generator``, or the global one for None."""
     if generator is None:
         generator = default_generator

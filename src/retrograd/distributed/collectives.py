@@ -44,7 +44,7 @@ def write(tensor: Tensor, values: Any) -> None:
         tensor.detach().copy_(new_tensor(values.reshape(tensor.shape)))
 
 
-def run_collective(group: ProcessGroup, text: str, launch: Callable[[Any], Any] | None, like: Any) -> None:
+def run_collective(group: ProcessGroup, text: str, launch: Callable[[Any], Any] | None, like: object) -> None:
     """Run ``launch`` on the group's transport and wait for the requests that it returns."""
 
     def start() -> Any:
@@ -53,7 +53,9 @@ def run_collective(group: ProcessGroup, text: str, launch: Callable[[Any], Any] 
     group.run(text, start)
 
 
-def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
+def all_reduce(
+    tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: object = None, async_op: bool = False
+) -> Work | None:
     """Combine the Tensors of all ranks elementwise, in place. All ranks receive bitwise equal results.
 
     Args:
@@ -90,7 +92,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
 
 
 def reduce(
-    tensor: Tensor, dst: int = 0, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    tensor: Tensor, dst: int = 0, op: ReduceOp = ReduceOp.SUM, group: object = None, async_op: bool = False
 ) -> Work | None:
     """Combine the Tensors of all ranks into rank ``dst``'s Tensor; the others are unchanged.
 
@@ -122,7 +124,7 @@ def reduce(
     return communicator.run(run_reduce, async_op)
 
 
-def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = False) -> Work | None:
+def broadcast(tensor: Tensor, src: int = 0, group: object = None, async_op: bool = False) -> Work | None:
     """Copy rank ``src``'s Tensor into the Tensors of all ranks.
 
     Args:
@@ -152,7 +154,7 @@ def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = 
     return communicator.run(run_broadcast, async_op)
 
 
-def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
+def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: object = None, async_op: bool = False) -> Work | None:
     """Gather the Tensors of all ranks on every rank: ``tensor_list[i]`` receives the Tensor of group rank i.
 
     Args:
@@ -189,7 +191,7 @@ def gather_rows(pg: ProcessGroup, name: str, tensor: Tensor) -> Any:
 
 
 def all_gather_into_tensor(
-    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
+    output_tensor: Tensor, input_tensor: Tensor, group: object = None, async_op: bool = False
 ) -> Work | None:
     """Gather into one Tensor: the inputs concatenated or stacked along the first dimension.
 
@@ -221,7 +223,7 @@ def gather(
     tensor: Tensor,
     gather_list: list[Tensor] | None = None,
     dst: int = 0,
-    group: Any = None,
+    group: object = None,
     async_op: bool = False,
 ) -> Work | None:
     """Gather the Tensors of all ranks on rank ``dst``.
@@ -262,7 +264,7 @@ def scatter(
     tensor: Tensor,
     scatter_list: list[Tensor] | None = None,
     src: int = 0,
-    group: Any = None,
+    group: object = None,
     async_op: bool = False,
 ) -> Work | None:
     """Send one Tensor of rank ``src``'s list to each rank.
@@ -302,7 +304,7 @@ def reduce_scatter(
     output: Tensor,
     input_list: Sequence[Tensor],
     op: ReduceOp = ReduceOp.SUM,
-    group: Any = None,
+    group: object = None,
     async_op: bool = False,
 ) -> Work | None:
     """Combine the i-th Tensors of all ranks' lists into group rank i's ``output``.
@@ -323,7 +325,7 @@ def reduce_scatter(
 
 
 def reduce_scatter_tensor(
-    output: Tensor, input: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    output: Tensor, input: Tensor, op: ReduceOp = ReduceOp.SUM, group: object = None, async_op: bool = False
 ) -> Work | None:
     """Combine the ``input`` of all ranks; group rank i receives the i-th of the equal parts of the result.
 
@@ -362,7 +364,7 @@ def _reduce_scatter(
 
 
 def all_to_all(
-    output_tensor_list: list[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None, async_op: bool = False
+    output_tensor_list: list[Tensor], input_tensor_list: Sequence[Tensor], group: object = None, async_op: bool = False
 ) -> Work | None:
     """Send the i-th Tensor of every rank's list to group rank i.
 
@@ -406,7 +408,7 @@ def all_to_all_single(
     input: Tensor,
     output_split_sizes: Sequence[int] | None = None,
     input_split_sizes: Sequence[int] | None = None,
-    group: Any = None,
+    group: object = None,
     async_op: bool = False,
 ) -> Work | None:
     """Send parts of one Tensor, split along its first dimension, to all ranks (``all_to_all``).
@@ -480,7 +482,7 @@ def _exchange(pg: ProcessGroup, name: str, send: Any, sent: list[int], received:
     return receive
 
 
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
+def barrier(group: object = None, async_op: bool = False, device_ids: object = None) -> Work | None:
     """Wait until all ranks of the group have called ``barrier``.
 
     Args:
@@ -494,7 +496,7 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
     return communicator.run(lambda: pg.run("barrier()", None), async_op)
 
 
-def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+def monitored_barrier(group: object = None, timeout: object = None, wait_all_ranks: bool = False) -> None:
     """Call ``barrier``, which reports missing ranks in any case."""
     barrier(group)
 
@@ -504,7 +506,7 @@ def _joined(tensors: Sequence[Tensor]) -> Any:
     return backend_of(rows[0]).xp.concatenate(rows)
 
 
-def _check_list(name: str, argument: str, tensors: Any, like: Tensor | None, count: int) -> None:
+def _check_list(name: str, argument: str, tensors: object, like: Tensor | None, count: int) -> None:
     if not isinstance(tensors, (list, tuple)) or not all(isinstance(x, Tensor) for x in tensors):
         raise TypeError(f"{name}: {argument} must be a list of Tensors, got {describe(tensors)}")
     if len(tensors) != count:

@@ -191,7 +191,7 @@ def world_group() -> ProcessGroup:
     return GroupMember.WORLD
 
 
-def group_of(group: Any) -> ProcessGroup | None:
+def group_of(group: object) -> ProcessGroup | None:
     """Return the group, all ranks for None; return None for a group that does not contain this rank."""
     if group is None:
         return world_group()
@@ -203,7 +203,7 @@ def group_of(group: Any) -> ProcessGroup | None:
     return group
 
 
-def get_rank(group: Any = None) -> int:
+def get_rank(group: object = None) -> int:
     """This process's rank in the group, or -1 if the process is not in it.
 
     Raises:
@@ -213,7 +213,7 @@ def get_rank(group: Any = None) -> int:
     return -1 if found is None else found.rank()
 
 
-def get_world_size(group: Any = None) -> int:
+def get_world_size(group: object = None) -> int:
     """The number of ranks in the group, or -1 if this process is not in it.
 
     Raises:
@@ -223,7 +223,7 @@ def get_world_size(group: Any = None) -> int:
     return -1 if found is None else found.size()
 
 
-def get_backend(group: Any = None) -> str:
+def get_backend(group: object = None) -> str:
     """The name of the backend, as passed to ``init_process_group``."""
     found = group_of(group)
     return "undefined" if found is None else found.backend
@@ -234,7 +234,7 @@ def get_default_backend_for_device(device: Any) -> str:
     return "nccl" if Device(device or "cpu").type == "cuda" else "gloo"
 
 
-def get_process_group_ranks(group: Any = None) -> list[int]:
+def get_process_group_ranks(group: object = None) -> list[int]:
     """The global ranks of the group's members, ordered by rank in the group."""
     found = group_of(group)
     return [] if found is None else list(found.ranks)

@@ -55,10 +55,10 @@ def init_process_group(
     timeout: timedelta | float | None = None,
     world_size: int = -1,
     rank: int = -1,
-    store: Any = None,
+    store: object = None,
     group_name: str = "",
-    pg_options: Any = None,
-    device_id: Any = None,
+    pg_options: object = None,
+    device_id: object = None,
 ) -> None:
     """Create the default process group. All processes that ``mpiexec`` started must call it.
 
@@ -127,7 +127,7 @@ def _are(count: int) -> str:
     return "is 1" if count == 1 else f"are {count}"
 
 
-def destroy_process_group(group: Any = None) -> None:
+def destroy_process_group(group: object = None) -> None:
     """Destroy a process group, the default one if None; the last call of a distributed program.
 
     Raises:

@@ -14,7 +14,7 @@ from .groups import ProcessGroup, get_rank, get_world_size, group_of, is_initial
 from .reductions import ReduceOp
 
 
-def all_gather_object(object_list: list[Any], obj: object, group: Any = None) -> None:
+def all_gather_object(object_list: list[Any], obj: object, group: object = None) -> None:
     """Gather the objects of all ranks: ``object_list[i]`` receives the object of group rank i.
 
     Raises:
@@ -30,7 +30,7 @@ def all_gather_object(object_list: list[Any], obj: object, group: Any = None) ->
     object_list[:] = gather_from_all(process_group, obj)
 
 
-def gather_object(obj: object, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None) -> None:
+def gather_object(obj: object, object_gather_list: list[Any] | None = None, dst: int = 0, group: object = None) -> None:
     """Gather the objects of all ranks on rank ``dst``; ``object_gather_list`` must be None elsewhere."""
     process_group = group_of(group)
     if process_group is None:
@@ -43,7 +43,7 @@ def gather_object(obj: object, object_gather_list: list[Any] | None = None, dst:
         object_gather_list[:] = found
 
 
-def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = None, device: Any = None) -> None:
+def broadcast_object_list(object_list: list[Any], src: int = 0, group: object = None, device: object = None) -> None:
     """Broadcast the objects in rank ``src``'s list to all ranks, whose lists must have the same length."""
     process_group = group_of(group)
     if process_group is None:
@@ -66,7 +66,7 @@ def scatter_object_list(
     scatter_object_output_list: list[Any],
     scatter_object_input_list: list[Any] | None = None,
     src: int = 0,
-    group: Any = None,
+    group: object = None,
 ) -> None:
     """Send one object of rank ``src``'s input list to each rank, into the first entry of its output list."""
     process_group = group_of(group)

@@ -57,7 +57,7 @@ class Message(Work):
 
 
 def isend(
-    tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
+    tensor: Tensor, dst: int | None = None, group: object = None, tag: int = 0, group_dst: int | None = None
 ) -> Work | None:
     """Send a Tensor to rank ``dst`` and return at once. Do not write to the Tensor before ``wait()`` returns.
 
@@ -87,7 +87,7 @@ def isend(
 
 
 def irecv(
-    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
+    tensor: Tensor, src: int | None = None, group: object = None, tag: int = 0, group_src: int | None = None
 ) -> Work | None:
     """Receive a Tensor from rank ``src`` and return at once. The Tensor is written when ``wait()`` returns.
 
@@ -133,14 +133,18 @@ def irecv(
     return Message(process_group, call, [arrival, Data()], lambda: write(tensor, row))
 
 
-def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
+def send(
+    tensor: Tensor, dst: int | None = None, group: object = None, tag: int = 0, group_dst: int | None = None
+) -> None:
     """Send a Tensor to rank ``dst`` and wait; see ``isend``."""
     work = isend(tensor, dst, group, tag, group_dst)
     if work is not None:
         work.wait()
 
 
-def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
+def recv(
+    tensor: Tensor, src: int | None = None, group: object = None, tag: int = 0, group_src: int | None = None
+) -> int:
     """Receive a Tensor from rank ``src``, or from any rank if ``src`` is None, and wait; see ``irecv``.
 
     Returns:

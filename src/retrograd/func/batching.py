@@ -128,12 +128,12 @@ def _call_on_level(
     return outputs, results, places
 
 
-def _to_front(x: Any, dim: int) -> Tensor:
+def _to_front(x: Tensor, dim: int) -> Tensor:
     x = operand(x)
     return x if dim == 0 else movedim(x, dim, 0)
 
 
-def _unmapped(name: str, x: Any, place: int | None, level: Level, path: str) -> Any:
+def _unmapped(name: str, x: Tensor, place: int | None, level: Level, path: str) -> Tensor:
     """Return an output as a Tensor of the layer below, with its examples along dimension ``place``."""
     if place is None and not isinstance(x, Tensor):
         return x

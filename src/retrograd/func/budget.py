@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ..autograd.context import Context
+from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping, is_array
 from ..core.graph.modes import Mode, modes
 from ..core.graph.nodes import Node
@@ -260,7 +261,7 @@ class _Keeper(Observer):
             pool.reserve.judge(record, pool.limit)
 
     @staticmethod
-    def _input(call: Call, index: int, array: Any, values: list[Value | None]) -> Value | None:
+    def _input(call: Call, index: int, array: Array, values: list[Value | None]) -> Value | None:
         """Return the Value of a saved input, which may have been cast; None if it is never freed."""
         value, handle = values[index], call.inputs[index]
         if value is not None and value.reference() is array:
@@ -272,7 +273,7 @@ class _Keeper(Observer):
         cast.makes(value, array, {})
         return value
 
-    def _tensor_of(self, array: Any) -> Tensor | None:
+    def _tensor_of(self, array: object) -> Tensor | None:
         """Return the argument of the running public operators whose array is ``array``, or None."""
         given = (x for inputs in reversed(self.given) for x in inputs)
         return next((x for x in given if isinstance(x, Tensor) and x.array is array), None)

@@ -242,7 +242,7 @@ class _JvpFunction(Function):
         moving = [place for place, need in enumerate(ctx.needs_input_grad[1:]) if need]
         zeros = [zeros_at(x) for x in primals]
 
-        def rule(*tangents: Tensor) -> Any:
+        def rule(*tangents: Tensor) -> list[Tensor]:
             every = list(zeros)
             for place, t in zip(moving, tangents, strict=True):
                 every[place] = t

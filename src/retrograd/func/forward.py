@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import array_module
 from ..core.arrays.dtypes import is_differentiable
 from ..core.arrays.fp_warnings import silent
@@ -77,7 +78,7 @@ def jvp(
     return (value, tangent, recorded.aux) if has_aux else (value, tangent)
 
 
-def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(func: Callable[..., Any], *primals: object) -> tuple[Any, Callable[..., Any]]:
     """Return the value of ``func`` and its derivative as a linear function: ``f(x)`` and ``t -> J(x) @ t``.
 
     ``func`` runs once; each call of the linear function is one pass over the recorded graph.
@@ -101,7 +102,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     points, structure = _points("linearize", primals)
     recorded = record("linearize", func, points, structure)
 
-    def jvp_fn(*tangents: Any) -> Any:
+    def jvp_fn(*tangents: object) -> Any:
         directions = directions_of("linearize", tangents, "tangents", points, structure, "primals")
         return recorded.structure.unflatten(apply_jvp(recorded, directions))
 
@@ -209,7 +210,7 @@ def _rules(node: Node, g: Any, saved: tuple[Any, ...], wanted: Any) -> Any:
                 yield index, value
 
 
-def _summed(node: Node, tangents: dict[int, Any], differentiable: bool) -> Any:
+def _summed(node: Node, tangents: dict[int, Any], differentiable: bool) -> Array:
     """Return the sum of the inputs' forward rules; an elementwise primitive uses its derivative rules."""
     jvps = node.plan.primitive.jvps
     saved = node.saved
@@ -269,7 +270,7 @@ def _transposed(node: Node, tangents: dict[int, Any], differentiable: bool) -> A
     return tuple(results) if several else results[0]
 
 
-def _as_cotangent_of(t: Any, value: Tensor) -> Any:
+def _as_cotangent_of(t: Array, value: Tensor) -> Array:
     """Return a tangent cast and broadcast to the rule's value, so that it can serve as its cotangent."""
     if t.dtype != value.dtype:
         t = (t.real if t.dtype.kind == "c" and value.dtype.kind != "c" else t).astype(value.dtype)

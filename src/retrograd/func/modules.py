@@ -94,7 +94,9 @@ def _members(module: Any) -> dict[str, Tensor]:
     }
 
 
-def _substitutes_by_name(module: Any, state: dict[str, Tensor], tie_weights: bool, strict: bool) -> dict[str, Tensor]:
+def _substitutes_by_name(
+    module: object, state: dict[str, Tensor], tie_weights: bool, strict: bool
+) -> dict[str, Tensor]:
     """Return the given Tensors by every name that they replace, tied names included."""
     members = _members(module)
     names_of: dict[int, list[str]] = {}

@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
+from ..core.arrays import Array
 from ..core.arrays.devices import backend_of, is_array
 from ..core.arrays.dtypes import promoted
 from ..core.graph.backward import as_array
@@ -58,7 +59,7 @@ class Call:
         self.bytes = 0  # of the memory that the call allocates
         self.values: list[ref[Value]] = []
 
-    def makes(self, value: Value, array: Any, homes: dict[int, Value]) -> None:
+    def makes(self, value: Value, array: Array, homes: dict[int, Value]) -> None:
         """Register a value in memory that this call allocates; ``homes`` has the first value of each allocation."""
         if self.inplace:
             value.bytes = value.layout.reach()[0]
@@ -99,7 +100,7 @@ class Layout(NamedTuple):
     dtype: Any
 
     @classmethod
-    def of(cls, array: Any) -> Layout:
+    def of(cls, array: Array) -> Layout:
         return cls(array.shape, array.strides, array.dtype)
 
     def reach(self) -> tuple[int, int]:
@@ -156,7 +157,7 @@ class Value:
         "slots", "storage", "version",
     )  # fmt: skip
 
-    def __init__(self, call: Call, index: int, array: Any, version: int) -> None:
+    def __init__(self, call: Call, index: int, array: Array, version: int) -> None:
         self.call = call
         self.index = index
         self.layout = Layout.of(array)
@@ -201,7 +202,7 @@ class Value:
             for other in self.neighbours():
                 group.join(other)
 
-    def appear(self, memory: Memory, array: Any) -> None:
+    def appear(self, memory: Memory, array: Array) -> None:
         """Mark the value as held by a node."""
         self.reference = ref(array)
         self.memory = memory
@@ -222,7 +223,7 @@ class Memory:
 
     __slots__ = ("bytes", "counted", "fixed", "holder", "locks", "movable", "owner", "used", "values")
 
-    def __init__(self, owner: Any, died: Callable[[Any], None]) -> None:
+    def __init__(self, owner: Array, died: Callable[[Any], None]) -> None:
         self.owner = ref(owner, died)
         self.bytes = owner.nbytes
         self.values: list[ref[Value]] = []
@@ -277,7 +278,7 @@ class Record:
         node = self.node()
         return node is not None and (node.saved is self or type(node.saved) is tuple)
 
-    def put(self, place: int, part: int | None, array: Any) -> None:
+    def put(self, place: int, part: int | None, array: Array | None) -> None:
         """Set a saved position to an array, or free it with None."""
         if self.complete:
             node = self.node()
@@ -311,7 +312,7 @@ def append(items: list[Any], item: object, lives: Callable[[Any], bool]) -> None
     items.append(item)
 
 
-def owner_of(array: Any) -> Any:
+def owner_of(array: Array) -> Any:
     """Return the array that this one is a view of, or None."""
     owner = backend_of(array).owner(array)
     while owner is not None and not is_array(owner):  # an object that implements only the array interface

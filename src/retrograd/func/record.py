@@ -48,7 +48,7 @@ class Recorded:
         """Return the function's result; Tensors that depend on its arguments only are detached."""
         return self.structure.unflatten([self.exported(x) for x in self.outputs])
 
-    def exported(self, x: Any) -> Any:
+    def exported(self, x: Tensor) -> Tensor:
         """Return a leaf of the function's result as the caller gets it."""
         return _outside_only(x, self.outside if self.attached else ()) if isinstance(x, Tensor) else x
 
@@ -126,7 +126,7 @@ def record(
     return recorded
 
 
-def _alias(x: Any) -> Any:
+def _alias(x: Tensor) -> Tensor:
     """Return another Tensor with the memory and history of x. `_release_captured` may remove the history of x."""
     if not isinstance(x, Tensor):
         return x
@@ -167,7 +167,7 @@ def read_from_outside(edges: list[Any], starts: Sequence[Node], directions: Iter
     order, _ = reachable((edge for edge in edges if edge is not None), since)
     outside = set(directions)
 
-    def is_outside(edge: Any) -> bool:
+    def is_outside(edge: Node | None) -> bool:
         return edge is not None and (type(edge) is not Node or edge.sequence < since)
 
     outside.update(edge for node in order for edge in node.parents if is_outside(edge))

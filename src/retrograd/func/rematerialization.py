@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
+from ..core.arrays import Array
 from ..core.arrays.fp_warnings import silent
 from ..core.graph.nodes import Node
 from ..core.graph.primitive import Primitive
@@ -74,7 +75,7 @@ class Pool:
         """Return whether memory was ever short, so that the reserve must be tracked."""
         return self.reserve.limit < inf
 
-    def timed(self, primitive: Primitive, shape: Any, seconds: float) -> float:
+    def timed(self, primitive: Primitive, shape: tuple[int, ...], seconds: float) -> float:
         """Return the minimum time of such a call so far; the first one may include compilation."""
         key = primitive, shape
         least = self.quickest[key] = min(seconds, self.quickest.get(key, seconds))
@@ -82,7 +83,7 @@ class Pool:
 
     # What is counted
 
-    def memory_of(self, array: Any) -> Memory:
+    def memory_of(self, array: Array) -> Memory:
         """Return the Memory of an array."""
         while (owner := owner_of(array)) is not None:
             array = owner
@@ -104,7 +105,7 @@ class Pool:
             self.movable_bytes += memory.bytes if movable else -memory.bytes
             (self.movable.add if movable else self.movable.remove)(memory)
 
-    def fix(self, array: Any, tensor: Tensor | None = None) -> None:
+    def fix(self, array: Array, tensor: Tensor | None = None) -> None:
         """Mark the memory as never freed; it counts only while no Tensor of the user uses it."""
         memory = self.memory_of(array)
         if tensor is not None and (not memory.fixed or memory.holder is None):
@@ -116,7 +117,7 @@ class Pool:
         storage = tensor._storage
         memory.holder = ref(tensor, partial(_released, ref(self), key, None if storage is None else ref(storage)))
 
-    def settle(self, value: Value, array: Any) -> None:
+    def settle(self, value: Value, array: Array) -> None:
         """Register a value that a node holds."""
         memory = self.memory_of(array)
         memory.used = self.clock
@@ -267,7 +268,7 @@ class Pool:
         uses: Counter[Value] = Counter(wanted)
         pending = list(wanted)
 
-        def hold_result(value: Value, array: Any) -> None:
+        def hold_result(value: Value, array: Array) -> None:
             memory = self.memory_of(array)
             memory.locks += 1
             memory.used = self.clock
@@ -333,7 +334,7 @@ class Pool:
             for value in list(held):
                 release_result(value)
 
-    def _fill(self, value: Value, array: Any) -> None:
+    def _fill(self, value: Value, array: Array) -> None:
         """Restore a value in every record that misses it."""
         missing = [(record, place, part) for record, place, part in value.live_slots() if record.lacks(place, part)]
         for record, place, part in missing:
@@ -350,7 +351,7 @@ def _died(pool: ref[Pool], key: int, _: object) -> None:
         here.recount(memory)
 
 
-def _released(pool: ref[Pool], key: int, storage: ref[Storage] | None, holder: Any) -> None:
+def _released(pool: ref[Pool], key: int, storage: ref[Storage] | None, holder: object) -> None:
     """Handle the death of a Tensor that used fixed memory: find another such Tensor, else count the memory."""
     here = pool()
     memory = None if here is None else here.memories.get(key)

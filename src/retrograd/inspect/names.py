@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dis import get_instructions
 from functools import lru_cache
 from inspect import CO_OPTIMIZED
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 from weakref import ref
 
@@ -113,7 +113,7 @@ def _holder(frame: FrameType | None, module: Any) -> tuple[Any, bool]:
             break
         variables = _variables(frame)
         for value in [*variables.values(), *getattr(variables.get("self"), "__dict__", {}).values()]:
-            if value is module or not callable(getattr(value, "named_modules", None)) or isinstance(value, type):
+            if value is module or not _has(value, "named_modules"):
                 continue
             inside = [part for _, part in value.named_modules()]
             if not any(part is module for part in inside):
@@ -122,6 +122,11 @@ def _holder(frame: FrameType | None, module: Any) -> tuple[Any, bool]:
                 found, most = value, len(inside)
         frame = _within_program(frame)
     return found, alone
+
+
+def _has(value: object, method: str) -> bool:
+    """Return whether an object has a method. Python modules are not asked: the answer of ours includes suggestions."""
+    return not isinstance(value, (type, ModuleType)) and callable(getattr(value, method, None))
 
 
 def variable_name(frame: FrameType | None, x: Any) -> str:
@@ -223,7 +228,7 @@ def _in_modules(frame: FrameType | None) -> dict[int, str]:
         if frame is None:
             break
         for variable, value in _variables(frame).items():
-            if callable(getattr(value, "named_parameters", None)) and not isinstance(value, type):
+            if _has(value, "named_parameters"):
                 for path, x in value.named_parameters():
                     names.setdefault(id(x), f"{variable}.{path}")
         frame = _within_program(frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections.abc import Sequence
@@ -67,6 +68,7 @@ class Recorder(Observer):
         self.count = 0  # the number of all records, including deleted ones
         self.departures: list[Departure] = []
         self.leaves: list[tuple[int, int, Statistics]] = []  # records before it, the leaf's number, its gradient
+        self.uses: list[tuple[int, int, float]] = []  # a leaf, the node that sent it a gradient, and its norm
         self.names = Names()
         self.kept = SavedMemory()
         self._of_node: dict[int, Record] = {}
@@ -367,14 +369,29 @@ class Recorder(Observer):
         self._left = node
         own.seconds += perf_counter() - start
 
-    def finished(self, leaf: Tensor, g: Any) -> None:
+    def sent(self, node: Node, index: int, given: object, g: object, before: object) -> None:
+        leaf = node.parents[index]
+        if not isinstance(leaf, Tensor):
+            return
+        start = perf_counter()
+        array = getattr(g, "array", g)
+        if not isinstance(array, Batched):
+            self.record_use(leaf, node, as_array(array))
+        own.seconds += perf_counter() - start
+
+    def record_use(self, leaf: Tensor, node: Node, gradient: object) -> None:
+        """Record the gradient that one operator sent to a leaf."""
+        found = statistics(gradient)
+        self.uses.append((self.names.number(leaf), node.sequence, found.norm if found.finite else math.inf))
+
+    def finished(self, leaf: Tensor, g: object) -> None:
         start = perf_counter()
         array = getattr(g, "array", g)
         if not isinstance(array, Batched):
             self.record_leaf(leaf, as_array(array))
         own.seconds += perf_counter() - start
 
-    def record_leaf(self, leaf: Tensor, gradient: Any) -> None:
+    def record_leaf(self, leaf: Tensor, gradient: object) -> None:
         """Record statistics of the gradient with which a backward pass reached a leaf."""
         self.leaves.append((self.count, self.names.number(leaf), statistics(gradient)))
 

@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from ..core.graph.modes import Mode, modes
 from ..core.graph.nodes import Node
+from ..core.missing_names import repr_html
 from ..core.source_location import Site
 from ..core.tensor.tensor import Tensor
 from .diff import Difference, compare
@@ -55,10 +56,7 @@ class Records:
     def __repr__(self) -> str:
         return f"<trace of {len(self.records)} operators>"
 
-    def _repr_html_(self) -> str:
-        from .notebook.records import records_html
-
-        return records_html(self)
+    _repr_html_ = repr_html("records_html")
 
     @property
     def forward(self) -> float:
@@ -219,10 +217,7 @@ class Groups(dict[str, Records]):
 
     outside = 0.0  # seconds outside of operators that are not part of the groups
 
-    def _repr_html_(self) -> str:
-        from .notebook.records import groups_html
-
-        return groups_html(self, self.outside)
+    _repr_html_ = repr_html("groups_html")
 
     def __str__(self) -> str:
         return groups_table(self, outside=self.outside)

@@ -14,19 +14,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache, wraps
-from importlib.util import find_spec
 from math import prod
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy import ndarray
 
+from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping
 from ..core.arrays.memory import large_array_met
 from ..core.arrays.summation import LARGE
 from ..core.graph.modes import watchers
 from ..core.opaque_calls import LoopMissing, whole
-from .runtime import blas_address, library
 from .runtime.result_arrays import empty
 from .runtime.threads import launch
 
@@ -53,6 +52,8 @@ def available() -> bool:
     Raises:
         RuntimeError: ``RETROGRAD_KERNELS`` is none of ``compiled``, ``jit`` and ``reference``.
     """
+    from .runtime import library
+
     return library.found() is not None if turned_on() == "compiled" else jits()
 
 
@@ -70,6 +71,8 @@ def turned_on() -> str:
 
 def jits() -> bool:
     """Whether Numba is to compile loops in this process, and is installed."""
+    from importlib.util import find_spec  # takes 2 ms to import
+
     return turned_on() == "jit" and find_spec("numba") is not None
 
 
@@ -77,6 +80,8 @@ def jits() -> bool:
 def compiled() -> Any:
     """The loops of ``basic_loops``, or None where loops are turned off or there are none."""
     try:
+        from .runtime import library
+
         if _references or not (jits() or turned_on() and library.opened() is not None):
             return None
         from .runtime.loop_calls import loops
@@ -107,7 +112,7 @@ def or_reference(function: Function) -> Function:
     """Let the function, which asks for ``compiled()`` before all else, find its reference where a loop is missing."""
 
     @wraps(function)
-    def loop_or_reference(*args: object, **kwargs: object) -> Any:
+    def loop_or_reference(*args: object, **kwargs: object) -> Array:
         try:
             return function(*args, **kwargs)
         except LoopMissing:
@@ -135,6 +140,8 @@ def loop(module: str, name: str) -> Any:
 
 def multiplies() -> bool:
     """Whether there are compiled loops, and NumPy's BLAS for them."""
+    from .runtime import blas_address
+
     return compiled() is not None and blas_address.available()
 
 
@@ -173,13 +180,13 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
     """
 
     def enter(reference: Reference) -> Reference:
-        def run_loop(x: Any, out: Any) -> None:
+        def run_loop(x: Array, out: Array) -> None:
             launch(loop(BASIC, name), x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
 
         if _arity(reference) == 1:
 
             @wraps(reference)
-            def large(x: Any) -> Any:
+            def large(x: Array) -> Array:
                 if not takes(x, least=least):
                     dense = _dense(x) if least == SEVERAL else None
                     return large(*dense) if dense else reference(x)
@@ -209,7 +216,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
         else:
 
             @wraps(reference)
-            def large(x: Any, *others: Any) -> Any:
+            def large(x: Array, *others: Array) -> Array:
                 differ = any(other.shape != x.shape for other in others)
                 if not takes(x, *others, least=least) or differ and not _repeats(x, *others):
                     dense = _dense(x, *others) if least == SEVERAL and not differ else None
@@ -237,7 +244,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
     return enter
 
 
-def _dense(*arrays: Any) -> list[Any] | None:
+def _dense(*arrays: Array) -> list[Any] | None:
     """Parts of larger arrays, such as gates, as contiguous ones: a copy takes less than several calls of NumPy.
 
     None for what loops do not take, and where dimensions are exchanged, which NumPy keeps in its results.
@@ -290,7 +297,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
             return out
 
         @wraps(reference)
-        def watched(*arrays: Any, dim: int) -> Any:
+        def watched(*arrays: Array, dim: int) -> Array:
             try:
                 return shared(*arrays, dim=dim) if watchers else run(*arrays, dim=dim)
             except LoopMissing:
@@ -328,7 +335,7 @@ def _transposed(x: Any) -> Any:
     return out
 
 
-def shaped(x: Any, shape: tuple[int, ...]) -> Any:
+def shaped(x: Array, shape: tuple[int, ...]) -> Array:
     """The array in a shape: itself where that is its own, since a view is one more array to make and to hold."""
     return x if x.shape == shape else x.reshape(shape)
 

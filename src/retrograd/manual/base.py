@@ -119,7 +119,7 @@ class BaseLayer:
         self.parameters[name] = value
         self.gradients[name] = np.zeros_like(value)
 
-    def _save(self, output: Array, saved: Any) -> Array:
+    def _save(self, output: Array, saved: object) -> Array:
         self._output = output.shape, output.dtype
         self._saved = saved
         return output

@@ -71,7 +71,7 @@ class Builder:
         assert self._call is not None
         return UnsupportedError(f"export: {self._call.name} cannot be written as ONNX: {why}")
 
-    def fixed(self, value: object, *theirs: Any) -> Any:
+    def fixed(self, value: object, *theirs: object) -> Any:
         """Return a value that must be equal in all runs."""
         if any(other != value for other in theirs):
             raise self.fail("a parameter depends on the length of a dynamic axis")
@@ -165,7 +165,7 @@ class Builder:
         self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), names, name=names[0], **given))
         return names[0] if outputs == 1 else names
 
-    def constant(self, array: Any, name: str | None = None) -> str:
+    def constant(self, array: object, name: str | None = None) -> str:
         """Return the name of a constant: an initializer for a weight, else a Constant node; small ones are shared."""
         array = np.asarray(array)
         key = None if name is not None or array.size > 64 else (array.dtype.str, array.shape, array.tobytes())
@@ -188,7 +188,7 @@ class Builder:
     def ints(self, *values: int) -> str:
         return self.constant(np.asarray(values, np.int64))
 
-    def is_live(self, x: Any) -> bool:
+    def is_live(self, x: object) -> bool:
         """Whether a value is computed in the graph."""
         return id(x) in self.names or id(x) in self.base.unknown
 
@@ -246,12 +246,12 @@ class Builder:
             raise self.fail(f"ONNX does not support the dtype {dtype}")
         return self.node("Cast", [name], to=code)
 
-    def input(self, place: int, dtype: Any = None) -> str:
+    def input(self, place: int, dtype: object = None) -> str:
         """Return the name of an input of the call."""
         assert self._call is not None
         return self.name(self._call.inputs[place], dtype, [twin.inputs[place] for twin in self._twins])
 
-    def argument(self, x: Any, dtype: Any = None) -> str:
+    def argument(self, x: object, dtype: object = None) -> str:
         """Return the name of a Tensor among the arguments of a call."""
         assert self._call is not None
         for place, value in enumerate(self._call.inputs):

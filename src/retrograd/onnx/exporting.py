@@ -278,7 +278,7 @@ def _write(builder: Builder, call: Any) -> None:
         builder.names[id(x)] = name
 
 
-def _check(proto: Any, base: Recording, others: list[Recording], names: list[str]) -> None:
+def _check(proto: object, base: Recording, others: list[Recording], names: list[str]) -> None:
     """Load the graph and compare its results with the model's."""
     graph = load(proto)
     for run in (base, *others):

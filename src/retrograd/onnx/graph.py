@@ -197,7 +197,7 @@ def nodes_of(proto: Any) -> Iterator[Any]:
                 yield from nodes_of(attribute.g)
 
 
-def _settings(proto: Any) -> set[str]:
+def _settings(proto: object) -> set[str]:
     """Return the names that nodes read as settings, which are not weights."""
     return {
         name

@@ -81,7 +81,7 @@ class _Recorder(Observer):
         if not self.skipping:
             self._note(Call(primitive.name, tuple(inputs), dict(params), tuple(outputs)))
 
-    def opened(self, what: object, inputs: Any) -> None:
+    def opened(self, what: object, inputs: object) -> None:
         if not isinstance(what, str):
             return
         if what in _random():

@@ -1,11 +1,19 @@
 """Every operator. Importing the package enters all of them in the table and on Tensor."""
 
+import gc as _gc
 from importlib import import_module as _import_module
 
 from .._generated.operators import MODULES as _MODULES
 from ..core.missing_names import legacy_names as _legacy_names
 
-for _module in _MODULES:
-    _import_module(f"retrograd.{_module}")
+# The modules create many objects and no garbage: searching for it would take a tenth of the import time.
+_collecting = _gc.isenabled()
+_gc.disable()
+try:
+    for _module in _MODULES:
+        _import_module(f"retrograd.{_module}")
+finally:
+    if _collecting:
+        _gc.enable()
 
 __getattr__ = _legacy_names(__name__)  # ops.aten

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.blas import beside_pool
 from ..core.arrays.devices import array_module
 from ..core.arrays.fp_warnings import silent
@@ -88,7 +89,7 @@ class LBFGS(Optimizer):
     def _params(self) -> list[Tensor]:
         return self.param_groups[0]["params"]
 
-    def _flat_gradient(self) -> Any:
+    def _flat_gradient(self) -> Array:
         """All gradients in one vector, complex ones as pairs; zeros where there is none."""
         pieces = []
         for parameter in self._params:
@@ -97,7 +98,7 @@ class LBFGS(Optimizer):
             pieces.append(_as_real(g).reshape(-1))
         return np.concatenate(pieces)
 
-    def _move(self, t: float, direction: Any) -> None:
+    def _move(self, t: float, direction: Array) -> None:
         start = 0
         for parameter in self._params:
             p = writable(parameter)
@@ -147,7 +148,7 @@ class LBFGS(Optimizer):
                 if group["line_search_fn"] is not None:
                     here = [parameter.array.copy() for parameter in self._params]
 
-                    def trial(t: float, here: list[Any] = here, direction: Any = direction) -> Trial:
+                    def trial(t: float, here: list[Any] = here, direction: Array = direction) -> Trial:
                         self._move(t, direction)
                         _, loss, gradient = evaluate()
                         for parameter, values in zip(self._params, here):
@@ -175,7 +176,7 @@ class LBFGS(Optimizer):
                     break
         return first_loss
 
-    def _direction(self, state: dict[str, Any], gradient: Any, history_size: int) -> Any:
+    def _direction(self, state: dict[str, Any], gradient: Array, history_size: int) -> Array:
         """Minus the approximate inverse Hessian times the gradient, by the two-loop recursion."""
         if state["n_iter"] == 1:
             state["old_dirs"], state["old_stps"], state["ro"], state["H_diag"] = [], [], [], 1.0
@@ -290,17 +291,17 @@ def cubic_minimum(first: Trial, second: Trial, bounds: tuple[float, float]) -> f
     return min(max(second.t - step, bounds[0]), bounds[1])
 
 
-def _as_real(array: Any) -> Any:
+def _as_real(array: Array) -> Array:
     if array.dtype.kind != "c":
         return array
     return np.stack([array.real, array.imag], axis=-1)
 
 
-def _dot(x: Any, y: Any) -> float:
+def _dot(x: Array, y: Array) -> float:
     return float(beside_pool(np.dot, x, y))
 
 
-def _largest(x: Any) -> float:
+def _largest(x: Array) -> float:
     return float(np.abs(x).max()) if x.size else 0.0
 
 

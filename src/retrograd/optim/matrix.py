@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.blas import beside_pool
 from ..core.arrays.dtypes import float16, float32, precision
 from ..core.errors import describe
@@ -16,7 +17,7 @@ from .optimizer import Optimizer, ParamsT, writable
 from .steps import decay_towards
 
 
-def _norm(x: Any) -> float:
+def _norm(x: Array) -> float:
     flat = x.reshape(-1)
     if flat.dtype == float16:
         flat = flat.astype(float32)  # the squares of most numbers leave float16's range
@@ -206,7 +207,7 @@ class Muon(Optimizer):
         p -= update
 
 
-def orthogonalized(x: Any, coefficients: tuple[float, float, float], steps: int, eps: float) -> Any:
+def orthogonalized(x: Array, coefficients: tuple[float, float, float], steps: int, eps: float) -> Array:
     """A fresh matrix with x's singular vectors and singular values near 1, by the quintic Newton-Schulz iteration."""
     a, b, c = coefficients
     tall = x.shape[0] > x.shape[1]

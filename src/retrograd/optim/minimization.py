@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import is_array
 from ..core.arrays.dtypes import is_array_or_number
 from ..core.errors import describe
@@ -28,13 +29,13 @@ _WITH_HESSIAN = {"dogleg", "trust-exact"}
 
 def minimize(
     fun: Callable[..., Any],
-    x0: Any,
+    x0: object,
     args: tuple[Any, ...] = (),
     method: Any = None,
     *,
     hess: bool = False,
-    bounds: Any = None,
-    constraints: Any = (),
+    bounds: object = None,
+    constraints: object = (),
     tol: float | None = None,
     callback: Callable[..., Any] | None = None,
     options: dict[str, Any] | None = None,
@@ -161,14 +162,14 @@ class _Nest:
             start += size
         return tuple(found)
 
-    def given(self, vector: Any) -> Any:
+    def given(self, vector: Array) -> Any:
         """The nest, with Tensors where ``x0`` has them and arrays elsewhere."""
         leaves = self.leaves(vector)
         return self.structure.unflatten(
             [leaf if kept else leaf.array for leaf, kept in zip(leaves, self.is_tensor, strict=True)]
         )
 
-    def bounds(self, bounds: Any) -> Any:
+    def bounds(self, bounds: object) -> Any:
         """What SciPy takes, of bounds by the nest's Tensors."""
         if bounds is None or hasattr(bounds, "lb") or self._is_by_number(bounds):
             return bounds
@@ -188,7 +189,7 @@ class _Nest:
                     ) from None
         return list(zip(np.concatenate(lower).tolist(), np.concatenate(upper).tolist(), strict=True))
 
-    def _is_by_number(self, bounds: Any) -> bool:
+    def _is_by_number(self, bounds: object) -> bool:
         """Whether bounds are one pair of numbers for each number of the nest."""
         return (
             isinstance(bounds, (list, tuple, np.ndarray, zip))
@@ -232,7 +233,7 @@ class _Function:
         with no_grad():
             return float(self.scalar(*self.nest.leaves(vector)).item())
 
-    def value_and_gradient(self, vector: Any) -> tuple[float, np.ndarray]:
+    def value_and_gradient(self, vector: Array) -> tuple[float, np.ndarray]:
         value, found = value_and_grad(self._traced, self._everything)(*self.nest.leaves(vector))
         return float(value.item()), self.nest.vector(found)
 
@@ -246,7 +247,7 @@ class _Function:
     def _everything(self) -> tuple[int, ...]:
         return tuple(range(len(self.nest.points)))
 
-    def hessian_product(self, vector: Any, direction: Any) -> np.ndarray:
+    def hessian_product(self, vector: Array, direction: Array) -> np.ndarray:
         """``H(x) @ v``; the gradient's record at a point serves all directions that are asked for there."""
         point = np.asarray(vector).tobytes()
         if self._product[0] != point:
@@ -274,7 +275,7 @@ class _Function:
         ]
         return np.concatenate(parts, 1).astype(np.float64)
 
-    def weighted(self, vector: Any, weights: Any) -> np.ndarray:
+    def weighted(self, vector: object, weights: object) -> np.ndarray:
         """The Hessian of the values' sum with these weights, as SciPy asks constraints for it."""
 
         def total(nest: object) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import backend_of, is_array
 from ..core.arrays.dtypes import INEXACT, DType, float32, float64, get_default_dtype
 from ..core.arrays.fp_warnings import silent
@@ -77,7 +78,7 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
     return RemovableHandle(_post_hooks_of_all, hook)
 
 
-def writable(parameter: Tensor) -> Any:
+def writable(parameter: Tensor) -> Array:
     """The parameter's array, to be written in place: a fresh copy where a graph node still needs the old values.
 
     Raises:
@@ -357,7 +358,7 @@ class Optimizer:
             or type(self).step is not Optimizer.step
         )
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: object, group: dict[str, Any]) -> None:
         """Move one parameter along its gradient, an array."""
         raise NotImplementedError(f"{type(self).__name__} has neither a step nor an _update of its own")
 
@@ -397,7 +398,7 @@ class Optimizer:
             p = piece[0]
             yield [*piece[:2], *[row[: p.size].reshape(p.shape) for row in rows], *piece[2:]]
 
-    def _scratch_rows(self, like: Any, count: int, size: int) -> Any:
+    def _scratch_rows(self, like: Array, count: int, size: int) -> Array:
         """``count`` rows of at least ``size`` numbers that the steps of all parameters use in turn."""
         key = (type(like), like.dtype)
         rows = self._scratch.get(key)
@@ -407,7 +408,7 @@ class Optimizer:
 
     # State
 
-    def _state_array(self, parameter: Tensor, name: str) -> Any:
+    def _state_array(self, parameter: Tensor, name: str) -> Array:
         state = self.state[parameter]
         if state.get(name) is None:
             state[name] = self._zeros_like(parameter)
@@ -506,7 +507,7 @@ class Optimizer:
         for hook in self._load_state_dict_post_hooks.values():
             hook(self)
 
-    def _loaded(self, key: str, value: Any, parameter: Tensor) -> Any:
+    def _loaded(self, key: str, value: Tensor, parameter: Tensor) -> Tensor:
         """A copy of one entry of a loaded state, in the parameter's dtype and place."""
         if isinstance(value, (list, tuple)):
             return type(value)(self._loaded(key, item, parameter) for item in value)

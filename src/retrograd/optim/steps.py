@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import backend_of
 from ..core.arrays.dtypes import INEXACT, float16, float32
 from ..kernels.loops.elements import updates
 from .hyperparameters import number
 
 
-def descent(p: Any, g: Any, out: Any, group: dict[str, Any]) -> Any:
+def descent(p: Array, g: Array, out: Array, group: dict[str, Any]) -> Array:
     """The direction to descend along, ``g`` or ``-g`` with weight decay: in ``out``, or ``g`` itself where it is that.
 
     Weight decay is a part of the gradient, or, where the group says ``decoupled_weight_decay``, shrinks ``p`` at once.
@@ -28,7 +29,7 @@ def descent(p: Any, g: Any, out: Any, group: dict[str, Any]) -> Any:
     return np.negative(g, out=out) if maximize else g
 
 
-def decay_towards(average: Any, value: Any, rate: float, scratch: Any) -> None:
+def decay_towards(average: Array, value: Array, rate: float, scratch: Array) -> None:
     """``average += rate * (value - average)``: the exponential moving average."""
     np.subtract(value, average, out=scratch)
     if rate < 0.5:
@@ -52,7 +53,7 @@ def average_all(averages: Sequence[Any], values: Sequence[Any], rate: float) -> 
             average[...] = value
 
 
-def decay_towards_square(average: Any, value: Any, decay: float, scratch: Any) -> None:
+def decay_towards_square(average: Array, value: Array, decay: float, scratch: Array) -> None:
     """``average = decay * average + (1 - decay) * value**2``.
 
     In this order ``average`` stays finite for a value whose square is not, and an infinite one is no ``inf - inf``.
@@ -63,7 +64,7 @@ def decay_towards_square(average: Any, value: Any, decay: float, scratch: Any) -
     average += scratch
 
 
-def descend(p: Any, rate: float, numerator: Any, denominator: Any, scratch: Any) -> None:
+def descend(p: Array, rate: float, numerator: Array, denominator: Array, scratch: Array) -> None:
     """``p -= rate * numerator / denominator``, the product first, as in PyTorch: a quotient alone may overflow."""
     if p.dtype == float16:  # whose range is too small even for the product
         p -= rate * numerator.astype(float32) / denominator

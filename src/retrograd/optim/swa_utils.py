@@ -140,7 +140,7 @@ class AveragedModel(Module):
 
 
 @no_grad()
-def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
+def update_bn(loader: Iterable[Any], model: Module, device: object = None) -> None:
     """Compute the running statistics of batch normalization anew, in one pass over the data.
 
     Args:

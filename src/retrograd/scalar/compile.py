@@ -36,7 +36,7 @@ class Symbol(Value):
             "or call it on Values"
         )
 
-    def __pow__(self, other: Any) -> Symbol:
+    def __pow__(self, other: object) -> Symbol:
         return Symbol((self,), f"**{other}") if not isinstance(other, Value) else Symbol((self, other), "**")
 
     @staticmethod
@@ -108,7 +108,7 @@ class Compiled:
             raise ValueError(f"scalar.compile: recorded for arguments {self._structure}, got {structure}")
         return self._replay(leaves)
 
-    def _record(self, structure: Any, count: int) -> None:
+    def _record(self, structure: object, count: int) -> None:
         start = next(_births)
         self._inputs = [Symbol() for _ in range(count)]
         self._output = self._function(*_unflatten(structure, iter(self._inputs)))
@@ -197,7 +197,7 @@ def _dot_parts(node: Value) -> tuple[Sequence[Value], Sequence[Value], Value]:
     return node._children[:count], node._children[count:-1], node._children[-1]
 
 
-def _expanded(x: Any, shape: tuple[int, ...]) -> Tensor:
+def _expanded(x: object, shape: tuple[int, ...]) -> Tensor:
     if not isinstance(x, Tensor):
         x = new_tensor(np.array(x, dtype=np.float64))
     return x.expand(shape)
@@ -224,7 +224,7 @@ def _evaluate(node: Value, operands: list[Any]) -> Any:
     return getattr(x, op.lower())()
 
 
-def _flatten(value: Any, leaves: list[Any]) -> Any:
+def _flatten(value: object, leaves: list[Any]) -> Any:
     """Return the nesting of lists and tuples, with None for each leaf."""
     if isinstance(value, (list, tuple)):
         return type(value)(_flatten(item, leaves) for item in value)

@@ -49,7 +49,7 @@ class ValidSplit:
         return train, valid
 
 
-def predefined_split(dataset: Any) -> Callable[..., Any]:
+def predefined_split(dataset: object) -> Callable[..., Any]:
     """Validate on given samples: ``train_split=predefined_split((X_valid, y_valid))``.
 
     Args:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..autograd.numerical import as_real
+from ..core.arrays import Array
 from ..core.arrays.devices import backend_of
 from ..core.arrays.dtypes import INEXACT
 from ..core.errors import describe
 from ..core.tensor.tensor import Tensor
 
 
-def relative_errors(analytic: Any, numerical: Any, scale: float) -> Any:
+def relative_errors(analytic: Array, numerical: Array, scale: float) -> Array:
     """Return ``|a - n|`` elementwise, relative to the larger of the two.
 
     Elements smaller than 1e-3 of the largest element, or of ``scale``, are compared relative to that bound. ``scale``

@@ -29,6 +29,7 @@ from ..autograd.gradcheck import (
 )
 from ..autograd.gradients import backward
 from ..autograd.numerical import as_real, numerical_jacobian, real_size
+from ..core.arrays import Array
 from ..core.arrays.devices import is_array
 from ..core.arrays.dtypes import INEXACT, can_cast
 from ..core.arrays.fp_warnings import silent
@@ -236,7 +237,7 @@ def forward_mode(program: Program) -> float:
 # Precision and layout
 
 
-def floating(result: Any) -> Iterator[Tensor]:
+def floating(result: object) -> Iterator[Tensor]:
     """Yield the floating and complex Tensors of a result."""
     return (x for x in tensors_of(result) if x.dtype.kind in INEXACT)
 
@@ -301,7 +302,7 @@ def strided(array: Any) -> Any:
     return view
 
 
-def reversed_(array: Any) -> Any:
+def reversed_(array: Array) -> Array:
     """Return a copy with negative strides."""
     backwards = tuple(slice(None, None, -1) for _ in array.shape)
     return array[backwards].copy()[backwards] if array.ndim else array
@@ -310,7 +311,7 @@ def reversed_(array: Any) -> Any:
 LAYOUTS: tuple[Callable[[Any], Any], ...] = (transposed, strided, reversed_)
 
 
-def on_layout(layout: Callable[[Any], Any], array: Any, differentiated: bool) -> Any:
+def on_layout(layout: Callable[[Any], Any], array: Array, differentiated: bool) -> Array:
     return layout(array)
 
 

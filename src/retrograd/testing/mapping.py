@@ -171,7 +171,7 @@ def program_points(program: Program) -> set[int]:
     places: set[int] = set()
     count = 0
 
-    def collect(array: Any, differentiated: bool) -> Any:
+    def collect(array: object, differentiated: bool) -> Any:
         nonlocal count
         if differentiated:
             places.add(count)
@@ -187,7 +187,7 @@ def as_function(program: Program) -> tuple[list[Any], Function]:
     """Return all arrays of a call, and the call as a function of Tensors that replace them."""
     arrays: list[Any] = []
 
-    def collect(array: Any, differentiated: bool) -> Any:
+    def collect(array: object, differentiated: bool) -> Any:
         arrays.append(array)
         return array
 
@@ -225,7 +225,7 @@ def _examples(array: Any, arrays: list[Any], index: int, function: Function) -> 
     return [array, other if shapes[0] == shapes[1] else array]
 
 
-def _tensor(array: Any) -> Tensor:
+def _tensor(array: object) -> Tensor:
     return new_tensor(np.array(array, copy=True, order="K"))
 
 

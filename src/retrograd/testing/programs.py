@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.dtypes import FLOATING, INEXACT, as_dtype
 from ..core.errors import describe
 from ..core.tensor.tensor import Tensor, new_tensor
@@ -17,7 +18,7 @@ from ..ops.table.registry import Operator
 from .case import Call, Case, Fixed
 
 
-def make_tensor(array: Any) -> Tensor:
+def make_tensor(array: Array) -> Tensor:
     """Return a Tensor on a copy of the array with the same memory layout."""
     return new_tensor(np.array(array, copy=True, order="K"))
 
@@ -95,7 +96,7 @@ def programs(operator: Operator, case: Case, *, edges: bool = False, seed: int =
 def program_of(operator: Operator, case: Case, call: Call, make: Callable[[Any], Tensor] = make_tensor) -> Program:
     arrays: list[Any] = []
 
-    def collect(array: Any, differentiated: bool) -> Any:
+    def collect(array: Array, differentiated: bool) -> Array:
         if differentiated:
             arrays.append(array)
         return array
@@ -124,7 +125,7 @@ def cast(call: Call, dtype: Any) -> Call:
 def rewritten(call: Call, change: Callable[[Any, bool], Any]) -> Call:
     """Return the call with ``change`` applied to its arrays."""
 
-    def change_and_fix(array: Any, differentiated: bool) -> Any:
+    def change_and_fix(array: Array, differentiated: bool) -> Any:
         changed = change(array, differentiated)
         return (
             Fixed(changed)

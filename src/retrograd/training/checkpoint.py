@@ -85,7 +85,7 @@ class Checkpoint:
         scheduler: Any = None,
         loader: Any = None,
         generators: Mapping[str, Any] | None = None,
-        **parts: Any,
+        **parts: object,
     ) -> None:
         require_library()  # fail before the training, not after its first epoch
         self.path = Path(path)
@@ -180,7 +180,7 @@ class Checkpoint:
                 raise CheckpointError(f"{self.path}: holds {names}")
         return parts, run
 
-    def _load(self, name: str, load: Callable[[Any], Any], state: Any) -> None:
+    def _load(self, name: str, load: Callable[[Any], Any], state: object) -> None:
         try:
             load(state)
         except MemoryError:

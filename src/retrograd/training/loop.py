@@ -233,7 +233,7 @@ class Loop:
         self._seconds, self._recent_seconds = seconds, recent
         self._means = meters
 
-    def _train(self, batch: Any) -> None:
+    def _train(self, batch: object) -> None:
         start = time.perf_counter()
         if self.evaluated:
             self._means, self._recent_seconds = {}, 0.0

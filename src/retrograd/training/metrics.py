@@ -45,7 +45,7 @@ class AverageMeter:
         return self.sum / self.count if self.count else float("nan")
 
 
-def accuracy(output: Any, target: Any, topk: int | Sequence[int] = 1) -> Any:
+def accuracy(output: object, target: object, topk: int | Sequence[int] = 1) -> Any:
     """Return the share of examples whose target is among the ``topk`` classes with the largest scores.
 
     Args:
@@ -102,7 +102,7 @@ class ConfusionMatrix:
         self.names = [str(index) for index in range(classes)] if isinstance(classes, int) else list(classes)
         self.matrix: Array = np.zeros((len(self.names), len(self.names)), np.int64)
 
-    def update(self, prediction: Any, target: Any) -> None:
+    def update(self, prediction: object, target: object) -> None:
         """Add a batch of predicted and true classes; predictions may also be scores, (examples, classes).
 
         Raises:
@@ -163,7 +163,7 @@ class R2Score:
         self._deviations = 0.0
         self._residual = 0.0
 
-    def update(self, prediction: Any, target: Any) -> None:
+    def update(self, prediction: object, target: object) -> None:
         """Add a batch; raise ValueError if the shapes differ."""
         p, y = _numpy(prediction), _numpy(target)
         if p.shape != y.shape:

@@ -81,12 +81,12 @@ class _ResultSaver(Observer):
         self.calls: list[_Call] = []
         self.last: _Result | None = None  # the result whose Tensors do not exist yet
 
-    def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
         """Open a call that collects the results of a public operator's primitives."""
         if isinstance(what, str):
             self.calls.append(_Call(what, inputs))
 
-    def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[Any, ...], result: object) -> None:
         if isinstance(what, str) and self.calls:
             self._ask(self.calls.pop(), result)
 
@@ -107,7 +107,7 @@ class _ResultSaver(Observer):
             self.calls.append(_Call("", inputs))
         call = self.calls[-1]
 
-        def forward_and_record(*arrays: Any, **params: Any) -> Any:
+        def forward_and_record(*arrays: object, **params: object) -> Any:
             out = forward(*arrays, **params)
             call.results[number] = self.last = _Result(primitive, _shapes(arrays), out)
             return out
@@ -138,7 +138,7 @@ class _ResultSaver(Observer):
         if self.calls and self.calls[-1].name == "":
             self.calls.pop()
 
-    def _ask(self, call: _Call, output: Any) -> None:
+    def _ask(self, call: _Call, output: object) -> None:
         if not call.results or isinstance(output, BaseException):
             return
         inputs = call.inputs
@@ -269,7 +269,7 @@ def create_selective_checkpoint_contexts(
                     f"torch.ops.aten.exp.default, got {op!r}"
                 )
 
-        def policy(ctx: SelectiveCheckpointContext, op: Any, *args: Any, **kwargs: Any) -> bool:
+        def policy(ctx: SelectiveCheckpointContext, op: object, *args: object, **kwargs: object) -> bool:
             return op in wanted
 
     elif callable(policy_fn_or_list):

@@ -44,7 +44,7 @@ class Architecture:
         return self.changes.get(name, _same)
 
 
-def _refuse(config: Config, **wanted: Any) -> None:
+def _refuse(config: Config, **wanted: object) -> None:
     """Raise ValueError if the configuration has an unsupported value."""
     for name, value in wanted.items():
         if name in config and config[name] not in (value if isinstance(value, tuple) else (value,)):

@@ -1,7 +1,7 @@
 """Training programs for the doctor: for each kind of finding a broken one, and its healthy twin.
 
-The broken program has the line after ``# broken:`` in the place of the one before it; the marker ``#!`` is at the end of
-the line that the finding names.
+A line ``healthy || broken`` has one side in each version, and an empty side leaves the line out. The marker ``#!`` is at
+the end of the line that the finding names.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,10 @@ np.random.seed(0)
 
 @dataclass(frozen=True)
 class Program:
-    """A program in two versions: ``text`` has lines ``healthy  ||  broken``; an empty version leaves the line out."""
+    """A program in two versions."""
 
     kind: str
     text: str
-    healthy_is_silent: bool = True
 
     def version(self, broken: bool) -> tuple[str, int]:
         """Return the source and the number of the marked line."""
@@ -173,7 +172,8 @@ for step in range(30):
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.parts = nn.ModuleList([nn.Linear(6, 16), nn.Linear(16, 16)]) || self.parts = [nn.Linear(6, 16), nn.Linear(16, 16)] #!
+        self.parts = nn.ModuleList([nn.Linear(6, 16), nn.Linear(16, 16)]) ||
+        || self.parts = [nn.Linear(6, 16), nn.Linear(16, 16)] #!
         self.head = nn.Linear(16, 3)
     def forward(self, x):
         for part in self.parts:
@@ -207,7 +207,8 @@ for step in range(30):
         """
 model = nn.Linear(6, 3)
 scale = nn.Parameter(torch.ones(1))
-optimizer = torch.optim.SGD([*model.parameters(), scale], lr=1e-1) || optimizer = torch.optim.SGD(model.parameters(), lr=1e-1) #!
+optimizer = torch.optim.SGD([*model.parameters(), scale], lr=1e-1) ||
+|| optimizer = torch.optim.SGD(model.parameters(), lr=1e-1) #!
 for step in range(30):
     x = torch.randn(16, 6)
     loss = ((model(x) * scale - x[:, :3]) ** 2).mean()
@@ -234,7 +235,8 @@ for step in range(30):
         "target-mismatch",
         REGRESSION
         + """
-    loss = F.binary_cross_entropy_with_logits(model(x), (y > 0).float()) || loss = F.binary_cross_entropy_with_logits(model(x), y.sign()) #!
+    loss = F.binary_cross_entropy_with_logits(model(x), (y > 0).float()) ||
+    || loss = F.binary_cross_entropy_with_logits(model(x), y.sign()) #!
 """
         + UPDATE,
     ),
@@ -317,7 +319,8 @@ for step in range(40):
         REGRESSION
         + """
     mask = (torch.rand(32, 1) > 0.3).float()
-    loss = (F.mse_loss(model(x), y, reduction="none") * mask).sum() / mask.sum() || loss = (F.mse_loss(model(x), y) * mask).sum() / mask.sum() #!
+    loss = (F.mse_loss(model(x), y, reduction="none") * mask).sum() / mask.sum() ||
+    || loss = (F.mse_loss(model(x), y) * mask).sum() / mask.sum() #!
 """
         + UPDATE,
     ),
@@ -339,7 +342,8 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 n = 8 || n = 1
 for step in range(30):
     x = torch.randn(n, 1, 8, 8)
-    loss = (model(x) - x[:, 0, :1, :1].flatten(1)).pow(2).mean() || loss = (model(x) - x[:, 0, :1, :1].flatten(1)).pow(2).mean() #!
+    loss = (model(x) - x[:, 0, :1, :1].flatten(1)).pow(2).mean() ||
+    || loss = (model(x) - x[:, 0, :1, :1].flatten(1)).pow(2).mean() #!
 """
         + UPDATE,
     ),
@@ -395,7 +399,8 @@ for epoch in range(3):
     model.eval() ||
     with torch.no_grad():
         y = torch.randint(0, 3, (64,))
-        accuracy = (model(centers[y]).argmax(1) == y).float().mean() || accuracy = (model(centers[y]).argmax(1) == y).float().mean() #!
+        accuracy = (model(centers[y]).argmax(1) == y).float().mean() ||
+        || accuracy = (model(centers[y]).argmax(1) == y).float().mean() #!
 """,
     ),
     Program(
@@ -403,7 +408,8 @@ for epoch in range(3):
         REGRESSION
         + """
     out = model(x)
-    loss = ((out - y) ** 2 + 1e-6).sqrt().mean() || loss = ((out - out.detach()) ** 2).sqrt().mean() + F.mse_loss(out, y) #!
+    loss = ((out - y) ** 2 + 1e-6).sqrt().mean() ||
+    || loss = ((out - out.detach()) ** 2).sqrt().mean() + F.mse_loss(out, y) #!
 """
         + UPDATE,
     ),

@@ -277,7 +277,8 @@ for step in range(60):
     if step % 20 == 19:
         target.load_state_dict(q.state_dict())
 """,
-    "fine-tuning at a small rate": CLASSIFIER.replace("lr=0.1", "lr=0.1").replace(
+    "fine-tuning at a small rate": CLASSIFIER.replace("lr=0.1", "lr=0.1")
+    .replace(
         "optimizer =",
         """warm = torch.optim.Adam(model.parameters(), lr=1e-2)
 for _ in range(80):
@@ -287,7 +288,8 @@ for _ in range(80):
     loss.backward()
     warm.step()
 optimizer =""",
-    ).replace("SGD(model.parameters(), lr=0.1)", "Adam(model.parameters(), lr=1e-5)")
+    )
+    .replace("SGD(model.parameters(), lr=0.1)", "Adam(model.parameters(), lr=1e-5)")
     + "    loss = F.cross_entropy(model(x), y)\n"
     + UPDATE,
     "three folds with a new model each": """

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 import retrograd as rg
-from retrograd.inspect.diagnosing.rules import ORDER
 from retrograd.inspect.diagnosing.kinds import KINDS
-
+from retrograd.inspect.diagnosing.rules import ORDER
+from tests.inspect.doctor.more_programs import MORE
 from tests.inspect.doctor.programs import PROGRAMS, Program
 
-IDS = [f"{number}-{program.kind}" for number, program in enumerate(PROGRAMS)]
+ALL = [*PROGRAMS, *MORE]
+IDS = [f"{number}-{program.kind}" for number, program in enumerate(ALL)]
 
 
 def examined(text: str, path: Path) -> "rg.inspect.doctor":
@@ -37,7 +38,7 @@ def generators() -> Iterator[None]:
     rg.set_rng_state(state)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+@pytest.mark.parametrize("program", ALL, ids=IDS)
 def test_a_broken_program_has_its_kind_and_line_as_the_first_finding(program: Program, tmp_path: Path) -> None:
     text, line = program.version(broken=True)
     d = examined(text, tmp_path / "train.py")
@@ -47,7 +48,7 @@ def test_a_broken_program_has_its_kind_and_line_as_the_first_finding(program: Pr
     assert d.findings[0].file == str(tmp_path / "train.py")
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+@pytest.mark.parametrize("program", ALL, ids=IDS)
 def test_the_healthy_twin_has_no_finding(program: Program, tmp_path: Path) -> None:
     text, _ = program.version(broken=False)
     d = examined(text, tmp_path / "train.py")

@@ -252,6 +252,54 @@ def target_mismatch():
     return training(optim.Adam(net.parameters(), lr=1e-3), loss)
 
 
+def batch_mixing():
+    """Confusion about the batch in model.py, https://github.com/timbmg/Sentence-VAE/issues/15."""
+    embedding, rnn = nn.Embedding(12, 16), nn.GRU(16, 16, bidirectional=True, batch_first=True)
+    out = nn.Linear(32, 12)
+
+    def loss():
+        ids = rg.randint(0, 12, (32, 5))
+        hidden = rnn(embedding(ids))[1]
+        logits = out(hidden.view(32, 32))  # here
+        return F.cross_entropy(logits, ids[:, -1])
+
+    optimizer = optim.Adam([*embedding.parameters(), *rnn.parameters(), *out.parameters()], lr=0.01)
+    return training(optimizer, loss)
+
+
+def loss_sign():
+    """Corrected logistic regression loss function formula, https://github.com/cs231n/cs231n.github.io/pull/216."""
+    model = nn.Linear(5, 1)
+
+    def loss():
+        x = rg.randn(128, 5)
+        y = (x[:, 0] - x[:, 1] > 0).float()
+        p = model(x)[:, 0].sigmoid().clamp(1e-6, 1 - 1e-6)
+        return (y * p.log() + (1 - y) * (1 - p).log()).mean()  # here
+
+    return training(optim.SGD(model.parameters(), lr=0.3), loss)
+
+
+def reused_optimizer_of_old_model():
+    """The parameters are not updated when the pruned model is finetuned.
+
+    https://github.com/microsoft/nni/issues/4521
+    """
+    model = nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 6))
+    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)  # here
+    steps = iter(range(1000))
+
+    def step():
+        if next(steps) == 10:
+            model[0], model[2] = nn.Linear(12, 8), nn.Linear(8, 6)
+        x, y = clusters(64, 6, 12)
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
 BROKEN = [
     broadcast_loss,
     double_softmax,
@@ -266,6 +314,9 @@ BROKEN = [
     tied_copies,
     scheduler_kills_rate,
     target_mismatch,
+    batch_mixing,
+    loss_sign,
+    reused_optimizer_of_old_model,
 ]
 
 

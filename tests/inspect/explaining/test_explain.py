@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,12 @@ from retrograd.nn import functional as F
 from tests.inspect.zoo import ZOO, leaf
 
 KINDS = ("use", "line", "module", "term")
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """A terminal so wide that no line of an explanation is wrapped."""
+    monkeypatch.setenv("COLUMNS", "5000")
 
 
 def double(*shape):
@@ -326,7 +334,39 @@ def test_bad_input_is_one_clear_line():
         explain(loss, x, batch=[rg.ones(2), rg.ones(3)]).by("example")
     loss.backward()
     with pytest.raises(RuntimeError, match="freed by an earlier backward, at mul"):
-        explain(loss, x)
+        explain(loss, x, gradient=rg.ones(()))
+
+
+def test_after_backward_without_a_trace_it_tells_the_gradient_and_what_read_the_tensor():
+    x = leaf(2, 3)
+    loss = (x * x).sum() + x.exp().sum()
+    loss.backward()
+    e = explain(loss, x)
+    np.testing.assert_array_equal(e.total, x.grad.array)
+    assert str(e).startswith(".grad after backward() of add") and "only the graph and .grad are known" in str(e)
+    assert re.search(r"by use: (mul|exp), (mul|exp)$", str(e))
+    with pytest.raises(RuntimeError, match="parts of the gradient are not known"):
+        e.by("use")
+
+
+def test_after_backward_under_a_trace_it_tells_how_much_each_operator_sent():
+    x = leaf(2, 3)
+    with trace():
+        loss = (x * 3).sum() + (x * 4).sin().sum()
+        loss.backward()
+    sent = re.findall(r"norm (\S+) from mul", str(explain(loss, x)))
+    cosine = np.linalg.norm(4 * np.cos(4 * x.array))
+    expected = sorted([3 * 6**0.5, cosine], reverse=True)
+    assert [float(text) for text in sent] == pytest.approx(expected, rel=1e-3)
+
+
+def test_lines_are_wrapped_at_the_terminals_width_and_projections_are_named(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    loss, weight, _ = perceptron()
+    text = str(explain(loss, weight))
+    assert max(map(len, text.splitlines())) <= 60 and text.count("\n      ") >= 1
+    assert "projections onto the gradient's direction" in " ".join(text.split())
+    assert "projections" not in str(explain(loss, weight, (0, 0)))
 
 
 def test_a_graph_that_has_let_go_of_what_it_saved_is_explained_and_stepped_as_any_other():

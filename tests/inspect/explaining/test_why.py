@@ -18,6 +18,12 @@ HERE = r"test_why\.py:\d+"
 ASKED = []
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """A terminal so wide that no line of an explanation is wrapped."""
+    monkeypatch.setenv("COLUMNS", "5000")
+
+
 def asked(text):
     """A program that makes a loss and a Tensor (and an index), and what is to be said of its gradient."""
 

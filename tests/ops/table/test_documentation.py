@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.ops.table.documentation import compose, items, sections
+from retrograd.ops.table.documentation import Definition, compose, items, sections
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.ops.table.wording import DTYPES, OF_ARGUMENTS, OF_DTYPES, REFUSALS, SHAPES
 from retrograd.testing.case import Call, Case, Fixed
@@ -235,10 +235,8 @@ def described(docstring: str, **declared: Any) -> str:
     def function(input: rg.Tensor, dim: int = -1) -> rg.Tensor:
         raise AssertionError
 
-    function.__doc__ = docstring
     function.__annotations__ = {"input": "Tensor", "dim": "Dim"}
-    compose(function, **declared)
-    return function.__doc__
+    return compose(Definition(function, docstring, **declared), "")
 
 
 SHORT = """``f(input)``.
@@ -271,9 +269,9 @@ def test_a_composed_docstring_stays_as_it_is_when_it_is_composed_again() -> None
     changed = []
     for name, entry in OPERATORS.items():
         before = entry.function.__doc__
-        compose(entry.function, method=entry.namespace == "Tensor", differentiable=entry.differentiable)
-        changed += [name] if entry.function.__doc__ != before else []
-        entry.function.__doc__ = before
+        method, differentiable = entry.namespace == "Tensor", entry.differentiable
+        again = Definition(entry.function, before, method=method, differentiable=differentiable)
+        changed += [name] if compose(again, "") != before else []
     assert changed == []
 
 

@@ -74,7 +74,11 @@ def _guarded(script: str, arguments: list[str]) -> BaseException | None:
     from retrograd.inspect import guard
 
     errors: list[BaseException] = []
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere), guard():
-            run_script(script, arguments, errors.append)
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+        guard(),
+    ):
+        run_script(script, arguments, errors.append)
     return errors[0] if errors else None

@@ -22,9 +22,7 @@ def check_script(script: str) -> None:
         raise UserError(f"{script}: no such file")
 
 
-def run_script(
-    script: str, arguments: list[str], failed: Callable[[BaseException], object] | None = None
-) -> int:
+def run_script(script: str, arguments: list[str], failed: Callable[[BaseException], object] | None = None) -> int:
     """Run a script with Retrograd as ``torch``, and return its exit code, also if it calls ``sys.exit``."""
     from retrograd.compat.as_torch import install, run_program
 
@@ -44,11 +42,11 @@ def random_states() -> Callable[[], None]:
 
     import retrograd as rg
 
-    ours, of_numpy, of_python = rg.get_rng_state(), np.random.get_state(), random.getstate()
+    ours, of_numpy, of_python = rg.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
 
     def restore() -> None:
         rg.set_rng_state(ours)
-        np.random.set_state(of_numpy)
+        np.random.set_state(of_numpy)  # noqa: NPY002
         random.setstate(of_python)
 
     return restore
@@ -82,7 +80,7 @@ def acting_at_backward(act: Callable[[Any], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watching_script(out: Path) -> Iterator[None]:
-    """Watch the models and optimizers of a script from their second step on; at the end, write ``out`` and the alarms."""
+    """Watch the models and optimizers of a script from their second step on; at the end, write ``out`` and alarms."""
     from retrograd.inspect import watch
     from retrograd.optim import Optimizer
     from retrograd.optim.optimizer import register_optimizer_step_post_hook

@@ -78,10 +78,10 @@ def stopping_at_backward(stop: Callable[[Any], None]) -> Iterator[None]:
 
     def of_one(
         self: object,
-        gradient: Any = None,
+        gradient: object = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
-        inputs: Any = None,
+        inputs: object = None,
     ) -> None:
         of_several(self, gradient, retain_graph, create_graph, inputs)
 

@@ -81,6 +81,6 @@ def _integers(lowering: Any, x: Place, key: Any) -> tuple[list[Place], list[int]
     return found, list(range(len(found), len(x.shape)))
 
 
-def _is_basic(key: Any) -> bool:
+def _is_basic(key: object) -> bool:
     keys = key if type(key) is tuple else (key,)
     return all(k is None or k is Ellipsis or type(k) in (int, slice) for k in keys)

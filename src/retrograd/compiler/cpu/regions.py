@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.blas import SEVERAL, one_thread
 from ...kernels.runtime import result_arrays, threads
 from ..program import Asked, Instruction, Value
@@ -123,7 +124,7 @@ class Region:
         run: Callable[..., Any] = names["region"]
         return run
 
-    def _new_arena(self) -> Any:
+    def _new_arena(self) -> Array:
         return arenas.aligned(self.arena)
 
     def instruction(self) -> Instruction:
@@ -143,7 +144,7 @@ class Region:
         return made
 
 
-def _with_strides(array: Any, place: Place) -> Any:
+def _with_strides(array: Array, place: Place) -> Array:
     """Return a copy of the array with the strides of the trace."""
     if array.shape != place.shape:
         raise Miss

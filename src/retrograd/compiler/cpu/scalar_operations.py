@@ -125,7 +125,7 @@ def _intrinsic(name: str, typ: str) -> Scalar:
     return call
 
 
-def choice(dtype: Any) -> Scalar:
+def choice(dtype: object) -> Scalar:
     """Return ``where`` as a function of a bool and two elements."""
     typ = type_of(dtype)
     return lambda b, x: b.give(f"select i1 {x[0]}, {typ} {x[1]}, {typ} {x[2]}")

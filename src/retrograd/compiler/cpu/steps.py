@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.arrays import Array
 from .emission import Body, Kernel, broadcast_strides, collapsed, constant
 
 
@@ -79,7 +80,7 @@ def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def stand_in_of(place: Place, make: Callable[..., Any] = np.empty) -> Any:
+def stand_in_of(place: Place, make: Callable[..., Any] = np.empty) -> Array:
     """Return an array with the shape and strides of a place."""
     low, high = Place(place.buffer, 0, *place[2:]).span()
     memory = make(high - low, np.uint8)
@@ -184,7 +185,7 @@ def map_step(name: str, out: Place, inputs: Sequence[Operand], emit: Any, dtypes
     return Map(name, operands, 1, _map_kernel, nodes=nodes)  # type: ignore[arg-type]
 
 
-def _caster(old: Any, new: Any) -> Any:
+def _caster(old: object, new: object) -> Any:
     try:
         Body().cast("%x", old, new)
     except TypeError as error:

@@ -157,17 +157,17 @@ def stored(dtype: Any) -> str:
     return _STORED[np.dtype(dtype).name]
 
 
-def held(dtype: Any) -> str:
+def held(dtype: object) -> str:
     """Return the type of an element in a register, which is float for float16."""
     return "float" if dtype == HALF else stored(dtype)
 
 
-def load(text: str, dtype: Any) -> str:
+def load(text: str, dtype: object) -> str:
     """Convert an element from memory to a register."""
     return f"wide({text})" if dtype == HALF else text
 
 
-def store(text: str, dtype: Any) -> str:
+def store(text: str, dtype: object) -> str:
     """Convert an element from a register to memory."""
     return f"narrow({text})" if dtype == HALF else text
 
@@ -197,7 +197,7 @@ def literal(value: Any, dtype: Any) -> str:
     return f"({held(dtype)}){value!r}"
 
 
-def expression(form: str, operands: list[str], dtype: Any) -> str:
+def expression(form: str, operands: list[str], dtype: object) -> str:
     """Return a form applied to operands of the dtype; operands that are conditions are bools."""
     return _translated(form)(operands, dtype)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.fp_warnings import silent
 from ..program import Instruction, Program, Value, replaced
 
@@ -81,7 +82,7 @@ def _computed(
     ):
         return None
 
-    def given(x: Any) -> Any:
+    def given(x: object) -> Any:
         return known[x] if isinstance(x, Value) else x
 
     try:
@@ -116,7 +117,7 @@ def _is_pure(step: Instruction, snapshots: dict[int, Any]) -> bool:
 def _arrays_in(nest: object) -> list[Any]:
     found: list[Any] = []
 
-    def seen(x: Any) -> Any:
+    def seen(x: object) -> Any:
         if isinstance(x, np.ndarray):
             found.append(x)
         return x
@@ -125,5 +126,5 @@ def _arrays_in(nest: object) -> list[Any]:
     return found
 
 
-def _is_uniform(x: Any) -> bool:
+def _is_uniform(x: Array) -> bool:
     return getattr(x, "size", 1) > 0 and bool(np.all(x == np.ravel(x)[0]))

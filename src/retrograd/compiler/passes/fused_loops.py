@@ -149,6 +149,8 @@ class Loop:
 
     def _bound(self, number: int, x: Any) -> Any:
         """Return an array as the loop reads it."""
+        if x.dtype != self.reads[number].dtype:
+            x = x.astype(self.reads[number].dtype)
         x = self.operands[number].bind(x)
         straight = not self.direct[number] or x.strides[-1] == x.itemsize
         return x if x.flags.aligned and straight else np.ascontiguousarray(x)

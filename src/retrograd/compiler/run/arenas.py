@@ -18,6 +18,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.memory import caches
 from ..program import Instruction, Value
 from ..trace.effects import run_step, set_grad
@@ -55,7 +56,7 @@ def place_blocks(blocks: Iterable[Block]) -> int:
     return size
 
 
-def aligned(size: int) -> Any:
+def aligned(size: int) -> Array:
     """Return ``size`` bytes of memory that begin at a cache line."""
     memory = np.empty(size + CACHE_LINE, np.uint8)
     away = -memory.ctypes.data % CACHE_LINE
@@ -159,7 +160,7 @@ class Plan:
                 self._arena = arena
             _idle[id(arena)] = arena
 
-    def _arrays(self, memory: Any) -> tuple[tuple[Any, ...], ...]:
+    def _arrays(self, memory: Array) -> tuple[tuple[Any, ...], ...]:
         return tuple(
             tuple([None if x is None else np.ndarray(x.shape, x.dtype, memory, x.block.offset) for x in slots])
             for slots in self.slots.values()

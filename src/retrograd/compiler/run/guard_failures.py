@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from ...core.arrays import dtypes
+from ...core.arrays import Array, dtypes
 from ...core.arrays.devices import is_array
 from ...core.graph.modes import modes
 from ...core.tensor.tensor import Tensor
@@ -27,7 +27,7 @@ def modes_now() -> dict[str, Any]:
     }
 
 
-def changed_modes(before: tuple[dict[str, Any], Any], casts: Any) -> str:
+def changed_modes(before: tuple[dict[str, Any], Any], casts: object) -> str:
     """Describe a mode, or autocast, that a call leaves changed; empty if there is none. A replay changes no modes."""
     modes_before, casts_before = before
     for name, now in modes_now().items():
@@ -75,7 +75,7 @@ def _named(path: str, function: Callable[..., Any]) -> str:
     return (names[int(place)] if int(place) < len(names) else f"argument {place}") + rest
 
 
-def _argument_differences(leaf: Any, was: Any, trace: Any) -> Iterator[str]:
+def _argument_differences(leaf: Tensor, was: Tensor, trace: Any) -> Iterator[str]:
     if type(leaf) is not type(was):
         yield f"a {type(leaf).__name__}, it was a {type(was).__name__}"
     elif isinstance(leaf, Tensor):
@@ -94,7 +94,7 @@ def _argument_differences(leaf: Any, was: Any, trace: Any) -> Iterator[str]:
         yield f"another {type(leaf).__name__}"
 
 
-def _array_differences(array: Any, value: Value) -> Iterator[str]:
+def _array_differences(array: Array, value: Value) -> Iterator[str]:
     for name in ("shape", "dtype", "strides"):
         now, was = getattr(array, name), getattr(value, name)
         if now != was:

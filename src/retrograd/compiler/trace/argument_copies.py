@@ -24,7 +24,7 @@ class Copies:
         self._pairs: dict[int, tuple[Any, Any, Any]] = {}
         self._pair(nest, copy)
 
-    def _pair(self, nest: object, copy: Any) -> None:
+    def _pair(self, nest: object, copy: object) -> None:
         kind = kind_of(nest)
         if kind is None or nest is None:
             return
@@ -60,7 +60,7 @@ class Copies:
             for name, value in vars(copy).items():
                 object.__setattr__(nest, name, self._own(value))
 
-    def _own(self, x: Any) -> Any:
+    def _own(self, x: object) -> Any:
         if id(x) in self._pairs:
             return self._pairs[id(x)][0]
         return self._leaves[id(x)] if id(x) in self._leaves else as_real(x)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any, Protocol
 
+from ...core.arrays import Array
 from ...core.graph.plan import WHOLE, Plan
 from ...core.tensor.tensor import Tensor
 from ..program import Program
@@ -60,7 +61,7 @@ class Rules:
     def _traced_or_whole(self, rule: Callable[..., Any], width: int) -> Callable[..., Any]:
         tracer = self._tracer
 
-        def trace_rule(g: Any, *rest: Any) -> Any:
+        def trace_rule(g: Array, *rest: Any) -> Any:
             if width:  # drop the storages that follow the arrays
                 rest = (rest[0][:width], *rest[1:])
             if not tracer.tracing or isinstance(g, Tensor):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.tensor.storage import LOCAL_ONLY, is_saved, leave, sharers
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..program import Value
@@ -50,7 +51,7 @@ def unrepeatable_change(outside: Iterable[Outside]) -> str:
     return ""
 
 
-def set_grad(leaf: Tensor, array: Any) -> None:
+def set_grad(leaf: Tensor, array: Array) -> None:
     """Set a leaf's gradient to ``array``."""
     leaf._grad = new_tensor(array)
 
@@ -83,7 +84,7 @@ def clear_grad(leaf: Tensor) -> None:
     leaf._grad = None
 
 
-def give_array(x: Tensor, array: Any) -> None:
+def give_array(x: Tensor, array: object) -> None:
     """Replace the memory of a Tensor."""
     leave(x)
     x.array = array

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from typing import Any
 
+from ...core.arrays import Array
 from ...core.tensor.storage import LOCAL_ONLY
 from ...core.tensor.tensor import Tensor
 from .untrace import as_real
@@ -16,7 +17,7 @@ from .untrace import as_real
 ESCAPED = "it stores a Tensor or number made in the call in an object outside"
 
 
-def replace_by_real(x: Any) -> list[Tensor]:
+def replace_by_real(x: Array) -> list[Tensor]:
     """Replace a Traced array or Number by the real one in every object that refers to it.
 
     Returns:
@@ -44,7 +45,7 @@ def replace_by_real(x: Any) -> list[Tensor]:
     return tensors
 
 
-def _put_into_attributes(holder: Any, x: Any, real: Any) -> None:
+def _put_into_attributes(holder: object, x: object, real: object) -> None:
     names = list(getattr(holder, "__dict__", ()))
     names += [name for base in type(holder).__mro__ for name in getattr(base, "__slots__", ()) if type(name) is str]
     for name in names:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ..program import Instruction, Program, Value
 
 
@@ -19,7 +20,7 @@ def as_array(x: Any) -> Any:
     return np.asarray(x)
 
 
-def ensure_array(x: Any) -> Any:
+def ensure_array(x: Array) -> Array:
     """Return a 0-d array for a NumPy scalar, and any other array unchanged."""
     return np.asarray(x) if isinstance(x, np.generic) else x
 

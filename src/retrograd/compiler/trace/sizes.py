@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.tensor.tensor import Tensor
 from ...func.nests import Structure
 from ...ops.table.arguments import dimension
@@ -181,14 +182,14 @@ def mark_dynamic(x: Tensor, index: int | Sequence[int], *, min: int | None = Non
     x.__dict__["_dynamic_dims"] = dynamic_dims(x) | {dimension(dim, x.array.ndim) for dim in dims}
 
 
-def mark_static(x: Any, index: int | Sequence[int] | None = None) -> None:
+def mark_static(x: object, index: int | Sequence[int] | None = None) -> None:
     """Remove marks of ``mark_dynamic``, by default all."""
     if isinstance(x, Tensor):
         dims = (index,) if isinstance(index, int) else range(x.array.ndim) if index is None else index
         x.__dict__["_dynamic_dims"] = dynamic_dims(x) - {dimension(dim, x.array.ndim) for dim in dims}
 
 
-def dynamic_dims(x: Any) -> frozenset[int]:
+def dynamic_dims(x: Tensor) -> frozenset[int]:
     """Return the dims of an argument that are marked as dynamic."""
     return x.__dict__.get("_dynamic_dims", _NONE) if isinstance(x, Tensor) else _NONE
 
@@ -230,7 +231,7 @@ def _comparable(trace: Trace) -> Program:
     return made
 
 
-def _have_shapes(shapes: Any, *arrays: Any) -> bool:
+def _have_shapes(shapes: Any, *arrays: Array) -> bool:
     return all(array.shape == shape for array, shape in zip(arrays, shapes, strict=True))
 
 
@@ -369,17 +370,17 @@ class _Comparison:
         kind = "same" if value is None else result.kind
         return kind, value, result.requires, alias, result.related, result.spent is None
 
-    def _merged_result(self, x: Any, y: Any) -> Any:
+    def _merged_result(self, x: Result, y: Result) -> Result:
         if x.kind != "same" and x.value not in self.known or x.kind == "same" and not _plain(x.value):
             return x
         merged = self._merged(x.value, y.value)
         return replace(x, kind="number", value=merged) if type(merged) is Value else x
 
-    def _pairs_with(self, value: Any, source: Any, side: int) -> Any:
+    def _pairs_with(self, value: Value | None, source: Any, side: int) -> Any:
         return (None if value is None else self._value(value, side)), self._source(source, side)
 
 
-def _plain(x: Any) -> bool:
+def _plain(x: object) -> bool:
     """Return whether a constant may become a slot."""
     if isinstance(x, (tuple, list)):
         return all(map(_plain, x))
@@ -409,11 +410,11 @@ def _equal(x: Any, y: Any) -> bool:
     return bool(x == y) if isinstance(x, _PLAIN) else _same_function(x, y)
 
 
-def _is_dataclass_instance(x: Any) -> bool:
+def _is_dataclass_instance(x: object) -> bool:
     return is_dataclass(x) and not isinstance(x, type) and hasattr(x, "__dict__")
 
 
-def _same_function(x: Any, y: Any) -> bool:
+def _same_function(x: object, y: object) -> bool:
     if x is y:
         return True
     if isinstance(x, partial) and isinstance(y, partial):

@@ -17,6 +17,7 @@ from weakref import ref
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import NUMPY, Backend, Device, Wrapping, backend_of, cupy_backend
 from ...core.tensor.printing import tensor_repr
 from ...core.tensor.storage import LOCAL_ONLY, overlaps_itself
@@ -141,7 +142,7 @@ class Traced(Wrapping):
             raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
         return getattr(self._read_elements(f"{name} of an array"), name)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
         self.tracer.cannot_trace("a function that needs a NumPy array")
         return np.asarray(self.numbers, dtype)
 
@@ -399,7 +400,7 @@ class Number:
     def __hash__(self) -> int:
         return hash(self.plain())
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
         return np.asarray(self.plain(), dtype)
 
     def __repr__(self) -> str:
@@ -552,7 +553,7 @@ class TracedBackend(Backend):
             return array
         return array.tracer.read_elements("numpy(), tolist() or printing", self.real.to_numpy(array.numbers))
 
-    def address(self, array: Any) -> int:
+    def address(self, array: Array) -> int:
         return self.real.address(_unwrap(array))
 
     def strided(self, owner: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:

@@ -6,20 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping, is_array
 from ...core.tensor.tensor import Tensor
 from .numpy_scalars import ensure_array
 from .traced_arrays import Number, Traced, TracedModule
 
 
-def as_real(array: Any) -> Any:
+def as_real(array: object) -> Any:
     """Return the real array of a Traced, the number of a Number, and any other object unchanged."""
     if type(array) is Number:
         return array.numbers
     return ensure_array(array.numbers) if type(array) is Traced else array
 
 
-def untrace_in_place(x: Any) -> Any:
+def untrace_in_place(x: object) -> Any:
     """Apply ``as_real``; for a Tensor replace its array in place."""
     if isinstance(x, Tensor):
         x.array = as_real(x.array)
@@ -41,17 +42,17 @@ def same_number(value: object, seen: Any) -> bool:
     return bool(value != value and seen != seen)
 
 
-def is_real(x: Any) -> bool:
+def is_real(x: object) -> bool:
     """Return whether ``x`` is a NumPy or CuPy array and no wrapper."""
     return type(x) is np.ndarray or is_array(x) and not isinstance(x, (np.ndarray, Wrapping))
 
 
-def is_package_function(function: Any) -> bool:
+def is_package_function(function: object) -> bool:
     """Return whether ``function`` belongs to this package."""
     return str(getattr(function, "__module__", "")).startswith("retrograd.") and type(function).__name__ == "function"
 
 
-def owner_of(array: Any) -> Any:
+def owner_of(array: Array) -> Array:
     """Return the array that owns the memory of ``array``."""
     while True:
         base = array.base
@@ -65,7 +66,7 @@ def owner_of(array: Any) -> Any:
         array = base
 
 
-def lies_in(array: Any, nest: Any) -> bool:
+def lies_in(array: Array, nest: Any) -> bool:
     """Return whether an array in nested tuples and lists may share memory with ``array``."""
     if type(nest) in (tuple, list):
         return any(lies_in(array, item) for item in nest)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..opaque_calls import whole
+from . import Array
 from .layout import dense, place_of
 
 
@@ -83,7 +84,7 @@ def _layout(xs: Sequence[Any], dim: int, new: bool) -> tuple[tuple[int, ...], tu
 
 
 @whole
-def _as_one(*xs: Any, dim: int, new: bool) -> Any:
+def _as_one(*xs: Array, dim: int, new: bool) -> Array:
     layout = _layout(xs, dim, new)
     if layout is None:  # in a replay with other arrays than those of the trace
         return (np.stack if new else np.concatenate)(xs, axis=dim)

@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from threading import get_ident
 from typing import Protocol, TypeVar
 
@@ -47,6 +46,8 @@ class _NumberByCalls:
 @cache
 def openblas() -> ctypes.CDLL | None:
     """OpenBLAS with 64-bit integers as NumPy's wheels have it, or None."""
+    from pathlib import Path
+
     package = Path(np.__file__).parent
     for folder in (package.parent / "numpy.libs", package / ".dylibs"):
         for path in folder.glob("libscipy_openblas64_*"):

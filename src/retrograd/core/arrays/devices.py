@@ -7,7 +7,6 @@ an array of the user's asks for it. Operators are written in NumPy's functions, 
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import threading
@@ -20,6 +19,7 @@ from weakref import ref
 import numpy as np
 
 from ..missing_names import provided
+from . import Array
 
 
 # Devices of PyTorch, which programs compare with. No Tensor is on them.
@@ -132,7 +132,7 @@ class Backend:
         """The array as NumPy's, copied off a GPU when need be."""
         return array
 
-    def address(self, array: Any) -> int:
+    def address(self, array: Array) -> int:
         """Where the array's first element lies in memory."""
         return array.__array_interface__["data"][0]
 
@@ -148,7 +148,7 @@ class Backend:
         view = np.asarray(_Borrowed(interface, owner))
         return view.view(dtype) if dtype.kind == "V" else view
 
-    def owner(self, array: Any) -> Any:
+    def owner(self, array: Array) -> Any:
         """The array whose memory this one is a view of, or None."""
         return array.base
 
@@ -165,7 +165,7 @@ class Backend:
 class _Borrowed:
     """Memory of another array, kept alive by ``owner``, under NumPy's array interface."""
 
-    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+    def __init__(self, interface: dict[str, Any], owner: Array) -> None:
         self.__array_interface__ = interface
         self.owner = owner
 
@@ -334,7 +334,7 @@ def all_examples(array: Any) -> Any:
 FEW = 32  # numbers whose least and largest Python finds before NumPy has begun
 
 
-def extent(array: Any) -> tuple[int, int]:
+def extent(array: Array) -> tuple[int, int]:
     """The least and the largest of the integers in an array, of all examples."""
     numbers = all_examples(array)
     if numbers.__class__ is np.ndarray and numbers.size <= FEW:
@@ -346,7 +346,7 @@ def extent(array: Any) -> tuple[int, int]:
 _SIGNED, _UNSIGNED = np.dtype(np.int64), np.dtype(np.uint64)
 
 
-def lie_within(array: Any, length: int) -> bool:
+def lie_within(array: Array, length: int) -> bool:
     """Whether the integers, of which there are some, are known to lie in ``range(length)``: cheaper than ``extent``."""
     if array.__class__ is not np.ndarray or array.dtype is not _SIGNED or not array.flags.c_contiguous:
         return False
@@ -384,7 +384,9 @@ def cupy_backend() -> Backend:
 
 def is_cuda_available() -> bool:
     """Whether CuPy is installed and a GPU answers."""
-    if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
+    from importlib.util import find_spec
+
+    if "cupy" not in sys.modules and find_spec("cupy") is None:
         return False
     try:
         return bool(cupy_backend().xp.cuda.is_available())

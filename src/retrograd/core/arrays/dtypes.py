@@ -46,7 +46,7 @@ def get_default_dtype() -> DType:
     return _default_float
 
 
-def set_default_dtype(dtype: Any) -> None:
+def set_default_dtype(dtype: object) -> None:
     """Set the default floating dtype for the whole process, as PyTorch does.
 
     Args:

@@ -54,7 +54,7 @@ def in_float32(primitive: Arithmetic, a: Any, b: Any) -> Tensor | None:
     return primitive(*tensors).astype(half.dtype)
 
 
-def _is_half(x: Any) -> bool:
+def _is_half(x: object) -> bool:
     dtype = getattr(x, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.itemsize == 2 and dtype.kind in "fV"
 

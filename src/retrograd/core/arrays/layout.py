@@ -12,6 +12,8 @@ from typing import Any, Literal, Self, SupportsIndex, overload
 
 import numpy as np
 
+from . import Array
+
 LINE = 64  # bytes that processors read and write at once, which large arrays begin with one of
 
 
@@ -24,13 +26,13 @@ copying: list[Callable[[Any], Any]] = []
 LARGE = 1 << 17  # elements from which threads pay
 
 
-def copied(array: Any) -> Any:
+def copied(array: Array) -> Array:
     """``array.copy(order="C")``, by all threads where that pays."""
     many = copying and type(array) is np.ndarray and array.size >= LARGE
     return copying[0](array) if many else array.copy(order="C")
 
 
-def row_major(array: Any) -> Any:
+def row_major(array: Array) -> Array:
     """The array with its elements in row-major order: itself where they are so already, else a copy."""
     return array if array.flags.c_contiguous else copied(array)
 
@@ -58,7 +60,7 @@ def order_like(array: Any) -> Literal["C", "K"]:
     return "K"
 
 
-def memory_order(array: Any) -> list[int]:
+def memory_order(array: Array) -> list[int]:
     """The dimensions from the one whose neighbours lie farthest apart to the one where they lie closest."""
     return sorted(range(array.ndim), key=array.strides.__getitem__, reverse=True)
 
@@ -78,7 +80,7 @@ def _asked(array: Any) -> int:
     return place
 
 
-def _read(array: Any) -> int:
+def _read(array: Array) -> int:
     """The same, from the first field of the object, in a tenth of the time."""
     return _word(id(array) + object.__basicsize__).value
 

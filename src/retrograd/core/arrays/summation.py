@@ -11,6 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..opaque_calls import whole
+from . import Array
 from .blas import beside_pool
 
 BLOCK = 512  # rows per block of a sum over leading dimensions
@@ -29,12 +30,12 @@ shared: list[Callable[[Any, tuple[int, ...] | None, bool], Any]] = []
 adding: list[Callable[..., Any]] = []
 
 
-def plus(x: Any, y: Any) -> Any:
+def plus(x: Array, y: Array) -> Array:
     """``x + y``, by all threads where that pays."""
     return adding[0](x, y) if adding and type(x) is ndarray and x.size >= LARGE else x + y
 
 
-def add_to(total: Any, x: Any) -> Any:
+def add_to(total: Array, x: Array) -> Array:
     """``total += x``, by all threads where that pays."""
     if adding and type(total) is ndarray and total.size >= LARGE:
         return adding[0](total, x, total)
@@ -87,13 +88,13 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
 
 
 @lru_cache(maxsize=64)
-def _ones(length: int, dtype: np.dtype) -> Any:
+def _ones(length: int, dtype: np.dtype) -> Array:
     ones = np.ones(length, dtype)
     ones.flags.writeable = False
     return ones
 
 
-def total_of(x: Any) -> Any:
+def total_of(x: Array) -> Array:
     """The sum of all elements as a number of NumPy's: to divide that costs less than to divide an array."""
     if x.__class__ is ndarray and x.size < LONG and x.dtype.char in "fd":
         return x.ravel().dot(_ones(x.size, x.dtype))

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from operator import attrgetter
 from sys import getrefcount
-from threading import RLock
 from typing import Any
 
 from numpy import ndarray
 
+from ...core.arrays import Array
 from ..arrays.devices import Wrapping, array_module, backend_of, is_array
 from ..arrays.fp_warnings import silent
 from ..arrays.layout import copied, is_view
@@ -30,7 +30,7 @@ from .primitive import attached
 from .reentrant import reentrant
 
 
-def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     """Sum ``g`` over the axes along which an input of the given shape was broadcast."""
     if g.shape == shape:
         return g
@@ -286,7 +286,7 @@ class Walk:
             self._finish(leaf, pop(leaf), False)
         return self.found
 
-    def _finish(self, leaf: Tensor, g: Any, unshared: bool) -> None:
+    def _finish(self, leaf: Tensor, g: Array, unshared: bool) -> None:
         """Every contribution to a leaf has arrived; an unshared array is held by nobody but the walk."""
         if g is None:
             return
@@ -359,7 +359,7 @@ def walking() -> Walk | None:
     return _hooked.walks[-1] if _hooked.walks else None
 
 
-def _add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Any) -> Any:
+def _add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Array) -> Any:
     """Add to the cotangent of one output of a node with several; what it was before."""
     outputs = cotangents.get(node)
     if outputs is None:
@@ -374,14 +374,14 @@ def as_array(value: object, like: Any = None) -> Any:
     return value if is_array(value) else backend_of(value).asarray(value)
 
 
-def without_history(x: Any) -> Any:
+def without_history(x: object) -> Any:
     """Tensors, also in tuples, without their history on their own layer."""
     if isinstance(x, Tensor):
         return new_tensor(x.array) if x._requires else x
     return tuple(map(without_history, x)) if type(x) is tuple else x
 
 
-def owned(g: Any, unshared: bool) -> Any:
+def owned(g: Array, unshared: bool) -> Array:
     """The array for a user to keep: itself when nobody else holds its memory, else a copy."""
     if type(g) is not ndarray:
         g = as_array(g.array if isinstance(g, Tensor) else g)
@@ -411,7 +411,7 @@ def changed_by(hook: Callable[[Any], Any], g: Any, place: Any) -> Any:
     return tuple(result) if several else result[0]
 
 
-def shown_to_hooks(g: Any) -> Tensor | None:
+def shown_to_hooks(g: object) -> Tensor | None:
     return None if g is None else conjugate(g if isinstance(g, Tensor) else new_tensor(as_array(g)))
 
 
@@ -426,10 +426,10 @@ def replaced_by(node: Node, gradients: tuple[Any, ...], changed: Any) -> tuple[A
 
 # Walks on several threads may reach one leaf: reading its .grad and adding to it is one step for them. Reentrant, since
 # the collector may run anything in between.
-_accumulating = tuple(RLock() for _ in range(16))
+_accumulating = tuple(threading.RLock() for _ in range(16))
 
 
-def accumulate(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> None:
+def accumulate(leaf: Tensor, g: Array, unshared: bool, create_graph: bool) -> None:
     """Add a finished cotangent to ``leaf.grad``, in place where the buffer is its own."""
     hooks = leaf._hooks
     if hooks is not None and hooks.before_accumulation:

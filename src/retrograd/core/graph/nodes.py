@@ -114,7 +114,7 @@ def saved_by(node: Node) -> tuple[Any, ...]:
     return node.saved
 
 
-def new_node(plan: Plan, parents: tuple[Any, ...], saved: tuple[Any, ...], shape: Any, dtype: Any) -> Node:
+def new_node(plan: Plan, parents: tuple[Any, ...], saved: tuple[Any, ...], shape: object, dtype: object) -> Node:
     node = Node()
     node.plan = plan
     node.parents = parents

@@ -12,6 +12,7 @@ from functools import partial
 from operator import call
 from typing import TYPE_CHECKING, Any
 
+from ...core.arrays import Array
 from .modes import Mode, listing, modes
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Observer:
 
         The inputs of an operator are ``Given``."""
 
-    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[Any, ...], result: object) -> None:
         """It has ended; ``result`` is what it gave, or the exception that it raised."""
 
     def switched(self, grad_enabled: bool) -> None:
@@ -94,25 +95,25 @@ class Observer:
     def ended(self) -> None:
         """It has ended, or was left by an exception."""
 
-    def entered(self, node: Node, g: Any) -> None:
+    def entered(self, node: Node, g: object) -> None:
         """The walk has the whole cotangent of a node (a tuple for several outputs) and calls its rules next."""
 
-    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Array, before: object) -> None:
         """A rule gave ``given`` for the input ``index``; ``g`` is that in the input's shape and dtype, and is added
         to ``before``, where another operator has sent something to the same place."""
 
     def left(self, node: Node) -> None:
         """The rules of the node have run; what it saved is about to be freed."""
 
-    def finished(self, leaf: Tensor, g: Any) -> None:
+    def finished(self, leaf: Tensor, g: Array) -> None:
         """The gradient of a leaf is complete, its hooks have run."""
 
     # Training
 
-    def stepping(self, optimizer: Any) -> None:
+    def stepping(self, optimizer: object) -> None:
         """An optimizer is about to write new values to its parameters, by no operator."""
 
-    def stepped(self, optimizer: Any) -> None:
+    def stepped(self, optimizer: object) -> None:
         """It has written them, or its step was left by an exception."""
 
     def scaling(self, x: Tensor) -> None:

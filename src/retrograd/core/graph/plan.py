@@ -156,7 +156,7 @@ def bind(rule: Rule, position: dict[str, int], first: str = "g") -> tuple[Callab
 def _bind_joint(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[Any, ...], tuple[bool, ...]], Any]:
     names = rule_arguments(rule)[1:]
 
-    def joint(g: Any, saved: tuple[Any, ...], needs: tuple[bool, ...]) -> Any:
+    def joint(g: object, saved: tuple[Any, ...], needs: tuple[bool, ...]) -> Any:
         return rule(g, *[needs if name == "needs" else saved[position[name]] for name in names])
 
     return joint

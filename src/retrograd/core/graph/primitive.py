@@ -24,6 +24,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy import ndarray
 
+from ...core.arrays import Array
 from ..arrays.devices import as_array_like, backend_of, is_array
 from ..arrays.dtypes import INEXACT, get_default_dtype, is_array_or_number, is_differentiable, promoted
 from ..arrays.fp_warnings import silently
@@ -241,7 +242,7 @@ ZEROS: Primitive = Primitive("zeros", np.zeros_like, "x", [lambda g: ZEROS(g)], 
 _ATTACH = Primitive("attach", lambda y, x: y, "y x", [lambda g: g, lambda g: ZEROS(g)])
 
 
-def attached(g: Tensor, edge: Any) -> Tensor:
+def attached(g: Tensor, edge: object) -> Tensor:
     """The finished gradient of the input that ``edge`` leads to, with a history whose derivative is zero."""
     x = new_tensor(g.array)
     x._requires = True
@@ -249,7 +250,7 @@ def attached(g: Tensor, edge: Any) -> Tensor:
     return x
 
 
-def _write_ufunc(ufunc: np.ufunc, out: Any, *arrays: Any) -> None:
+def _write_ufunc(ufunc: np.ufunc, out: Array, *arrays: object) -> None:
     ufunc(*arrays, out=out, casting="unsafe")
 
 
@@ -268,7 +269,7 @@ def attach(value: Any, edge: Any, storage: Storage | None) -> Any:
     return tensor
 
 
-def _attach_output(array: Any, node: Node, index: int, storage: Storage) -> Tensor:
+def _attach_output(array: Array, node: Node, index: int, storage: Storage) -> Tensor:
     """One of several outputs, with a selecting node of its own."""
     edge = None
     if is_differentiable(array.dtype):

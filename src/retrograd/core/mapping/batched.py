@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ..arrays.devices import Backend, Device, Wrapping, backend_of, is_array
 from ..arrays.layout import Flags
 from ..graph.modes import modes
@@ -100,7 +101,7 @@ class Batched(Wrapping):
         return batched_backend(backend_of(self.value.array))
 
     @property
-    def examples(self) -> Any:
+    def examples(self) -> Array:
         """The numbers of all examples, in an array that is no Batched."""
         array = self.value.array
         return array.examples if isinstance(array, Wrapping) else array

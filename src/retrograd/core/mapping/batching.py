@@ -79,7 +79,7 @@ class Call:
         shape = np.shape(getattr(self.values[index], "array", self.values[index]))
         return shape[1:] if self.mapped[index] else shape
 
-    def full(self, index: int) -> Any:
+    def full(self, index: int) -> Tensor:
         """An input with all examples along the first axis, as a view where they are the same; None stays None."""
         value = self.values[index]
         if self.mapped[index] or value is None:
@@ -122,7 +122,7 @@ class Call:
 
         return {name: replaced(value, lifted) for name, value in self.params.items()}
 
-    def values_of(self, results: Any) -> Any:
+    def values_of(self, results: object) -> Any:
         """What was computed on the level, with all examples on the layer below."""
         if isinstance(results, (tuple, list)):
             return tuple([self.values_of(x) for x in results])
@@ -378,7 +378,7 @@ def forward(level: Level, primitive: Primitive, *arrays: Any, **params: Any) -> 
     return wrapped(result)
 
 
-def _as_it_is(call: Call) -> Any:
+def _as_it_is(call: Call) -> Tensor:
     return call.below(call.values)
 
 
@@ -481,11 +481,11 @@ def of_no_example(call: Call) -> Any:
 # The primitives of in-place writes, which stand below this module
 
 
-def _copy(call: Call) -> Any:
+def _copy(call: Call) -> Tensor:
     return call.full(1)
 
 
-def _layouts(call: Call) -> Any:
+def _layouts(call: Call) -> Tensor:
     """Of the moves between places in memory: each example has memory of its own, one behind the other."""
     size = call.size
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from math import prod
 from sys import getrefcount
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
 import numpy as np
 
+from ...core.arrays import Array
 from ..arrays.devices import backend_of
 from ..arrays.dtypes import INEXACT, DType, can_cast, get_default_dtype, promoted, result_type
 from ..arrays.fp_warnings import silenced
@@ -27,6 +28,7 @@ from ..graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, saved
 from ..graph.plan import Plan
 from ..graph.primitive import Primitive
 from ..graph.record import saved_of
+from ..named_tuples import NamedTuple
 from .storage import LOCAL_ONLY, Storage, byte_span, is_saved, is_writable, living, overlaps_itself, storage_of, unshare
 from .tensor import Tensor
 
@@ -56,7 +58,7 @@ class Place(NamedTuple):
     extent: int
 
 
-def place_of(view: Any, base: Any) -> Place:
+def place_of(view: Array, base: Array) -> Place:
     """The place of one array in another whose memory it views."""
     address = backend_of(base).address
     base_start, view_start = address(base), address(view)
@@ -66,7 +68,7 @@ def place_of(view: Any, base: Any) -> Place:
     return Place(base_layout, Layout(view.shape, view.strides, view.dtype, view_start - low), high - low)
 
 
-def _in_memory(memory: Any, layout: Layout) -> Any:
+def _in_memory(memory: Array, layout: Layout) -> Array:
     """The array that lies in the memory, an array itself, as the layout says."""
     return backend_of(memory).strided(memory, layout.start, layout.shape, layout.strides, layout.dtype)
 
@@ -100,11 +102,11 @@ def _mean_of_shared(x: Any, base: Layout, extent: int) -> Any:
     return x / _move(xp.ones(base.shape, base.dtype), base, base, extent).real
 
 
-def _extract(x: Any, place: Place) -> Any:
+def _extract(x: Array, place: Place) -> Array:
     return _move(_mean_of_shared(x, place.base, place.extent), place.base, place.view, place.extent)
 
 
-def _embed(x: Any, place: Place) -> Any:
+def _embed(x: Array, place: Place) -> Array:
     return _mean_of_shared(_move(x, place.view, place.base, place.extent), place.base, place.extent)
 
 
@@ -132,23 +134,23 @@ def _overwrite(x: Any, y: Any, place: Place) -> Any:
 
 
 # A move of real and imaginary parts in memory is its own adjoint for PyTorch's gradients, the conjugates of cotangents.
-def _move_conjugate(g: Any, source: Layout, target: Layout, extent: int) -> Any:
+def _move_conjugate(g: Array, source: Layout, target: Layout, extent: int) -> Array:
     return MOVE(g.conj(), source=target, target=source, extent=extent).conj()
 
 
-def _extract_conjugate(g: Any, place: Place) -> Any:
+def _extract_conjugate(g: Array, place: Place) -> Array:
     return EXTRACT(g.conj(), place=place).conj()
 
 
-def _embed_conjugate(g: Any, place: Place) -> Any:
+def _embed_conjugate(g: Array, place: Place) -> Array:
     return EMBED(g.conj(), place=place).conj()
 
 
-def _erase_conjugate(g: Any, place: Place) -> Any:
+def _erase_conjugate(g: Array, place: Place) -> Array:
     return ERASE(g.conj(), place=place).conj()
 
 
-def _written_conjugate(g: Any, place: Place) -> Any:
+def _written_conjugate(g: Array, place: Place) -> Array:
     """The cotangent of the written values: each is read by every element of the base that shares its place."""
     return MOVE(g.conj(), source=place.base, target=place.view, extent=place.extent).conj()
 
@@ -160,7 +162,7 @@ ERASE: Primitive = Primitive("erase", _erase, "x", [_erase_conjugate])
 OVERWRITE: Primitive = Primitive("overwrite", _overwrite, "x y", [_erase_conjugate, _written_conjugate])
 
 
-def _write_copy(out: Any, x: Any, y: Any) -> None:
+def _write_copy(out: Array, x: Array, y: Array) -> None:
     out[...] = y
 
 
@@ -176,7 +178,7 @@ class TensorWithoutHistory(Tensor):
 
     __slots__ = ()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> bool:
         if name not in ("_requires", "_node"):
             raise AttributeError(f"{Tensor.__name__!r} object has no attribute {name!r}")
         with _recalling:  # another thread may ask, too

@@ -13,6 +13,7 @@ from weakref import ref
 
 import numpy as np
 
+from ...core.arrays import Array
 from ..arrays.devices import Wrapping, array_module, backend_of
 
 
@@ -152,7 +153,7 @@ def unshare(x: Member, *, keep_values: bool) -> None:
     storage.limit = 2 * len(tensors) + 16
 
 
-def byte_span(array: Any, start: int | None = None) -> tuple[int, int]:
+def byte_span(array: Array, start: int | None = None) -> tuple[int, int]:
     """The addresses of the first byte of the array's memory and of the one after its last; ``start`` is its address."""
     if start is None:
         start = backend_of(array).address(array)
@@ -168,7 +169,7 @@ def byte_span(array: Any, start: int | None = None) -> tuple[int, int]:
     return low, high + array.dtype.itemsize
 
 
-def shares_memory(view: Any, array: Any) -> bool:
+def shares_memory(view: Array, array: Array) -> bool:
     """Whether a forward's result is a view of its input."""
     if view is array:
         return True
@@ -198,6 +199,6 @@ def overlaps_itself(array: Any) -> bool:
     return False
 
 
-def is_writable(array: Any) -> bool:
+def is_writable(array: Array) -> bool:
     """Whether NumPy lets the array's memory be written; CuPy has no read-only arrays."""
     return getattr(array.flags, "writeable", True)

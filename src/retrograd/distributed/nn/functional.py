@@ -118,12 +118,12 @@ class _AllToAll(Function):
         return None, None, *_AllToAll.apply(ctx.group, ctx.shapes, *gs)
 
 
-def _is(rank: int, group: Any) -> bool:
+def _is(rank: int, group: object) -> bool:
     process_group = group_of(group)
     return process_group is not None and process_group.ranks[process_group.rank()] == rank
 
 
-def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
+def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: object = None) -> Tensor:
     """Differentiable ``all_reduce``, out of place; the gradient of a sum is the sum of all ranks' gradients.
 
     Args:
@@ -134,19 +134,19 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -
     return _AllReduce.apply(op, group, tensor)
 
 
-def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
+def all_gather(tensor: Tensor, group: object = None) -> tuple[Tensor, ...]:
     """Return the Tensors of all ranks. The gradient is the sum over ranks of the gradients of this rank's Tensor."""
     return tuple(_AllGather.apply(group, tensor).unbind(0))
 
 
-def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
+def gather(tensor: Tensor, dst: int = 0, group: object = None) -> tuple[Tensor, ...]:
     """Return the Tensors of all ranks on rank ``dst``, and zeros on the others."""
     found = all_gather(tensor, group)
     return found if _is(dst, group) else tuple(x * 0 for x in found)
 
 
 def reduce_scatter(
-    output: Tensor, input_list: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None
+    output: Tensor, input_list: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: object = None
 ) -> Tensor:
     """Return the sum over ranks of the i-th Tensors on rank i; ``output`` is not used."""
     from ..._generated.toplevel import stack
@@ -154,7 +154,7 @@ def reduce_scatter(
     return _ReduceScatter.apply(op, group, stack(list(input_list)))
 
 
-def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
+def scatter(tensors: Sequence[Tensor], src: int = 0, group: object = None) -> Tensor:
     """Return the Tensor for this rank from rank ``src``'s list."""
     from ..._generated.toplevel import stack
 
@@ -163,12 +163,12 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
     return _Broadcast.apply(src, group, stack(list(tensors)))[process_group.rank()]
 
 
-def broadcast(tensor: Tensor, src: int = 0, group: Any = None) -> Tensor:
+def broadcast(tensor: Tensor, src: int = 0, group: object = None) -> Tensor:
     """Return rank ``src``'s Tensor. Its gradient is the sum over all ranks on ``src``, and zero elsewhere."""
     return _Broadcast.apply(src, group, tensor)
 
 
-def reduce(tensor: Tensor, dst: int = 0, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
+def reduce(tensor: Tensor, dst: int = 0, op: ReduceOp = ReduceOp.SUM, group: object = None) -> Tensor:
     """Return the sum over ranks on rank ``dst`` and ``tensor`` elsewhere; the gradient is that of ``dst``."""
     if op is not ReduceOp.SUM:
         raise RuntimeError(f"reduce: only ReduceOp.SUM is differentiable, got {op}")
@@ -176,7 +176,7 @@ def reduce(tensor: Tensor, dst: int = 0, op: ReduceOp = ReduceOp.SUM, group: Any
 
 
 def all_to_all(
-    output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None
+    output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: object = None
 ) -> tuple[Tensor, ...]:
     """Return the i-th Tensors of all ranks on rank i, in the outputs' shapes."""
     return _AllToAll.apply(group, [x.shape for x in output_tensor_list], *input_tensor_list)

@@ -45,7 +45,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         process_group: Any = None,
         parameters_as_bucket_view: bool = False,
         overlap_with_ddp: bool = False,
-        **defaults: Any,
+        **defaults: object,
     ) -> None:
         group = group_of(process_group)
         if group is None:

@@ -115,7 +115,7 @@ def _between(begin: Array, width: Array, a: Array, b: Array, c: Array, z: Array,
     return total * width
 
 
-def _no_second_order(g: Any) -> Any:
+def _no_second_order(g: object) -> Any:
     raise NotImplementedError("the derivative of a Dirichlet sample by its concentration has no derivative itself")
 
 
@@ -130,7 +130,7 @@ def _dirichlet_rule(g: Any, a: Any, ans: Any) -> Any:
     return _slope_of(a, ans) * (g - (g * ans).sum(axis=-1, keepdims=True))
 
 
-def _dirichlet_tangent(t: Any, a: Any, ans: Any) -> Any:
+def _dirichlet_tangent(t: object, a: object, ans: object) -> Any:
     moved = _slope_of(a, ans) * t
     return moved - ans * moved.sum(axis=-1, keepdims=True)
 

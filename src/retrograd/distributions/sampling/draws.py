@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from ..._generated.toplevel import empty, log_softmax, rand, randn
+from ...core.arrays import Array
 from ...core.arrays.devices import backend_of
 from ...core.graph.primitive import apply
 from ...core.tensor.tensor import Tensor, new_tensor
@@ -31,7 +31,7 @@ def drawn_on_host(draw: Callable[..., np.ndarray], like: Tensor, *parameters: Te
         parameters: what the numbers depend on, in the shape of the result.
     """
 
-    def on_host(*arrays: Any) -> Any:
+    def on_host(*arrays: Array) -> Array:
         backend = backend_of(arrays[0])
         numbers = [backend.to_numpy(array).astype(np.float64) for array in arrays]
         return backend.asarray(np.asarray(draw(default_generator.numpy, *numbers)).astype(like.dtype))
@@ -49,7 +49,7 @@ def _log_gamma(concentration: Tensor) -> Tensor:
     return drawn_on_host(draw, concentration.detach().double(), concentration)
 
 
-def _gamma_rule(g: Any, a: Any, ans: Any) -> Any:
+def _gamma_rule(g: Array, a: Array, ans: Array) -> Array:
     return g * ans * RELATIVE_SLOPE(a, np.log(np.maximum(ans, np.finfo(ans.dtype).tiny)))
 
 

@@ -10,16 +10,21 @@ from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ...core.arrays.fp_warnings import silent
 from ..tracing import Records
-from .examination import examine
 from .findings import Finding, report, to_json
+from .kinds import KINDS, Case, Found, Kind, finding
 from .observing import Enough, Observation
+from .probes.proof import prove, sentence, undisturbed
+from .rules import ORDER
 from .run import Run, StepHistory
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
     from ...optim.optimizer import Optimizer
 
+_PROVED = 3  # of the first findings
+_SECONDS = 20.0  # the most time for all proofs
 _GUARDED = re.compile(r"([^:\s]+):(\d+): (.*)")  # the first line of a guard's report
 
 
@@ -237,3 +242,28 @@ def diagnose(
             if time.perf_counter() > end:
                 break
     return watching
+
+
+def examine(run: Run) -> list[Finding]:
+    """Return the findings of a run, the most important first; nothing of the program changes."""
+    case = Case(run)
+    found: list[tuple[Kind, Found]] = []
+    with undisturbed(), silent():
+        for name in ORDER:
+            one = KINDS[name]
+            result = one.rule(case)
+            if result is not None:
+                found.append((one, result))
+        end = time.perf_counter() + _SECONDS
+        return [_with_proof(case, one, x, end, number < _PROVED) for number, (one, x) in enumerate(found)]
+
+
+def _with_proof(case: Case, one: Kind, found: Found, end: float, first: bool) -> Finding:
+    curves, said = found.curves, ""
+    if curves is not None:
+        said = sentence(found.edit.text if found.edit is not None else "with the edit", curves)
+    elif found.edit is not None and first and time.perf_counter() < end:
+        curves, said = prove(case.run, case.program, found.edit, end)
+    elif found.edit is None:
+        said = "Not proved: the edit is not one that the doctor can apply to a recorded step."
+    return finding(one, found, curves, said)

@@ -62,13 +62,26 @@ def figure(value: float) -> str:
     return f"{value:.{_SIGNIFICANT}g}"
 
 
+def as_json(value: object) -> JSON:
+    """Return a value as JSON can hold it; what it cannot becomes text."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [as_json(x) for x in value]
+    if isinstance(value, dict):
+        return {str(name): as_json(x) for name, x in value.items()}
+    return str(value)
+
+
 def report(findings: Sequence[Finding], everything: bool, watched: str) -> str:
     """Return the printed report: the first finding, or all of them, and what was watched."""
     if not findings:
         return f"doctor: nothing found ({watched})"
     shown = findings if everything else findings[:1]
     more = len(findings) - len(shown)
-    rest = f"\n{more} more finding{'s' * (more != 1)}, which may follow from this one: --all prints them" if more else ""
+    rest = (
+        f"\n{more} more finding{'s' * (more != 1)}, which may follow from this one: --all prints them" if more else ""
+    )
     return "\n\n".join(map(str, shown)) + rest + f"\n(doctor: {watched})"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -12,17 +12,17 @@ import numpy as np
 
 from ...core.source_location import Site
 from ..record import Record
-from .findings import JSON, Finding
+from .findings import JSON, Finding, as_json
 from .recording import Call, Source, Step
 from .run import Optimized, Run
 
 if TYPE_CHECKING:
-    from .probes.replay import Edit, Program
+    from .probes.replay import Curves, Edit, Program
 
 # Losses of a prediction and a target, by the operator's name, and of these the ones that are never negative.
 CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss"})
 PAIR_LOSSES = frozenset(
-    "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits".split()
+    ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"]
 )
 LOSSES = CLASS_LOSSES | PAIR_LOSSES
 
@@ -51,9 +51,9 @@ class Found:
     """What a rule found: the line, figures for the texts and the evidence, and an edit that can be tried."""
 
     where: HasPlace | Place | Site | Record | None
-    values: dict[str, JSON] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
     edit: Edit | None = None
-    curves: dict[str, JSON] | None = None  # if the rule has tried the edit itself
+    curves: Curves | None = None  # if the rule has tried the edit itself
 
 
 Rule = Callable[["Case"], "Found | None"]
@@ -168,9 +168,7 @@ class Case:
 
     def rooted(self, step: Step) -> list[tuple[Call, set[int]]]:
         """Return the last call of each backward pass with the indices of all calls below it."""
-        return [
-            (step.calls[root.source.call], step.below(root.source)) for root in step.roots if root.source.call >= 0
-        ]
+        return [(step.calls[root.source.call], step.below(root.source)) for root in step.roots if root.source.call >= 0]
 
     @cached_property
     def program(self) -> Program | None:
@@ -193,13 +191,13 @@ class Case:
         return None if step is None else step.values.get(id(parameter))
 
 
-def finding(one: Kind, found: Found, curves: dict[str, JSON] | None, said: str) -> Finding:
+def finding(one: Kind, found: Found, curves: Curves | None, said: str) -> Finding:
     """Return the finding of a kind; ``said`` is the sentence on the proof."""
     where = found.where
     file, line = ("", 0) if where is None else (where.file, where.line)
-    evidence = dict(found.values)
+    evidence: dict[str, JSON] = {name: as_json(value) for name, value in found.values.items()}
     if curves is not None:
-        evidence["curves"] = curves
+        evidence["curves"] = {"with": curves.fixed, "without": curves.plain}
     evidence["question"] = one.question
     evidence["proof"] = said
     message = one.message.format(**found.values)

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ...optim.optimizer import Optimizer
 
 SHARE = 0.07  # of the time that the doctor may use while it watches
-_ALWAYS = 3  # steps that are recorded in full, whatever this costs
+_ALWAYS = 3  # first steps that are recorded in full, whatever this costs
 _MOST = 40  # steps recorded in full
 _KEPT = 4  # of these with their arrays
 _LEAST_SCALE = 1024.0  # of a GradScaler
@@ -41,6 +41,9 @@ _FORCED = 3
 _EVALUATED = 200  # operators of an evaluation that are watched
 _LABELS = 1 << 20  # class indices kept
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
+
+
+Plain: TypeAlias = Callable[..., Any]  # what a patch calls
 
 
 class Enough(SystemExit):
@@ -69,6 +72,7 @@ class Observation:
         self.stopped = False
         self._window = 0  # backward passes since the last step
         self._labels = 0
+        self._outermost: list[tuple[Module, list[bool]]] = []  # models of the last recorded step, and their modes
         self._changed = False
         self._forced = 0  # steps recorded because gradients have changed their places
         self._recorded = 0.0  # seconds of recorded steps
@@ -81,8 +85,8 @@ class Observation:
         from ...autograd import gradients
         from ...nn.base.global_hooks import register_module_forward_pre_hook
         from ...nn.base.module import Module
-        from ...optim import optimizer as optimizers
         from ...ops.nn.losses import classes
+        from ...optim import optimizer as optimizers
         from ...optim.lr_scheduler.base import LRScheduler
 
         patch = self._patch
@@ -127,12 +131,12 @@ class Observation:
         self.recorder = None
         self._nodes.clear()
 
-    def _patch(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
+    def _patch(self, owner: Any, name: str, around: Plain) -> None:
         owner = next(x for x in getattr(owner, "__mro__", (owner,)) if name in x.__dict__)
         plain = owner.__dict__[name]
 
         @functools.wraps(plain)
-        def patched(*args: Any, **kwargs: Any) -> Any:
+        def patched(*args: object, **kwargs: object) -> Any:
             return around(plain, *args, **kwargs)
 
         setattr(owner, name, patched)
@@ -169,29 +173,29 @@ class Observation:
         self.run.optimizers.append(x)
         return x
 
-    def _new_optimizer(self, plain: Callable[..., None], optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+    def _new_optimizer(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> None:
         plain(optimizer, *args, **kwargs)
         self.add(optimizer, user_site(3))
 
-    def _new_module(self, plain: Callable[..., None], module: Any, *args: Any, **kwargs: Any) -> None:
+    def _new_module(self, plain: Plain, module: Any, *args: object, **kwargs: object) -> None:
         plain(module, *args, **kwargs)
         self.run.created[id(module)] = ref(module), user_site(3)
 
-    def _new_schedule(self, plain: Callable[..., None], scheduler: Any, *args: Any, **kwargs: Any) -> None:
+    def _new_schedule(self, plain: Plain, scheduler: Any, *args: object, **kwargs: object) -> None:
         self.run.schedules.append(Schedule(scheduler, user_site(3)))
         plain(scheduler, *args, **kwargs)
 
-    def _new_loader(self, plain: Callable[..., None], loader: Any, *args: Any, **kwargs: Any) -> None:
+    def _new_loader(self, plain: Plain, loader: Any, *args: object, **kwargs: object) -> None:
         plain(loader, *args, **kwargs)
         shuffled = type(getattr(loader, "sampler", None)).__name__ != "SequentialSampler"
         self.run.loaders.append(Loader(user_site(3), getattr(loader, "batch_size", None), shuffled))
 
-    def _loading(self, plain: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
+    def _loading(self, plain: Plain, module: Any, *args: object, **kwargs: object) -> Any:
         result = plain(module, *args, **kwargs)
         self.run.loaded.update(id(p) for p in module.parameters())
         return result
 
-    def _switching(self, plain: Callable[..., Any], module: Any, mode: bool = True) -> Any:
+    def _switching(self, plain: Plain, module: Any, mode: bool = True) -> Any:
         result = plain(module, mode)
         site = user_site(3)
         if "nn/base" not in site.file.replace("\\", "/"):
@@ -201,14 +205,14 @@ class Observation:
 
     # Training
 
-    def _scheduling(self, plain: Callable[..., Any], scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+    def _scheduling(self, plain: Plain, scheduler: Any, *args: object, **kwargs: object) -> Any:
         for x in self.run.schedules:
             if x.scheduler is scheduler:
                 x.stepped = user_site(3)
                 x.steps += 1
         return plain(scheduler, *args, **kwargs)
 
-    def _zeroing(self, plain: Callable[..., Any], optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def _zeroing(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> Any:
         self._note_zero(self.add(optimizer), user_site(3))
         return plain(optimizer, *args, **kwargs)
 
@@ -220,14 +224,14 @@ class Observation:
         optimized.zeroed = site
         optimized.zeros += 1
 
-    def _zeroing_module(self, plain: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
+    def _zeroing_module(self, plain: Plain, module: Any, *args: object, **kwargs: object) -> Any:
         held = {id(p) for p in module.parameters()}
         for x in self.run.optimizers:
             if any(id(p) in held for p in x.parameters):
                 self._note_zero(x, user_site(3))
         return plain(module, *args, **kwargs)
 
-    def _labelled(self, plain: Callable[..., Any], x: Tensor, target: Tensor) -> Any:
+    def _labelled(self, plain: Plain, x: Tensor, target: Tensor) -> Any:
         result = plain(x, target)
         if modes.grad_enabled and self._labels < _LABELS and isinstance(result[1], np.ndarray):
             self.run.labels.append(result[1].reshape(-1).copy())
@@ -252,14 +256,14 @@ class Observation:
             found.step = self.count
             found.periods += 1
 
-    def _grad(self, plain: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def _grad(self, plain: Plain, outputs: Any, inputs: Any, *args: object, **kwargs: object) -> Any:
         if self.recorder is not None:
             for x in [inputs] if isinstance(inputs, Tensor) else inputs:
                 if isinstance(x, Tensor):
                     self.recorder.step.wanted.add(id(x))
         return plain(outputs, inputs, *args, **kwargs)
 
-    def _backward(self, plain: Callable[..., Any], tensors: Any, *args: Any, **kwargs: Any) -> Any:
+    def _backward(self, plain: Plain, tensors: Any, *args: object, **kwargs: object) -> Any:
         if self._depth:
             return plain(tensors, *args, **kwargs)
         began = time.perf_counter()
@@ -329,10 +333,12 @@ class Observation:
         run_site = self.run.backward_site
         for optimized in self.run.optimizers:
             probe = optimized.probe
-            if probe is None or probe._grad is None or not probe._grad.array.any():
-                graded = [p for p in optimized.parameters if p._grad is not None and p._grad.array.any()]
-                probe = optimized.probe = min(graded, key=lambda p: p.array.size) if graded else optimized.probe
-            if probe is not None and probe._grad is not None and probe._grad.array.any():
+            found = probe is not None and _has_gradient(probe)
+            if not found:
+                graded = [p for p in optimized.parameters if _has_gradient(p)]
+                if graded:
+                    found, optimized.probe = True, min(graded, key=lambda p: p.array.size)
+            if found:
                 optimized.had_gradient = True
                 optimized.source = run_site
                 optimized.backwards += 1
@@ -342,7 +348,7 @@ class Observation:
         if self._anchor is None and (not self.run.optimizers or self._window >= _WINDOW):
             self._end_of_step()
 
-    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _before_step(self, optimizer: Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         began = time.perf_counter()
         optimized = self.add(optimizer)
         self._stepping = optimized
@@ -371,14 +377,14 @@ class Observation:
             optimized.overwritten += 1
             optimized.zeroed = optimized.lost[optimized.source]
         optimized.lost.clear()
-        if probe is not None and probe._grad is not None and probe._grad.array.any():
+        if probe is not None and _has_gradient(probe):
             if optimized.steps < 8:
                 optimized.graded.update(id(p) for p in optimized.parameters if p._grad is not None)
             return
         graded = [p for p in optimized.parameters if p._grad is not None]
         self._changed = optimized.steps > _ALWAYS
         optimized.graded.update(map(id, graded))
-        if any(p._grad.array.any() for p in graded):  # type: ignore[union-attr]
+        if any(map(_has_gradient, graded)):
             return
         if optimized.had_gradient:
             optimized.emptied += 1
@@ -398,7 +404,7 @@ class Observation:
 
     _before: dict[str, tuple[Tensor, Any]] = {}
 
-    def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _after_step(self, optimizer: Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         began = time.perf_counter()
         optimized = self.add(optimizer)
         history = optimized.history[-1] if optimized.history else None
@@ -426,7 +432,9 @@ class Observation:
         self._check_limit()
 
     def _check_limit(self) -> None:
-        if self.limit is not None and self.limit(self.count if self._anchor is not None else self.run.backwards, self.elapsed()):
+        if self.limit is not None and self.limit(
+            self.count if self._anchor is not None else self.run.backwards, self.elapsed()
+        ):
             self.stop()
             if self.ends:
                 raise Enough(0)
@@ -453,8 +461,8 @@ class Observation:
             self._record()
 
     def _note_modes(self) -> None:
-        for entry in self.run.steps[-1].outermost() if self.run.steps else ():
-            self.run.modes.setdefault(id(entry.module), []).append(entry.module.training)
+        for module, seen in self._outermost:
+            seen.append(module.training)
 
     def _record(self) -> None:
         self.recorder = StepRecorder(self.count, self._names)
@@ -466,6 +474,8 @@ class Observation:
         self._recorded += time.perf_counter() - self._started
         steps = self.run.steps
         steps.append(recorder.finish())
+        modules = {id(x.module): x.module for x in steps[-1].outermost()}
+        self._outermost = [(module, self.run.modes.setdefault(key, [])) for key, module in modules.items()]
         if len(steps) > _KEPT + 1:
             digest(self.run, steps[-_KEPT])
 
@@ -551,7 +561,7 @@ class _AtEvaluation(Observer):
     def __init__(self, observation: Observation, module: Module) -> None:
         self.observation = observation
         self.module = module
-        self.left = _EVALUATED
+        self.remaining = _EVALUATED
 
     def called(
         self,
@@ -561,8 +571,8 @@ class _AtEvaluation(Observer):
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
-        self.left -= 1
-        if self.left <= 0 or modes.grad_enabled:
+        self.remaining -= 1
+        if self.remaining <= 0 or modes.grad_enabled:
             detach(self)
         elif primitive.name == "dropout" and not self.module.training:
             site = user_site(3)
@@ -588,6 +598,12 @@ def _has_reader(node: Node) -> bool:
     return any(type(x) is tuple for x in gc.get_referrers(node))
 
 
+def _has_gradient(p: Tensor) -> bool:
+    """Return whether a parameter has a gradient that is not zero everywhere."""
+    grad = p._grad
+    return grad is not None and bool(grad.array.any())
+
+
 def _scale_of(x: Tensor) -> float:
     """Return the power of two by which a GradScaler has multiplied a loss, else 1."""
     node = x._node
@@ -605,7 +621,10 @@ def _to_numpy(array: Any) -> Any:
 
 
 def _number(x: Tensor) -> float:
-    array = _to_numpy(x.array)
+    array = x.array
+    if array.size == 1 and array.dtype.kind == "f":
+        return float(array.item())
+    array = _to_numpy(array)
     return float(abs(array.sum()) if array.dtype.kind == "c" else array.sum())
 
 
@@ -616,5 +635,3 @@ def _item(value: Any) -> Any:
 def _norm(array: Any) -> float:
     flat = array.reshape(-1)
     return math.sqrt(float(flat @ flat)) if flat.dtype.itemsize >= 4 else float((flat.astype("f") ** 2).sum() ** 0.5)
-
-

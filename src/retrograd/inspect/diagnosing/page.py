@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from ..drawing.draw import prepared
 from ..drawing.formats.page import page_of
@@ -23,14 +23,31 @@ from ..pages.template import asset, json_inside
 from ..tracing import Records
 
 if TYPE_CHECKING:
-    from .doctor_mode import doctor
     from .findings import Finding
-    from .run import StepHistory
+    from .run import Run, StepHistory
+
+
+class Doctor(Protocol):
+    """What the page shows of a doctor."""
+
+    _run: Run
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings, the most important first."""
+
+    @property
+    def history(self) -> list[StepHistory]:
+        """The steps of the optimizer with the most steps."""
+
+    def watched(self) -> str:
+        """Return what was watched, as a phrase."""
+
 
 MOST = 240  # steps on the page
 
 
-def write_page(d: doctor, path: str | os.PathLike[str]) -> None:
+def write_page(d: Doctor, path: str | os.PathLike[str]) -> None:
     """Write the page of a doctor's run to a file.
 
     Raises:
@@ -41,7 +58,7 @@ def write_page(d: doctor, path: str | os.PathLike[str]) -> None:
     Path(path).write_text(doctor_page(d), encoding="utf-8", errors="replace")
 
 
-def doctor_page(d: doctor) -> str:
+def doctor_page(d: Doctor) -> str:
     """Return the page of a doctor's run."""
     history = _thinned(d.history)
     data = {
@@ -71,7 +88,7 @@ def _thinned(history: Sequence[StepHistory]) -> list[StepHistory]:
     return list(history)[::-1][::every][::-1]
 
 
-def _picture(d: doctor, history: Sequence[StepHistory]) -> Picture:
+def _picture(d: Doctor, history: Sequence[StepHistory]) -> Picture:
     """Return the picture of the last recorded step, with the gradients of all steps of the history."""
     recorded = _recorded(d)
     if not recorded:
@@ -99,7 +116,7 @@ def _measured(history: Sequence[StepHistory]) -> list[dict[str, float]]:
     return found
 
 
-def _recorded(d: doctor) -> list[Step]:
+def _recorded(d: Doctor) -> list[Step]:
     """Return the steps that were recorded in full, as ``draw`` reads them."""
     steps = [step for step in d._run.steps if step.roots] or d._run.steps[-1:]
     found = [(step.number, forward_records(Records(step.records, step.departures))) for step in steps]
@@ -121,7 +138,7 @@ def _place(finding: Finding) -> str:
     return f"{os.path.basename(finding.file)}:{finding.line}" if finding.file else "the program"
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, object]:
     curves = finding.evidence.get("curves")
     both = curves if isinstance(curves, dict) else {}
     return {
@@ -131,7 +148,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "fix": finding.fix,
         "evidence": [[name, _text(value)] for name, value in finding.evidence.items() if name != "curves"],
-        "curves": {name: _plain(both[name]) for name in ("with", "without") if isinstance(both.get(name), list)},
+        "curves": {name: _plain(found) for name, found in both.items() if isinstance(found, list)},
     }
 
 
@@ -146,10 +163,10 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _plain(values: Sequence[Any]) -> list[Any]:
+def _plain(values: Iterable[object]) -> list[float | str | None]:
     """Return numbers with the digits that a plot needs; NaN and infinities as text, which JSON requires."""
     return [
-        value if value is None or isinstance(value, str)
-        else float(f"{value:.5g}") if math.isfinite(value) else str(float(value))
+        float(f"{value:.5g}") if isinstance(value, (int, float)) and math.isfinite(value)
+        else None if value is None else str(value)
         for value in values
     ]  # fmt: skip

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from ...nn.base.module import Module
 
 # Operators whose result has the elements of their (first) input, in another shape or dtype.
-SAME_ELEMENTS = frozenset(
-    "view reshape squeeze unsqueeze transpose permute flatten cast contiguous clone expand getitem movedim select "
-    "narrow slice t mT unflatten ravel swapaxes detach index_select take alias".split()
-)
+SAME_ELEMENTS = frozenset({
+    "view", "reshape", "squeeze", "unsqueeze", "transpose", "permute", "flatten", "cast", "contiguous", "clone",
+    "expand", "getitem", "movedim", "select", "narrow", "slice", "t", "mT", "unflatten", "ravel", "swapaxes", "detach",
+    "index_select", "take", "alias",
+})  # fmt: skip
 
 _MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
 

@@ -38,8 +38,8 @@ class Optimized:
     """An optimizer of the run and what was seen of it.
 
     Attributes:
-        created, stepped, zeroed, used: the program's lines that created it, that last called ``step`` and ``zero_grad``, and of the
-            last backward pass before a step.
+        created, stepped, zeroed, used: the program's lines that created it, that last called ``step`` and
+            ``zero_grad``, and of the last backward pass before a step.
         steps: the number of its steps.
         losses, rates: per step, the loss and the largest learning rate.
         carried: steps whose gradients still contained those of the step before.

@@ -11,6 +11,7 @@ from ...core.arrays.devices import is_array
 from ...core.graph.nodes import Node, reachable
 from ...core.tensor.tensor import Tensor
 from ...nn.parameter import Parameter
+from ..record import Record
 from ..statistics import Statistics
 from .figures import Figures, byte_text, figures, shape_text, short_shape
 from .picture import Edge, Picture, Vertex
@@ -218,10 +219,10 @@ def norm_of(found: Statistics) -> float:
     return found.norm if found.finite else inf
 
 
-def is_mask(record: Any, depth: int = 8) -> bool:
+def is_mask(record: object, depth: int = 8) -> bool:
     """Return whether the -inf in a record's result was written on purpose, as in a mask of attention scores."""
-    found = getattr(record, "values", None)
-    if found is None or found.nans or not found.infinities or found.maximum == inf:
+    found = record.values if isinstance(record, Record) else None
+    if not isinstance(record, Record) or found is None or found.nans or not found.infinities or found.maximum == inf:
         return False
     if record.operator.rstrip("_") in _MASKS or record.creates:
         return True

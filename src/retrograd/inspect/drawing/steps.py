@@ -1,6 +1,7 @@
-"""The steps of a trace: several forward passes, each with its backward passes, of which one is drawn.
+"""The steps of a trace: forward passes, each with its backward passes. One is drawn, without updates of buffers.
 
 Steps with the same operators as the one drawn lend it their gradients, so that a page can show how these change.
+Updates of a module's buffers, such as the running statistics of batch norm, are folded into the module's operator.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from ..record import Record
+from ..record import Departure, Record
 from ..statistics import Statistics
 from ..tracing import Records
 from .recorded import norm_of
@@ -84,3 +85,36 @@ def leaf_flows(steps: Sequence[Step], leaf: int) -> tuple[float | None, ...]:
     """Return the gradient norms of a leaf, by step."""
     found = [step.leaves.get(leaf) for step in steps]
     return () if not any(found) else tuple([None if x is None else norm_of(x) for x in found])
+
+
+def without_buffer_updates(records: Sequence[Record]) -> tuple[list[Record], dict[int, list[str]]]:
+    """Return the records without updates of buffers, and the names of the buffers by the record that stands for them.
+
+    An update writes to a Tensor outside of the graph, in a module, and no other operator of the step reads it.
+    """
+    readers: dict[int, list[int]] = {}
+    for record in records:
+        for x in record.inputs:
+            source = x.source.source if isinstance(x.source, Departure) else x.source
+            if isinstance(source, Record):
+                readers.setdefault(source.index, []).append(record.index)
+    hidden: set[int] = set()
+    for record in reversed(records):
+        later = readers.get(record.index, ())
+        ends = record.writes is not None or bool(later)
+        if record.module and not record.requires_grad and ends and all(index in hidden for index in later):
+            hidden.add(record.index)
+    shown = [record for record in records if record.index not in hidden]
+    hosts = {record.index for record in shown if record.requires_grad}
+    names: dict[int, list[str]] = {}
+    for place, record in enumerate(records):
+        if record.index not in hidden:
+            continue
+        near = sorted(records[max(0, place - 20) : place + 20], key=lambda other: abs(other.index - record.index))
+        host = next((other for other in near if other.index in hosts and other.module == record.module), None)
+        if host is None:
+            return list(records), {}
+        name = record.writes.name if record.writes is not None else ""
+        if name and name not in names.setdefault(host.index, []):
+            names[host.index].append(name)
+    return shown, names

@@ -52,8 +52,8 @@ def explain(
     Raises:
         TypeError: loss or tensor is not a Tensor.
         IndexError: the index is out of range.
-        RuntimeError: the loss has no graph, or the graph was freed, and no trace saw it. For a freed graph under a
-            trace, the explanation has no parts.
+        RuntimeError: the loss has no graph, or the graph was freed and ``gradient`` is given. After ``backward()`` the
+            explanation has ``.grad``, the operators that read the Tensor, and what a trace saw, but no parts.
 
     >>> w = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> loss = (w * 5).sum() - (w * w).sum()
@@ -85,7 +85,7 @@ def explain(
     order, _ = reachable([edge for edge, _ in roots])
     if any(node.saved is None for node in order):
         seen = [recorder for recorder in recorders if any(recorder.record_of(node) for node in order)]
-        if not seen or gradient is not None:
+        if gradient is not None:
             check_graph("explain", [edge for edge, _ in roots])
         return FreedGraphExplanation(
             loss, tensor, index, order, seen, leaf_names([tensor, *leaves_below(order)], known, params)

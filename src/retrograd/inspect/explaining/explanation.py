@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...core.arrays.devices import array_module
@@ -16,6 +17,7 @@ from ...core.graph.backward import as_array
 from ...core.graph.nodes import Node, edge_of
 from ...core.tensor.tensor import Tensor
 from ...nn.parameter import Parameter
+from ..table import columns_of_terminal
 from ..tracing import recorders, site_of
 from .flow import Flow, PathObserver
 from .labels import call_of, distinct, line_of
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     pass
 
 Grouping = Literal["use", "line", "module", "term", "example"]
+_WIDTH = 120  # columns of the text where no terminal says how many there are
 SHOWN = 6  # parts printed per line
 MAX_EXAMPLES = 64  # the largest batch that is printed by example
 MAX_VISITS = 50_000  # above this number of visited nodes, parts come from one forward-mode pass
@@ -187,7 +190,8 @@ class Explanation:
 
     def __str__(self) -> str:
         with silent():
-            return self._text()
+            text = self._text()
+        return "\n".join(_wrapped(line, columns_of_terminal(_WIDTH)) for line in text.split("\n"))
 
     def _text(self) -> str:
         of = "" if self._loss._node is None else f" of {call_of(self._loss._node)}"
@@ -197,7 +201,10 @@ class Explanation:
         what = f"norm {figure:.4g}" if self._index is None and self.total.size > 1 else f"{figure:.6g}"
         what = what if self._finite(self.total) else "not finite"
         lines = [f"{self._gradient}{of} for {self._name}: {what}", *[f"  {reason}" for reason in self.reasons]]
-        return "\n".join([*lines, *self._part_lines()])
+        parts = self._part_lines()
+        if self._index is None and self.total.size > 1 and any(": +" in line or ": -" in line for line in parts):
+            lines.append("  figures of parts are projections onto the gradient's direction, which add up to its norm")
+        return "\n".join([*lines, *parts])
 
     def _part_lines(self) -> list[str]:
         """Return the text's lines about the parts."""
@@ -287,6 +294,14 @@ class Explanation:
         if norm == 0:
             return float(xp.sqrt((abs(g.astype(wide.dtype)) ** 2).sum()))
         return float((wide.conj() * g).sum().real) / norm + 0.0
+
+
+def _wrapped(line: str, width: int) -> str:
+    """Wrap a line at spaces; the lines that follow are indented below its text."""
+    indent = len(line) - len(line.lstrip()) + 4
+    return "\n".join(
+        wrap(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False) or [line]
+    )
 
 
 def _cancelled(flowing: float, rest: float) -> str:

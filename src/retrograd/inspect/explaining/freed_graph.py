@@ -9,7 +9,7 @@ from ...core.graph.nodes import Node, edge_of, leading_to
 from ...core.tensor.tensor import Tensor
 from ..record import Record
 from ..recorder import Recorder
-from .explanation import Explanation, Grouping
+from .explanation import SHOWN, Explanation, Grouping
 from .labels import call_of
 from .missing_gradient import reasons_of_none
 
@@ -20,8 +20,8 @@ _FREED = "backward() has freed the graph; call explain before backward(), or use
 class FreedGraphExplanation(Explanation):
     """The explanation of a gradient whose graph was freed: the gradient, and where it became zero or was lost.
 
-    There are no parts and paths, since they need the derivative rules. ``total`` is ``.grad``, which may include
-    gradients of other backward passes.
+    There are no parts as arrays and no paths, since they need the derivative rules; the text has the norms that a
+    trace saw. ``total`` is ``.grad``, which may include gradients of other backward passes.
     """
 
     _gradient = ".grad after backward()"
@@ -36,6 +36,7 @@ class FreedGraphExplanation(Explanation):
         names: dict[int, str],
     ) -> None:
         traces = list(traces)
+        self._lines: list[str] = []
         super().__init__(loss, tensor, index, None, None, names, compute=False)
         edge = edge_of(tensor)
         useful = leading_to({edge}, order) | {edge}
@@ -45,7 +46,9 @@ class FreedGraphExplanation(Explanation):
         if not reached:
             self.reasons = reasons_of_none(loss, tensor, None, traces, names)
             return
-        self.reasons = [f"only the trace and .grad are known: {_FREED}"]
+        self._lines = _uses(order, edge, traces)
+        known = "the trace and .grad" if traces else "the graph and .grad"
+        self.reasons = [f"only {known} are known: {_FREED}"]
         if grad is None:
             made = f"; {call_of(tensor._node)} computed it, and retain_grad() was not called" if tensor._node else ""
             self.reasons = [f"its .grad is None{made}", *self.reasons]
@@ -56,7 +59,24 @@ class FreedGraphExplanation(Explanation):
         raise RuntimeError(f"explain: the parts of the gradient are not known: {_FREED}")
 
     def _part_lines(self) -> list[str]:
+        return self._lines
+
+
+def _uses(order: Sequence[Node], edge: object, traces: Sequence[Recorder]) -> list[str]:
+    """Return the operators that read the Tensor, with the norms of what they sent to it if a trace saw these."""
+    readers = [node for node in order if any(parent is edge for parent in node.parents)]
+    if not readers:
         return []
+    norms: dict[int, float] = {}
+    for trace in traces:
+        leaf = trace.names.number(edge)
+        norms |= {sequence: norm for number, sequence, norm in trace.uses if number == leaf}
+    labels = [
+        f"norm {norms[node.sequence]:.4g} from {call_of(node)}" if node.sequence in norms else call_of(node)
+        for node in sorted(readers, key=lambda node: -norms.get(node.sequence, 0.0))
+    ]
+    more = f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
+    return [f"  by use: {', '.join(labels[:SHOWN])}{more}"]
 
 
 def _ends(order: Sequence[Node], useful: set[Any], edge: Any, traces: Sequence[Recorder]) -> list[str]:

@@ -1,22 +1,28 @@
-"""The HTML of a trace in a notebook: a table of its operators by line, and of groups of them."""
+"""The HTML of traces in a notebook: tables of operators by line and of groups, and a step of a backward pass."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 
-from ..drawing.figures import Figures, byte_text, number
+import numpy as np
+
+from ...core.arrays.devices import is_array
+from ...core.tensor.tensor import Tensor
+from ..drawing.figures import Figures, byte_text, number, numbers_of
 from ..drawing.gradients import LOOKS, level, reference
 from ..drawing.recorded import is_mask, norm_of
 from ..record import Record
-from ..table import Totals, duration, output_of, percent
-from ..tracing import Records
+from ..stepping.events import Event, summary
+from ..table import duration, output_of, percent
+from ..tracing import Groups, Records
+from .heatmap import heat_map, plane
 
 MOST = 200  # operators in a table
 
 STYLE = """
-.rg-table{box-sizing:border-box;border:1px solid rgba(128,128,128,.4);border-radius:8px;padding:8px 12px;max-width:100%;overflow:auto;
-max-height:560px;display:inline-block;font:13px/1.5 system-ui,sans-serif}
+.rg-table{box-sizing:border-box;border:1px solid rgba(128,128,128,.4);border-radius:8px;padding:8px 12px;max-width:100%;
+overflow:auto;max-height:560px;display:inline-block;font:13px/1.5 system-ui,sans-serif}
 .rg-table table{border-collapse:collapse;margin:4px 0;font-variant-numeric:tabular-nums}
 .rg-table th,.rg-table td{text-align:right;padding:1px 10px;white-space:nowrap;border:0;background:none}
 .rg-table th{font-weight:600;opacity:.75}.rg-table .left{text-align:left}
@@ -76,8 +82,9 @@ def _cells(record: Record, usual: float) -> list[str]:
     ]
 
 
-def groups_html(groups: Mapping[str, Totals], outside: float) -> str:
+def groups_html(groups: Groups) -> str:
     """Return a table with a row and a bar per group, and a row for the time outside of operators, if any."""
+    outside = groups.outside
     whole = sum(group.seconds + group.other for group in groups.values()) + outside
     rows = []
     for label, group in groups.items():
@@ -99,3 +106,46 @@ def _row(cells: Sequence[str], element: str, left: int) -> str:
     marks = [' class="left"' if i < left else "" for i in range(len(cells))]
     parts = [f"<{element}{mark}>{cell}</{element}>" for mark, cell in zip(marks, cells, strict=True)]
     return f"<tr>{''.join(parts)}</tr>"
+
+
+_BOX = (
+    "display:inline-block;border:1px solid rgba(128,128,128,.4);border-radius:8px;padding:8px 12px;max-width:100%;"
+    "font:13px/1.5 system-ui,sans-serif;overflow-x:auto"
+)
+_CODE = "font:12px/1.45 ui-monospace,Menlo,Consolas,monospace"
+
+
+def event_html(event: Event) -> str:
+    """Return the HTML of a step."""
+    number = f" <span style='opacity:.7'>{event.index + 1} of {event.count}</span>" if event.count else ""
+    module = f" in {escape(event.module)}" if event.module else ""
+    parts = [f"<div><b>{escape(event.title)}</b>{module}{number}</div>"]
+    if event.code:
+        parts.append(f'<div style="{_CODE}">{escape(event.code)}</div>')
+    if event.formula:
+        style = f"{_CODE};border-left:4px solid #d55e00;padding:2px 10px;margin:6px 0"
+        parts.append(f'<div style="{style}">{escape(event.formula)}</div>')
+    if event.worked:
+        parts.append(f'<div style="{_CODE}">{escape(event.worked)}</div>')
+    rows = []
+    coming = event.incoming if isinstance(event.incoming, tuple) else (event.incoming,)
+    for i, g in enumerate(coming):
+        rows.append(_array_row("upstream gradient" + (f" of output {i}" if len(coming) > 1 else ""), g, ""))
+    rows += [_array_row(f"read {name}", value, "") for name, value in event.read.items()]
+    for i, name in enumerate(event.inputs):
+        rows.append(_array_row(f"gradient of {name}{event.target(i)}", event.outgoing[i], event.fate(i)))
+    parts.append(f'<table style="border-collapse:collapse;margin:6px 0">{"".join(rows)}</table>')
+    rule = f'<pre style="{_CODE};margin:4px 0;white-space:pre-wrap">{escape(event.rule)}</pre>'
+    parts.append(f"<details><summary>the rule's source</summary>{rule}</details>")
+    return f'<div style="{_BOX}">{"".join(parts)}</div>'
+
+
+def _array_row(name: str, value: object, fate: str) -> str:
+    cell = "text-align:left;vertical-align:top;padding:2px 14px 6px 0;background:none"
+    text = "no gradient" if value is None and name != "" and not name.startswith("read") else summary(value)
+    picture = ""
+    array = numbers_of(value) if isinstance(value, Tensor) or is_array(value) else np.empty(0)
+    if array.size > 3 and array.dtype.kind in "fiuc":
+        values, part = plane(array)
+        picture = (f"<div style='opacity:.7'>{escape(part)}</div>" if part else "") + heat_map(values)
+    return f'<tr><td style="{cell}">{escape(name)}</td><td style="{cell}">{escape(text + fate)}{picture}</td></tr>'

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Any
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COMMENTS = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -38,7 +37,7 @@ def filled(template: str, parts: Mapping[str, str]) -> str:
     return "".join(page)
 
 
-def json_inside(data: Any) -> str:
+def json_inside(data: object) -> str:
     """Return JSON that is safe inside a script element."""
     text = allowed(json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
     for letter in "<>&\u2028\u2029":

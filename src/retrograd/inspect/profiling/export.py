@@ -22,7 +22,7 @@ def chrome(p: Profiled) -> str:
     start = spans[0].began if spans else 0.0
     pid = os.getpid()
 
-    def meta(what: str, tid: int, **args: Any) -> dict[str, Any]:
+    def meta(what: str, tid: int, **args: object) -> dict[str, object]:
         return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
 
     events = [meta("process_name", 0, name="retrograd")]
@@ -33,7 +33,7 @@ def chrome(p: Profiled) -> str:
         began, ended = (span.began - start) * 1e6, (max(span.began, span.ended) - start) * 1e6
         place = {"ts": began, "pid": pid, "tid": _THREADS[span.kind]}
         name = span.name if span.kind != "backward" else f"{span.name} (backward)"
-        event: dict[str, Any] = {"ph": "X", "name": name, "cat": span.kind, "dur": ended - began, **place}
+        event: dict[str, object] = {"ph": "X", "name": name, "cat": span.kind, "dur": ended - began, **place}
         events.append(event)
         if span.record is None:
             continue

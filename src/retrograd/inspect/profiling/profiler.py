@@ -62,7 +62,10 @@ class Profiler(Recorder):
     def record_statistics(self, record: Record, array: Any, gradient: bool) -> None:
         pass
 
-    def record_leaf(self, leaf: Tensor, gradient: Any) -> None:
+    def record_leaf(self, leaf: Tensor, gradient: object) -> None:
+        pass
+
+    def record_use(self, leaf: Tensor, node: Node, gradient: object) -> None:
         pass
 
     def _new_record(self, operator: str, inputs: tuple[Any, ...], call: str = "") -> Record:

@@ -14,11 +14,12 @@ from ...core.arrays.devices import array_module, backend_of, is_array
 from ...core.errors import describe
 from ...core.graph.backward import as_array, conjugate
 from ...core.graph.nodes import Node, edge_of
+from ...core.missing_names import repr_html
 from ...core.tensor.storage import Storage
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..tracing import site_of
 from .formulas import formula, worked_element
-from .rules import input_names, rule_source, user_function, values_read
+from .rules import input_names, names_read, rule_source, user_function, values_read
 
 
 class Event:
@@ -45,7 +46,7 @@ class Event:
         self.line = None if site is None else site.line
         self.code = None if site is None else site.code
         self.module = None if site is None else site.module
-        self.incoming = _of_one(node, _shown(incoming))
+        self.incoming: Tensor | tuple[Tensor | None, ...] = _of_one(node, _shown(incoming))
         self.inputs = input_names(node)
         count = len(node.parents)
         self.outgoing: list[Tensor | None] = [None] * count
@@ -88,6 +89,14 @@ class Event:
         """The values that the rule read besides the gradient (inputs, output ``ans``, parameters), by name."""
         assert self._saved is not None
         return values_read(self._node, self._saved)
+
+    def read_for(self, place: int) -> list[str]:
+        """Return the names of the values that the rule of one input read.
+
+        Args:
+            place: the index of the input.
+        """
+        return names_read(self._node, place, self.read)
 
     @property
     def place(self) -> str:
@@ -142,10 +151,7 @@ class Event:
             lines.append(f"  {paint('name', 'one element')}: {self.worked}")
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        from ..notebook.events import event_html
-
-        return event_html(self)
+    _repr_html_ = repr_html("event_html")
 
     def target(self, index: int) -> str:
         """Return which Tensor an input is, if known."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 import numpy as np
 
@@ -12,10 +12,24 @@ from ...core.arrays.devices import is_array
 from ...core.tensor.tensor import Tensor
 from ...ops.table.registry import OPERATORS, Operator
 from ..drawing.figures import number, numbers_of
-from .rules import names_read
 
-if TYPE_CHECKING:
-    from .events import Event
+
+class Step(Protocol):
+    """What is known of one operator of a backward pass: see ``Event``."""
+
+    operator: str
+    inputs: tuple[str, ...]
+    incoming: Tensor | tuple[Tensor | None, ...]
+    outgoing: list[Tensor | None]
+    summed_over: list[tuple[int, ...]]
+
+    @property
+    def read(self) -> dict[str, object]:
+        """The values that the rule read, by name."""
+
+    def read_for(self, place: int) -> list[str]:
+        """Return the names of those that the rule of one input read."""
+
 
 _DERIVATIVE = re.compile(r"^Derivatives?: (.*?)(?=^\s*$|^[A-Z][a-z]+:|\Z)", re.MULTILINE | re.DOTALL)
 _TERMS = 3  # of a sum
@@ -44,7 +58,7 @@ def _by_name() -> dict[str, Operator]:
     return found | {one.name: one for one in ranked}
 
 
-def worked_element(event: Event) -> str:
+def worked_element(event: Step) -> str:
     """Return how the largest element of the gradient of an input follows from what the rule read; "" if none does."""
     for place, g in enumerate(event.outgoing):
         if g is None or not g.array.size:
@@ -57,8 +71,7 @@ def worked_element(event: Event) -> str:
         came = event.incoming if isinstance(event.incoming, Tensor) else None
         upstream = None if came is None else numbers_of(came)
         read = event.read
-        names = names_read(event._node, place, read)
-        arrays = {key: numbers_of(read[key]) for key in names if is_array(read[key])}
+        arrays = {key: numbers_of(read[key]) for key in event.read_for(place) if is_array(read[key])}
         product = None if upstream is None else _product(event.operator, place, index, upstream, arrays)
         if product is not None:
             return f"{result} = {product}"
@@ -115,5 +128,5 @@ def _at(name: str, index: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
-def _number(value: Any) -> str:
-    return str(value) if isinstance(value, (np.bool_, np.complexfloating)) else number(float(value))
+def _number(value: object) -> str:
+    return number(float(value)) if isinstance(value, (int, float, np.integer, np.floating)) else str(value)

@@ -78,12 +78,12 @@ def _text(g: Tensor | None) -> str:
     return "no gradient" if g is None else summary(g)
 
 
-def _map(value: Any, cells: tuple[int, int]) -> list[Any] | None:
+def _map(value: object, cells: tuple[int, int]) -> list[object] | None:
     """Return a heat map: its index in the array, rows, columns, the largest magnitude, and a letter per cell."""
-    array = value.array if isinstance(value, Tensor) else value
-    if not is_array(array) or array.dtype.kind not in "fiuc" or array.size < 4:
+    array = numbers_of(value) if isinstance(value, Tensor) or is_array(value) else np.empty(0)
+    if array.dtype.kind not in "fiuc" or array.size < 4:
         return None
-    values, part = plane(numbers_of(array))
+    values, part = plane(array)
     grid = blocks(values.astype(np.float64), *cells)
     finite = np.isfinite(grid)
     largest = float(np.abs(grid[finite]).max()) if finite.any() else 0.0

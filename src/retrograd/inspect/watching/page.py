@@ -15,9 +15,8 @@ import numpy as np
 from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
 from ..pages.template import asset, filled, json_inside
-from .causes import cause_of
 from .measures import Activation, Distribution, Record
-from .rules import Alarm
+from .rules import Alarm, cause_of
 
 _MOST = 400  # records on the page
 _COLUMNS = 60  # records with histograms
@@ -63,6 +62,14 @@ def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
     def over(read: Callable[[Record], float | None]) -> list[Any]:
         return _plain(map(read, records))
 
+    def each(read: Callable[[Record], Sequence[float]], most: int | None) -> list[list[Any]]:
+        """Return a curve for each of the first figures of the records."""
+        count = max(len(read(record)) for record in records)
+        return [
+            _plain([found[i] if i < len(found := read(record)) else None for record in records])
+            for i in range(count)[:most]
+        ]
+
     def parameter(name: str) -> dict[str, Any]:
         gradients = [record.gradients.get(name) for record in records]
         weights = [record.weights.get(name) for record in records]
@@ -98,14 +105,8 @@ def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
             for x in w.alarms
         ],
         "loss": over(lambda record: record.loss),
-        "losses": [
-            over(lambda record, at=index: record.losses[at] if at < len(record.losses) else None)  # type: ignore[misc]
-            for index in range(min(_LOSSES, max(len(record.losses) for record in records)))
-        ],
-        "rates": [
-            over(lambda record, at=index: record.rates[at] if at < len(record.rates) else None)  # type: ignore[misc]
-            for index in range(max(len(record.rates) for record in records))
-        ],
+        "losses": each(lambda record: record.losses, _LOSSES),
+        "rates": each(lambda record: record.rates, None),
         "norm": over(lambda record: record.total_norm),
         "norm_before": over(lambda record: record.total_norm_before_clipping),
         "parameters": [parameter(name) for name in w.names],

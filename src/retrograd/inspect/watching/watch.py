@@ -24,10 +24,9 @@ from ...nn.base.containers import ModuleDict
 from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
 from ..pages.template import framed
-from .causes import cause_of
 from .measures import Reading, Record, distributions, norm_of, reading
 from .page import data_of, page_of
-from .rules import Alarm, Rules
+from .rules import Alarm, Rules, cause_of
 from .status_line import StatusLine
 from .tensorboard import Board
 from .watcher import Watcher

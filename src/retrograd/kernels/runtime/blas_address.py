@@ -9,7 +9,6 @@ import ctypes
 import platform
 import sys
 from functools import cache
-from glob import glob
 from os.path import dirname, join
 from typing import Any
 
@@ -53,6 +52,8 @@ def name_for_llvm() -> None:
 
 def _libraries() -> list[ctypes.CDLL]:
     """NumPy's extension, through which all it depends on is searched; on Windows the library beside it."""
+    from glob import glob
+
     try:
         core = np._core._multiarray_umath.__file__  # type: ignore[attr-defined]
         beside = (

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from _queue import SimpleQueue  # `queue` would import more
 from collections.abc import Callable
-from queue import SimpleQueue
 from threading import Thread, get_ident
 from typing import Any
 

@@ -13,6 +13,7 @@ def width() -> int:
     """Bytes of a register: of the target's, of the library's level where one is open, else of this processor's."""
     if target:
         return target[0].width
+
     opened = library.opened()
     if opened is not None:  # what is compiled beside it has to agree with it
         return opened.level.width

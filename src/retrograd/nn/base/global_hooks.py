@@ -92,7 +92,7 @@ def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
     return RemovableHandle(module_hooks, hook)
 
 
-def registered(hooks: OrderedDict[int, Hook], module: Any, name: str, value: object) -> Any:
+def registered(hooks: OrderedDict[int, Hook], module: object, name: str, value: object) -> Any:
     """Apply the registration hooks to a value and return the value to register."""
     for hook in hooks.values():
         replacement = hook(module, name, value)

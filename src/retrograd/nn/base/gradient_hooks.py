@@ -128,7 +128,7 @@ def _placed(positions: list[int], gradients: tuple[Any, ...], count: int) -> tup
     return tuple(placed)
 
 
-def _replacement(what: str, changed: Any, count: int) -> tuple[Any, ...]:
+def _replacement(what: str, changed: object, count: int) -> tuple[Any, ...]:
     replaced = changed if isinstance(changed, tuple) else (changed,)
     if len(replaced) != count:
         hook = "Backward hook" if what == "grad_input" else "Backward pre hook"

@@ -86,7 +86,7 @@ class State:
         """
         raise RuntimeError(f"{type(self).__name__} does not define get_extra_state")
 
-    def set_extra_state(self, state: Any) -> None:
+    def set_extra_state(self, state: object) -> None:
         """Restore the state from ``get_extra_state``."""
         raise RuntimeError(f"{type(self).__name__} does not define set_extra_state for the extra state to load")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
 
 from ...core.tensor.tensor import Size, Tensor
 from .. import functional as F
@@ -21,7 +20,7 @@ class Identity(Module):
     tensor([1., 1.])
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:

@@ -90,7 +90,7 @@ class SyncBatchNorm(_BatchNorm):
         self.running_var.lerp_((var * (count / (count - 1))).to(self.running_var.dtype), rate)
 
     @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+    def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Module:
         """The module with every ``BatchNorm`` of its tree replaced by one of this class, on the same Parameters.
 
         Args:

@@ -20,7 +20,7 @@ class ReduceAddCoalesced:
     """Sum Tensors over devices."""
 
     @staticmethod
-    def apply(destination: Any, num_inputs: int, *grads: Tensor) -> tuple[Tensor, ...]:
+    def apply(destination: object, num_inputs: int, *grads: Tensor) -> tuple[Tensor, ...]:
         """Return, for each of ``num_inputs`` positions, the sum of the devices' Tensors."""
         groups = [grads[start : start + num_inputs] for start in range(0, len(grads), num_inputs)]
         return tuple(sum(column[1:], start=column[0]) for column in zip(*groups, strict=True))

@@ -32,9 +32,9 @@ class DataParallel(Module):
 
 def data_parallel(
     module: Module,
-    inputs: Any,
-    device_ids: Any = None,
-    output_device: Any = None,
+    inputs: object,
+    device_ids: object = None,
+    output_device: object = None,
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:

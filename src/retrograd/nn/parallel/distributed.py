@@ -61,7 +61,7 @@ class DistributedDataParallel(Module):
         check_reduction: bool = False,
         gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
-        **options: Any,
+        **options: object,
     ) -> None:
         super().__init__()
         group = group_of(process_group)
@@ -187,7 +187,7 @@ class DistributedDataParallel(Module):
             bucket.collect(flags_of)
         self._begun, self._next, self._used = False, 0, {}
 
-    def _leave_out_unused(self, output: Any) -> None:
+    def _leave_out_unused(self, output: object) -> None:
         """Mark parameters that no output depends on as ready."""
         edges = {edge_of(x) for x in _tensors(output)} - {None}
         _, completes = reachable([edge for edge in edges if type(edge) is Node])

@@ -23,7 +23,7 @@ def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> Any:
 
 
 def scatter_kwargs(
-    inputs: Any, kwargs: object, target_gpus: Any, dim: int = 0
+    inputs: object, kwargs: object, target_gpus: object, dim: int = 0
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Split positional and keyword arguments into one part per device each."""
     parts = scatter(inputs, target_gpus, dim) if inputs else []

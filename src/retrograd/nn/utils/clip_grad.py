@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import modes, no_grad
@@ -24,7 +25,7 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [x.grad for x in tensors if x.grad is not None]
 
 
-def _norm(x: Any, p: float) -> Any:
+def _norm(x: Array, p: float) -> Array:
     """Return the p-norm of all elements as a 0-d array."""
     xp = array_module(x)
     if x.dtype.itemsize < 4:
@@ -45,7 +46,7 @@ def _norm(x: Any, p: float) -> Any:
 
 
 @whole
-def _total_norm(arrays: list[Any], p: float) -> Any:
+def _total_norm(arrays: list[Any], p: float) -> Array:
     if p == 2 and updates.takes([[array] for array in arrays], updates.SQUARES, 0):
         return np.asarray(np.sqrt(updates.sum_of_squares(arrays)), arrays[0].dtype)
     xp = array_module(arrays[0])

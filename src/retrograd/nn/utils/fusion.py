@@ -20,7 +20,7 @@ M = TypeVar("M", bound=Module)
 L = TypeVar("L", bound=Linear)
 
 
-def fuse_conv_bn_eval(conv: M, bn: Any, transpose: bool = False) -> M:
+def fuse_conv_bn_eval(conv: M, bn: object, transpose: bool = False) -> M:
     """Return a copy of a convolution that computes ``bn(conv(x))``.
 
     Args:

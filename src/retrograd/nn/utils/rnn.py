@@ -131,7 +131,7 @@ def _places(batch_sizes: np.ndarray, batch: int) -> np.ndarray:
 
 
 def pack_padded_sequence(
-    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+    input: Tensor, lengths: list[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
     """Remove the padding of a batch of sequences.
 

@@ -237,7 +237,7 @@ def _bounds(b: Builder, x: Tensor, low: Any, high: Any) -> str:
 
 
 @whole("clamp", "clip")
-def clamp(b: Builder, input: Tensor, min: Any = None, max: Any = None) -> str:
+def clamp(b: Builder, input: Tensor, min: object = None, max: object = None) -> str:
     return _bounds(b, input, min, max)
 
 

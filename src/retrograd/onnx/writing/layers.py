@@ -121,7 +121,7 @@ def avg_pool(b: Builder, call: Call) -> str:
     return y
 
 
-def _to_one(input: Tensor, output_size: Any, *args: object, **kwargs: object) -> bool:
+def _to_one(input: Tensor, output_size: object, *args: object, **kwargs: object) -> bool:
     return set(output_size if isinstance(output_size, (tuple, list)) else (output_size,)) == {1}
 
 
@@ -131,12 +131,12 @@ def _spatial(b: Builder) -> int:
 
 
 @whole("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", accepts=_to_one)
-def adaptive_average(b: Builder, input: Tensor, output_size: Any) -> str:
+def adaptive_average(b: Builder, input: Tensor, output_size: object) -> str:
     return reduced(b, "ReduceMean", b.argument(input), [*range(-_spatial(b), 0)], True)
 
 
 @whole("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", accepts=_to_one)
-def adaptive_maximum(b: Builder, input: Tensor, output_size: Any, return_indices: bool = False) -> str:
+def adaptive_maximum(b: Builder, input: Tensor, output_size: object, return_indices: bool = False) -> str:
     if return_indices:
         raise b.fail("return_indices=True is not supported")
     return reduced(b, "ReduceMax", b.argument(input), [*range(-_spatial(b), 0)], True)
@@ -211,7 +211,7 @@ def group_norm(
 
 @whole("instance_norm")
 def instance_norm(
-    b: Builder, input: Tensor, running_mean: Any = None, running_var: Any = None, weight: Tensor | None = None,
+    b: Builder, input: Tensor, running_mean: object = None, running_var: object = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> str:  # fmt: skip
     if not use_input_stats:
@@ -237,8 +237,8 @@ def distance(
 
 @whole("cross_entropy")
 def cross_entropy(
-    b: Builder, input: Tensor, target: Tensor, weight: Tensor | None = None, *args: Any, ignore_index: int = -100,
-    reduction: str = "mean", label_smoothing: float = 0.0, **kwargs: Any,
+    b: Builder, input: Tensor, target: Tensor, weight: Tensor | None = None, *args: object, ignore_index: int = -100,
+    reduction: str = "mean", label_smoothing: float = 0.0, **kwargs: object,
 ) -> str:  # fmt: skip
     if args or kwargs or label_smoothing or target.dtype.kind == "f" or input.ndim < 2:
         raise b.fail("class probabilities, label smoothing and legacy arguments are not supported")
@@ -248,7 +248,7 @@ def cross_entropy(
 
 @whole("interpolate")
 def interpolate(
-    b: Builder, input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    b: Builder, input: Tensor, size: object = None, scale_factor: object = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
 ) -> str:  # fmt: skip
     assert b._call is not None
@@ -309,7 +309,7 @@ def _weights(b: Builder, place: int, order: list[int], hidden: int, axes: list[i
     return b.node("Unsqueeze", [x, b.ints(*axes)])
 
 
-def _recurrent(b: Builder, call: Call, kind: str, states: int, order: list[int], **options: Any) -> list[str]:
+def _recurrent(b: Builder, call: Call, kind: str, states: int, order: list[int], **options: object) -> list[str]:
     hidden = call.inputs[1].shape[-1]
     first = 1 + states
     w, r = (_weights(b, first + i, order, hidden, [0]) for i in range(2))
@@ -341,5 +341,5 @@ def rnn(b: Builder, call: Call) -> list[str]:
 
 @whole("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
        accepts=lambda input, p=0.5, training=True, *args, **kwargs: not training or not p)  # fmt: skip
-def dropout(b: Builder, input: Tensor, *args: Any, **kwargs: Any) -> str:
+def dropout(b: Builder, input: Tensor, *args: object, **kwargs: object) -> str:
     return b.argument(input)

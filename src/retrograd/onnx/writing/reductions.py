@@ -137,7 +137,7 @@ def topk(
 
 
 @whole("any", "all")
-def any_or_all(b: Builder, input: Tensor, dim: Any = None, keepdim: bool = False) -> str:
+def any_or_all(b: Builder, input: Tensor, dim: object = None, keepdim: bool = False) -> str:
     assert b._call is not None
     x = b.argument(input, np.dtype(np.bool_))
     kind = "ReduceMax" if b._call.name == "any" else "ReduceMin"

@@ -118,7 +118,7 @@ def triangle(b: Builder, call: Call) -> str:
     return b.node("Trilu", [b.input(0), place], upper=int(call.name == "triu"))
 
 
-def _has_arrays(index: Any) -> bool:
+def _has_arrays(index: object) -> bool:
     parts = index if isinstance(index, tuple) else (index,)
     return any(isinstance(part, (Tensor, np.ndarray, list)) for part in parts)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module, is_array
 from ...core.errors import describe
 from ...core.graph.primitive import operand
@@ -86,24 +87,24 @@ def _before(items: list[Any], places: list[int]) -> int:
     return sum(not _is_advanced(item) for item in items[: places[0]]) if places and _together(items, places) else 0
 
 
-def _is_advanced(item: Any) -> bool:
+def _is_advanced(item: object) -> bool:
     return isinstance(item, (Tensor, int)) and not isinstance(item, bool) or is_array(item)
 
 
-def _ndim(item: Any) -> int:
+def _ndim(item: object) -> int:
     if isinstance(item, Tensor):
         return item.array.ndim - 1
     return getattr(item, "ndim", 0)
 
 
-def _batched_item(item: Any, count: int) -> Any:
+def _batched_item(item: Tensor, count: int) -> Array:
     if not isinstance(item, Tensor):
         return item
     array = item.array
     return array.reshape((array.shape[0],) + (1,) * (count + 1 - array.ndim) + array.shape[1:])
 
 
-def _full_key(key: tuple[Any, ...], ndim: int, xp: Any) -> list[Any]:
+def _full_key(key: tuple[Any, ...], ndim: int, xp: object) -> list[Any]:
     """The key with slices for an ellipsis and for what it leaves out, and positions for masks."""
     items: list[Any] = []
     for item in key:
@@ -144,7 +145,7 @@ def _placed(call: Call, ndim: int, mapped_target: bool) -> Any:
     return placed, made
 
 
-def reading(call: Call) -> Any:
+def reading(call: Call) -> Tensor:
     """Of what reads at an index."""
     placed, index = _placed(call, call.ndim(), call.mapped[0])
     return placed.read(call.below([call.values[0]], {**call.params, "index": index}))
@@ -156,7 +157,7 @@ def reading_last(call: Call) -> Any:
     return placed.read(call.below([call.full(0)], {**call.params, "index": index}))
 
 
-def placing(call: Call) -> Any:
+def placing(call: Call) -> Tensor:
     """Of what puts its input at an index of zeros of a shape."""
     shape = call.params["shape"]
     placed, index = _placed(call, len(shape), True)
@@ -164,7 +165,7 @@ def placing(call: Call) -> Any:
     return call.below([values], {**call.params, "index": index, "shape": (call.size, *shape)})
 
 
-def writing(call: Call) -> Any:
+def writing(call: Call) -> Tensor:
     """Of what writes at an index of its first input; a second one is the value."""
     placed, index = _placed(call, call.ndim(), True)
     values = [call.full(0)]
@@ -193,7 +194,7 @@ def filling(call: Call) -> Any:
     return call.below([call.full(0), aligned(value, call.ndim()) if call.mapped[1] else value])
 
 
-def is_mapped_mask(index: Any) -> bool:
+def is_mapped_mask(index: object) -> bool:
     """Whether an index is one mask that differs between the examples of vmap."""
     array = getattr(index, "array", index)
     return type(array) is Batched and array.mapped and array.dtype.kind == "b" and array.ndim > 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.layout import copying, order_like
 from ...core.errors import describe
@@ -42,7 +43,7 @@ def _fill(out: Any, x: Any, value: Any) -> None:
     copies.write(out, value)
 
 
-def _filled(x: Any, value: Any) -> Any:
+def _filled(x: Array, value: object) -> Array:
     out = array_module(x).empty_like(x, order=order_like(x))
     out[...] = value
     return out

@@ -19,6 +19,7 @@ from warnings import warn
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import all_examples, array_module, backend_of, extent, is_array
 from ...core.arrays.dtypes import FLOATING
 from ...core.arrays.layout import order_like, row_major
@@ -166,7 +167,7 @@ def _listed(values: Any, x: Tensor) -> Any:
     return array if array.size else array.astype(np.int64)
 
 
-def _position(array: Any, x: Tensor) -> Any:
+def _position(array: Array, x: Tensor) -> Array:
     """An array of an index: on x's device, and a single integer as a number where it is one."""
     kind = array.dtype.kind
     if kind not in "iub":
@@ -220,7 +221,7 @@ def only_positions(key: tuple[Any, ...]) -> int | None:
 
 
 @or_reference
-def read_at(x: Any, index: Index) -> Any:
+def read_at(x: Array, index: Index) -> Array:
     """The elements at the index, copied."""
     along = index.along
     if along is not None and lanes.takes(x, index.key[along], along):
@@ -253,7 +254,7 @@ def linear_positions(key: tuple[Any, ...], shape: tuple[int, ...], xp: Any) -> A
     return xp.arange(prod(shape)).reshape(shape)[key]
 
 
-def _lane_positions(shape: tuple[int, ...], own: tuple[int, ...], dim: int) -> Any:
+def _lane_positions(shape: tuple[int, ...], own: tuple[int, ...], dim: int) -> Array:
     """Where the lanes of an index of some shape along ``dim`` begin in the flat array of their own shape."""
     begins = np.zeros((1,) * len(shape), np.intp)
     for axis, length in enumerate(shape):
@@ -316,7 +317,7 @@ def add_at(out: Any, index: Index, values: Any) -> None:
 # Reading
 
 
-def _view_at(x: Any, index: tuple[Any, ...]) -> Any:
+def _view_at(x: Array, index: tuple[Any, ...]) -> Array:
     try:
         return x[index]
     except IndexError:
@@ -347,7 +348,7 @@ def reading(name: str) -> Primitive:
 
 
 @or_reference
-def _write_at(out: Any, index: Index, values: Any) -> None:
+def _write_at(out: Array, index: Index, values: Any) -> None:
     """``out[index] = values``."""
     along = index.along
     if along is not None and lanes.writes(out, index.key[along], along):
@@ -358,19 +359,19 @@ def _write_at(out: Any, index: Index, values: Any) -> None:
         out[index.key] = values
 
 
-def _zeros(shape: tuple[int, ...], like: Any) -> Any:
+def _zeros(shape: tuple[int, ...], like: Array) -> Array:
     out = empty(shape, like.dtype, like)
     copies.write(out, 0)
     return out
 
 
-def _place(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
+def _place(x: Array, index: Index, shape: tuple[int, ...]) -> Array:
     out = _zeros(shape, x)
     _write_at(out, index, x)
     return out
 
 
-def _accumulate(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
+def _accumulate(x: Array, index: Index, shape: tuple[int, ...]) -> Array:
     if not index.repeats:
         return _place(x, index, shape)
     out = _zeros(shape, x)
@@ -378,18 +379,18 @@ def _accumulate(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
     return out
 
 
-def copied(x: Any) -> Any:
+def copied(x: Array) -> Array:
     """An array of one's own: of a NumPy scalar, too, which its ``copy`` would not be."""
     return x.copy(order=order_like(x)) if x.ndim else array_module(x).array(x)
 
 
-def _erase(x: Any, index: Index) -> Any:
+def _erase(x: Array, index: Index) -> Array:
     out = copied(x)
     _write_at(out, index, x.dtype.type(0))
     return out
 
 
-def _read_last(x: Any, index: Index) -> Any:
+def _read_last(x: Array, index: Index) -> Array:
     """What ``PLACE`` put down: zero for a value that a later one at the same position replaced."""
     out = x[index.key] if index.along is None else read_at(x, index)
     xp = array_module(x)
@@ -419,7 +420,7 @@ READ_LAST: Primitive = Primitive(
 )
 
 
-def _placed(g: Any, index: Index) -> Any:
+def _placed(g: Array, index: Index) -> Array:
     """The cotangent of values written at the index: what is there, but nothing for a value that was replaced."""
     if index.basic:
         return GETITEM(g, index=index.key)
@@ -477,13 +478,13 @@ def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
 # Writing
 
 
-def _assign(out: Any, x: Any, value: Any, index: Index) -> None:
+def _assign(out: Array, x: Array, value: Any, index: Index) -> None:
     if is_array(value) and array_module(out) is not np and array_module(out).may_share_memory(out, value):
         value = value.copy()  # NumPy allows for overlap by itself.
     _write_at(out, index, value)
 
 
-def _assigned(x: Any, value: Any, index: Index) -> Any:
+def _assigned(x: Array, value: Array, index: Index) -> Array:
     out = copied(x)
     _assign(out, x, value, index)
     return out
@@ -493,7 +494,7 @@ def _add(out: Any, x: Any, value: Any, index: Index) -> None:
     add_at(out, index, value)
 
 
-def _added(x: Any, value: Any, index: Index) -> Any:
+def _added(x: Array, value: Array, index: Index) -> Array:
     out = copied(x)
     add_at(out, index, value)
     return out

@@ -54,7 +54,7 @@ def selected_first(key: Key, ndim: int) -> tuple[Key, Key] | None:
     return (*view, Ellipsis), tuple(rest)
 
 
-def _is_position(item: Any) -> bool:
+def _is_position(item: object) -> bool:
     return type(item) is bool or hasattr(item, "dtype")
 
 

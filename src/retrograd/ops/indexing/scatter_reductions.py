@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING
 from ...core.arrays.unbuffered import Reduction, ufunc_at
@@ -43,7 +44,9 @@ def _highest(dtype: Any) -> Any:
     return np.inf if dtype.kind in FLOATING else True if dtype.kind == "b" else np.iinfo(dtype).max
 
 
-def _extreme_shares(g: Any, x: Any, src: Any, ans: Any, index: Index, include_self: bool) -> tuple[Any, Any, Any]:
+def _extreme_shares(
+    g: Array, x: Array, src: Array, ans: Array, index: Index, include_self: bool
+) -> tuple[Any, Any, Any]:
     """g divided among all that equal the extreme value, and who they are, in x and in src."""
     x, src, ans = raw(x), raw(src), raw(ans)
     mine, theirs = x == ans, src == ans[index.key]
@@ -54,13 +57,15 @@ def _extreme_shares(g: Any, x: Any, src: Any, ans: Any, index: Index, include_se
 
 
 def _extreme_rule(
-    g: Any, x: Any, src: Any, ans: Any, index: Index, include_self: bool, needs: tuple[bool, ...]
+    g: Array, x: Array, src: Array, ans: Array, index: Index, include_self: bool, needs: tuple[bool, ...]
 ) -> tuple[Any, Any]:
     share, mine, theirs = _extreme_shares(g, x, src, ans, index, include_self)
     return share * mine if needs[0] else None, READ(share, index=index) * theirs if needs[1] else None
 
 
-def _prod_rule(g: Any, x: Any, src: Any, index: Index, include_self: bool, needs: tuple[bool, ...]) -> tuple[Any, Any]:
+def _prod_rule(
+    g: Array, x: Array, src: Array, index: Index, include_self: bool, needs: tuple[bool, ...]
+) -> tuple[Any, Any]:
     """Each factor gets g times the product of the others at its place; right with zeros among them."""
     xp = array_module(x)
     ones = xp.ones_like(raw(x))

@@ -6,6 +6,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.dtypes import DType, result_type
 from ...core.arrays.fp_warnings import silenced
 from ...core.arrays.python_numbers import converted
@@ -105,7 +106,7 @@ def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
     return where(condition, self, other)
 
 
-def _filled_where(x: Any, mask: Any, value: Any) -> Any:
+def _filled_where(x: Array, mask: Array, value: Array) -> Array:
     out = chosen(mask, value, x) if type(x) is np.ndarray and x.size >= USEFUL else None
     return np.where(mask, value, x) if out is None else out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 from warnings import warn
 
 from ...core.arrays.devices import backend_of
@@ -13,6 +13,7 @@ from ...core.arrays.fp_warnings import silenced
 from ...core.arrays.python_numbers import converted
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, new_tensor, to_array
 from ..table.registry import inplace_method
@@ -27,7 +28,7 @@ class Write(NamedTuple):
     params: dict[str, Any]
 
 
-def byte_mask(array: Any) -> Any:
+def byte_mask(array: object) -> Any:
     """An array of uint8 as the mask that PyTorch takes it for, where NumPy would read positions."""
     warn(
         "uint8 as a mask is deprecated, in an index too; use a bool Tensor, or convert positions to int64", stacklevel=2
@@ -75,7 +76,7 @@ def in_place(name: str, prepare: Callable[..., Write]) -> None:
     """Give Tensor the method ``name_`` that does in place what ``prepare`` has checked."""
 
     @wraps(prepare)
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def method(self: Tensor, *args: object, **kwargs: object) -> Tensor:
         write = prepare(self, *args, **kwargs)
         apply_inplace(write.primitive, write.x, write.value, **write.params)
         return self

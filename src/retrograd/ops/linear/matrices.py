@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import all_examples, array_module
 from ...core.arrays.dtypes import INEXACT
 from ...core.errors import describe
@@ -35,7 +36,7 @@ def are_rows(x: Any) -> bool:
     return all(outer == length * inner for (_, outer), (length, inner) in pairwise(axes))
 
 
-def finite(x: Any) -> Any:
+def finite(x: Array) -> Array:
     """Matrices for LAPACK's singular values, from which it may never come back if an element is not finite.
 
     Raises:
@@ -54,7 +55,7 @@ def identity_like(x: Any) -> Any:
     return array_module(x).eye(x.shape[-1], dtype=x.dtype)
 
 
-def lower_part(x: Any, diagonal: float) -> Any:
+def lower_part(x: Array, diagonal: float) -> Array:
     """The lower triangle, the diagonal times a factor."""
     xp = array_module(x)
     n = x.shape[-1]
@@ -62,17 +63,17 @@ def lower_part(x: Any, diagonal: float) -> Any:
     return x * weights
 
 
-def upper_part(x: Any, diagonal: float) -> Any:
+def upper_part(x: Array, diagonal: float) -> Array:
     """The upper triangle, the diagonal times a factor."""
     return transposed(lower_part(transposed(x), diagonal))
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: Array) -> Array:
     """The last two axes swapped, conjugated."""
     return transposed(x.conj())
 
 
-def hermitian(x: Any) -> Any:
+def hermitian(x: Array) -> Array:
     """The Hermitian part of each matrix; of real ones the symmetric part."""
     return (x + adjoint(x)) / 2
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import memory
+from ...core.arrays import Array, memory
 from ...core.arrays.devices import Device, Wrapping, backend_for, is_array
 from ...core.arrays.dtypes import DType, as_dtype, get_default_dtype, is_differentiable
 from ...core.arrays.summation import LARGE
@@ -46,7 +46,7 @@ def create(make: Callable[[Any], Any], device: DeviceLike | None = None, require
     return with_grad(new_tensor(array), requires_grad)
 
 
-def _meet(array: Any) -> None:
+def _meet(array: Array) -> None:
     """Prepare for work on large arrays, when the first one is made."""
     memory.large_array_met()
     if array.size >= LARGE and array.dtype.kind == "f":

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import NumpyVersion
 
+from ...core.arrays import Array
 from ...core.arrays.devices import NUMPY, backend_of, cupy_backend
 from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 
@@ -53,21 +54,21 @@ class _Capsule:
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: object) -> Any:
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _CPU, 0
 
 
-def _writable(array: Any) -> Any:
+def _writable(array: Array) -> Array:
     """The array itself; NumPy before 2.1 makes all of them read-only, though nobody exports read-only memory to it."""
     if not isinstance(array, np.ndarray) or array.flags.writeable or NumpyVersion(np.__version__) >= "2.1.0":
         return array
     return NUMPY.strided(array, 0, array.shape, array.strides, array.dtype)
 
 
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(ext_tensor: Array, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A Tensor on the memory of another library's array: writes to one are seen in the other.
 
     Args:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import all_examples, backend_of
 from ...core.arrays.dtypes import FLOATING
 from ...core.errors import describe
@@ -47,7 +46,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
         raise RuntimeError(f"expected rates >= 0, got others among {describe(x)}")
     source = default_generator if generator is None else generator
 
-    def draw(rates: Any) -> Any:
+    def draw(rates: Array) -> Array:
         counts = source.numpy.poisson(backend_of(rates).to_numpy(rates).astype(np.float64))
         return backend_of(rates).asarray(np.asarray(counts), dtype=x.dtype)
 

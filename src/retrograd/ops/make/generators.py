@@ -157,7 +157,7 @@ def _mix(seed: int) -> int:
     return z ^ (z >> 31)
 
 
-def _restored(device: str, state: Any) -> Generator:
+def _restored(device: str, state: object) -> Generator:
     return Generator(device).set_state(new_tensor(state))
 
 

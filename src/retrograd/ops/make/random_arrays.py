@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.dtypes import DType
 from ...core.arrays.python_numbers import bounds
 from ...core.graph.modes import modes
@@ -17,7 +18,7 @@ from .generators import Generator, default_generator
 Draw = Callable[..., Any]
 
 
-def drawn_from(draw: Draw, *arrays: Any) -> Any:
+def drawn_from(draw: Draw, *arrays: Array) -> Array:
     """Random numbers from distributions that arrays describe, drawn element by element."""
     if modes.level is not None:
         return modes.level.drawn_from(draw, arrays)
@@ -43,14 +44,14 @@ def per_example(place: int) -> Callable[[Draw], Draw]:
 
     def enter(draw: Draw) -> Draw:
         @wraps(draw)
-        def drawn(xp: Any, *args: Any, **kwargs: Any) -> Any:
+        def drawn(xp: Any, *args: Any, **kwargs: Any) -> Array:
             if modes.level is None and modes.tracer is None:
                 return draw(xp, *args, **kwargs)
             bare = getattr(xp, "_xp", xp)
             if modes.level is None:
                 return modes.tracer.drawn(draw, (bare, *args), kwargs)
 
-            def of_shape(shape: tuple[int, ...]) -> Any:
+            def of_shape(shape: tuple[int, ...]) -> Array:
                 return draw(bare, *args[:place], shape, *args[place + 1 :], **kwargs)
 
             return modes.level.drawn(of_shape, tuple(args[place]))
@@ -61,7 +62,7 @@ def per_example(place: int) -> Callable[[Draw], Draw]:
 
 
 @per_example(0)
-def uniform(xp: Any, shape: tuple[int, ...], dtype: DType, generator: Generator | None = None) -> Any:
+def uniform(xp: object, shape: tuple[int, ...], dtype: DType, generator: Generator | None = None) -> Array:
     """Numbers evenly in [0, 1): multiples of 2^-8, 2^-11, 2^-24 or 2^-53, by dtype, so that 1 is never reached."""
     source = source_of(generator)
     if dtype.kind == "c":
@@ -111,7 +112,7 @@ def check_within(dtype: DType, low: int, high: int) -> None:
 
 
 @per_example(2)
-def integers(xp: Any, low: int, high: int, shape: tuple[int, ...], generator: Generator | None = None) -> Any:
+def integers(xp: object, low: int, high: int, shape: tuple[int, ...], generator: Generator | None = None) -> Array:
     """Integers evenly in [low, high), as int64."""
     if xp is np:
         return source_of(generator).numpy.integers(low, high, shape, np.int64)
@@ -121,7 +122,7 @@ def integers(xp: Any, low: int, high: int, shape: tuple[int, ...], generator: Ge
 
 
 @per_example(0)
-def random_mask(xp: Any, shape: tuple[int, ...], probability: float, generator: Generator | None = None) -> Any:
+def random_mask(xp: Any, shape: tuple[int, ...], probability: float, generator: Generator | None = None) -> Array:
     """Bools that are true with a probability."""
     if xp is np:
         # 32 bits an element, compared as they are, cost half of what floating numbers do.
@@ -133,7 +134,7 @@ def random_mask(xp: Any, shape: tuple[int, ...], probability: float, generator: 
 
 
 @per_example(0)
-def permutation(xp: Any, shape: tuple[int, ...], generator: Generator | None = None) -> Any:
+def permutation(xp: Any, shape: tuple[int, ...], generator: Generator | None = None) -> Array:
     """The integers from 0 on in a random order along the last dimension."""
     source, count = source_of(generator), shape[-1]
     if xp is not np:

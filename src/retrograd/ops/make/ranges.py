@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.dtypes import DType, complex_of
 from ...core.arrays.fp_warnings import silenced, silent
 from ...core.arrays.python_numbers import converted
@@ -174,7 +175,7 @@ def logspace(
     )
 
 
-def _power(base: float, exponents: Any, kind: DType) -> Any:
+def _power(base: float, exponents: Array, kind: DType) -> Array:
     """``base`` to the exponents; of integers that the dtype does not hold the lowest bits."""
     powers = base**exponents
     if kind.kind in "iu":

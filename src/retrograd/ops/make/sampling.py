@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import all_examples, backend_of
 from ...core.arrays.dtypes import FLOATING, INEXACT, precision
 from ...core.arrays.python_numbers import bounds
@@ -31,7 +32,7 @@ BERNOULLI: Primitive = Primitive(
 )
 
 
-def _check_probabilities(p: Any) -> None:
+def _check_probabilities(p: Array) -> None:
     p = all_examples(p)
     if p.size and not bool(((p >= 0) & (p <= 1)).all()):
         raise RuntimeError(f"expected probabilities between 0 and 1, got others among {describe(p)}")
@@ -135,7 +136,7 @@ def _check_floating(x: Tensor) -> None:
         raise NotImplementedError(f"not implemented for {describe(x)}; wanted a floating dtype")
 
 
-def _lower_bound(bound: Any, keywords: dict[str, Any]) -> Any:
+def _lower_bound(bound: float, keywords: dict[str, Any]) -> float:
     """The argument ``from``, a reserved word that only ``**keywords`` can take."""
     if keywords and list(keywords) != ["from"]:
         raise TypeError(f"got unexpected keyword arguments {', '.join(keywords)}")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from math import pi
 from typing import Any
 
+from ...core.arrays import Array
 from ...core.arrays.dtypes import FLOATING
 from ...core.tensor.tensor import Tensor
 from ..table.arguments import integer
@@ -51,7 +52,7 @@ def sum_of_cosines(coefficients: Iterable[float]) -> Callable[[Any, Any], Any]:
     return lambda xp, x: sum(a * xp.cos(2 * pi * k * x) for k, a in enumerate(factors))
 
 
-def triangle(xp: Any, x: Any) -> Any:
+def triangle(xp: Any, x: Array) -> Array:
     return 1 - xp.abs(2 * x - 1)
 
 

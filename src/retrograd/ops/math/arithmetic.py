@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.dtypes import is_bool, result_type
 from ...core.arrays.summation import adding
 from ...core.graph.primitive import Primitive, apply1, apply2, operand
@@ -149,7 +150,7 @@ def mul(input: Operand, other: Operand) -> Tensor:
     return apply2(MUL, input, other)
 
 
-def _is_integral(x: Any, y: Any) -> bool:
+def _is_integral(x: Array, y: Any) -> bool:
     """Whether the operands, of one dtype by now and one of them possibly a number, are integers or bools."""
     return (x if hasattr(x, "dtype") else y).dtype.kind in "iub"
 
@@ -169,7 +170,7 @@ def _integer_safe(ufunc: Any) -> Callable[[Any, Any], Any]:
     return divide
 
 
-def _truncated_quotient(x: Any, y: Any) -> Any:
+def _truncated_quotient(x: Array, y: Any) -> Array:
     if _is_integral(x, y):
         _check_divisor(x, y)
         quotient = x // y
@@ -326,7 +327,7 @@ UFUNCS[np.positive] = lambda input: positive(input).clone()
 
 
 @in_one_pass("sign", 1, 0, 1)
-def _sgn(x: Any) -> Any:
+def _sgn(x: Array) -> Array:
     if x.dtype.kind != "c":
         return x.copy() if x.dtype.kind == "b" else np.sign(x)
     size = np.abs(x)
@@ -343,7 +344,7 @@ def _sign_rule(g: Any, x: Any) -> Any:
 
 
 @in_one_pass("abs_backward", 2, 0, 1)
-def _abs_backward(g: Any, x: Any) -> Any:
+def _abs_backward(g: Array, x: Array) -> Array:
     return g * SIGN(x).conj() if x.dtype.kind == "c" else g * SIGN(x)
 
 

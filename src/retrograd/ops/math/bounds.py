@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.dtypes import FLOATING, DType, result_type
 from ...core.arrays.layout import order_like, row_major
 from ...core.arrays.python_numbers import bounds, converted
@@ -21,7 +22,7 @@ from .arithmetic import SIGN
 from .comparison import ISFINITE, ISNAN
 
 
-def _halved_at_ties(g: Any, chosen: Any, tie: Any) -> Any:
+def _halved_at_ties(g: Array, chosen: Array, tie: Array) -> Array:
     return WHERE(tie, g * 0.5, KEEP(g, chosen))
 
 
@@ -118,12 +119,12 @@ CLAMP = elementwise(
 
 
 @in_one_pass("bounded", 1)
-def _bounded(x: Any, low: float, high: float) -> Any:
+def _bounded(x: Array, low: float, high: float) -> Array:
     return np.minimum(np.maximum(x, low), high)
 
 
 @in_one_pass("clamp_backward", 2, 0)
-def _bounded_backward(g: Any, x: Any, low: float, high: float) -> Any:
+def _bounded_backward(g: Array, x: Array, low: float, high: float) -> Array:
     return KEEP(g, (x >= low) & (x <= high))
 
 
@@ -226,7 +227,7 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
     return apply2(primitive, *inputs)
 
 
-def _nan_to_num(x: Any, nan: float, posinf: float | None, neginf: float | None) -> Any:
+def _nan_to_num(x: Array, nan: float, posinf: float | None, neginf: float | None) -> Array:
     if x.__class__ is np.ndarray and np.isfinite(x).all():
         return x.copy(order=order_like(x))
     return np.nan_to_num(x if order_like(x) == "K" else row_major(x), nan=nan, posinf=posinf, neginf=neginf)

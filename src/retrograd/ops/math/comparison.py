@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.graph.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import number
@@ -113,7 +114,7 @@ for _name, _primitive in (("eq", EQ), ("ne", NE), ("lt", LT), ("le", LE), ("gt",
 # Kinds of numbers
 
 
-def predicate(name: str, forward: Any) -> Primitive:
+def predicate(name: str, forward: object) -> Primitive:
     """A primitive of one input that gives bools."""
     return elementwise(name, forward, "x", None)
 
@@ -187,7 +188,7 @@ def signbit(input: Tensor) -> Tensor:
 # Equal or close
 
 
-def _close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+def _close(x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> Array:
     close = x == y
     if x.dtype.kind in "iub":
         x, y = x.astype("float64"), y.astype("float64")
@@ -226,7 +227,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     return new_tensor(CLOSE(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
 
-def _tolerance(value: Any, argument: str) -> float:
+def _tolerance(value: float, argument: str) -> float:
     if isinstance(value, Tensor) and value._requires:
         raise TypeError(f"argument {argument!r} must be a number, not a Tensor that requires grad")
     return float(number(value, argument))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING, complex_of
 from ...core.arrays.layout import order_like
@@ -27,7 +28,7 @@ REAL = Primitive("real", lambda x: x.real, "x", [lambda g: g], view=True, batch=
 IMAG = Primitive("imag", lambda x: x.imag, "x", [lambda g: g * -1j], view=True, batch=in_front)
 
 
-def _conjugate(x: Any) -> Any:
+def _conjugate(x: Array) -> Array:
     return x.copy() if x.dtype == bool else np.conjugate(x)  # NumPy's conjugate of a bool is an int8
 
 
@@ -128,7 +129,7 @@ def _angle_rule(g: Any, x: Any) -> Any:
     return WHERE(x == 0, 0.0, g * -1j / WHERE(x == 0, 1.0, x))
 
 
-def _angle(x: Any) -> Any:
+def _angle(x: Array) -> Array:
     return np.angle(x) if x.dtype.kind == "c" else np.where(x < 0, math.pi, np.where(np.isnan(x), x, 0))
 
 
@@ -148,11 +149,11 @@ def angle(input: Tensor) -> Tensor:
     return apply1(ANGLE, input)
 
 
-def _parts(x: Any) -> Any:
+def _parts(x: Array) -> Array:
     return x[..., None].view(x.real.dtype)
 
 
-def _from_parts(x: Any) -> Any:
+def _from_parts(x: Array) -> Array:
     size = x.dtype.itemsize
     if x.strides[-1] != size or any(stride % (2 * size) for stride in x.strides[:-1]):
         x = array_module(x).ascontiguousarray(x)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor.tensor import Tensor
 from ...kernels import SEVERAL, mapped
@@ -31,7 +32,7 @@ LOG1P = unary("log1p", np.log1p, lambda g, x: g / (x + 1), signals=True)
 
 @mapped("sigmoid", SEVERAL)
 @in_single
-def _sigmoid(x: Any) -> Any:
+def _sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
@@ -135,7 +136,7 @@ def sigmoid(input: Tensor) -> Tensor:
     return apply1(SIGMOID, input)
 
 
-def _logaddexp(x: Any, y: Any) -> Any:
+def _logaddexp(x: Array, y: Array) -> Array:
     if (x if hasattr(x, "dtype") else y).dtype.kind != "c":
         return np.logaddexp(x, y)
     # The larger real part is taken out, so that no exponential overflows; -inf and -inf is -inf.
@@ -252,7 +253,7 @@ def xlog1py(input: Operand, other: Operand) -> Tensor:
     return apply2(XLOG1PY, input, other)
 
 
-def _logit(x: Any, eps: float | None) -> Any:
+def _logit(x: Array, eps: float | None) -> Array:
     if eps is not None:
         x = np.clip(x, eps, 1 - eps)
     return np.log(x / (1 - x))

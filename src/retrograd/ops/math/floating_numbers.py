@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING, result_type
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, apply2, operand
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ..table.elementwise import elementwise
@@ -17,7 +17,7 @@ from ..table.registry import inplace_method, operator
 from ..table.types import Operand
 
 
-def _heaviside(x: Any, values: Any) -> Any:
+def _heaviside(x: Array, values: Array) -> Array:
     return np.where(x == 0, values, (x > 0).astype(x.dtype))
 
 

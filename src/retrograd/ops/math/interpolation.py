@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.dtypes import FLOATING, INEXACT, can_cast, float32, result_type
 from ...core.arrays.python_numbers import converted
 from ...core.graph.primitive import Primitive, apply, apply2, operand
@@ -80,7 +79,7 @@ def addcdiv(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number 
 
 
 @in_one_pass("lerp", 3, 1, 0.5)
-def _lerp(x: Any, y: Any, weight: Any) -> Any:
+def _lerp(x: Array, y: Array, weight: Array) -> Array:
     # From the nearer end, so that both ends are met exactly.
     near = x + weight * (y - x)
     far = y - (y - x) * (1 - weight)
@@ -88,7 +87,7 @@ def _lerp(x: Any, y: Any, weight: Any) -> Any:
 
 
 @in_one_pass("lerp_number", 2, 1, 0.5)
-def _lerp_number(x: Any, y: Any, weight: float) -> Any:
+def _lerp_number(x: Array, y: Array, weight: float) -> Array:
     return x + weight * (y - x) if -0.5 < weight < 0.5 else y - (y - x) * (1 - weight)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...core.graph.primitive import Primitive, apply1, apply2
@@ -15,7 +13,7 @@ from ..table.types import Operand
 from .comparison import predicate
 
 
-def _binary(name: str, ufunc: Any) -> Primitive:
+def _binary(name: str, ufunc: object) -> Primitive:
     return elementwise(name, ufunc, "x y", None, promote="same")
 
 

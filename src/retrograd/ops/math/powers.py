@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.dtypes import INEXACT, complex128, float64
 from ...core.arrays.layout import order_like
 from ...core.arrays.python_numbers import converted
@@ -24,7 +25,7 @@ from ..table.types import Operand
 from .exponential import LOG
 
 
-def _square(x: Any) -> Any:
+def _square(x: Array) -> Array:
     return x.astype(np.int64) if x.dtype == bool else np.square(x)  # NumPy's square of a bool is an int8
 
 
@@ -37,7 +38,7 @@ _reciprocal_backward = in_one_pass("reciprocal_backward", 2)(lambda g, ans: -g *
 
 
 @in_one_pass("rsqrt", 1, 1)
-def _rsqrt(x: Any) -> Any:
+def _rsqrt(x: Array) -> Array:
     return 1 / np.sqrt(x)
 
 
@@ -47,7 +48,7 @@ RSQRT = unary("rsqrt", _rsqrt, _rsqrt_backward, signals=True, compiled="fd")
 RECIPROCAL = unary("reciprocal", np.reciprocal, _reciprocal_backward, signals=True, compiled="fd")
 
 
-def _is_number(x: Any) -> TypeGuard[complex]:
+def _is_number(x: object) -> TypeGuard[complex]:
     return isinstance(x, (int, float, complex))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.graph.primitive import Primitive, apply1, apply2
 from ...core.tensor.tensor import Tensor
 from ...kernels import USEFUL, mapped
@@ -35,7 +36,7 @@ TANH_BACKWARD: Primitive = elementwise(
 _tanh_backward = mapped("tanh_backward")(lambda g, y: g - g * y * y)
 
 
-def _tanh_vjp(g: Any, ans: Any) -> Any:
+def _tanh_vjp(g: Array, ans: Array) -> Array:
     if isinstance(g, Tensor):
         return TANH_BACKWARD(g, ans)
     return g - g * ans * ans if g.size < USEFUL else _tanh_backward(g, ans)
@@ -257,7 +258,7 @@ def rad2deg(input: Tensor) -> Tensor:
     return apply1(RAD2DEG, input)
 
 
-def _spherical_bessel_1(x: Any) -> Any:
+def _spherical_bessel_1(x: Array) -> Array:
     # sin(x) / x^2 - cos(x) / x, near 0 by its series, where the difference would cancel.
     square = x * x
     small = np.abs(square) < 0.25

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
 from warnings import warn
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import INEXACT
 from ...core.errors import InvalidValue, describe
@@ -21,7 +21,7 @@ from ..table.types import Operand
 _SATURATION = -1.7580993408473766  # of SELU: minus its scale times its alpha
 
 
-def _dropout(x: Any, keep: Any, scale: float) -> Any:
+def _dropout(x: Array, keep: Array, scale: float) -> Array:
     out = kept(x, keep, scale)
     if out is not None:
         return out

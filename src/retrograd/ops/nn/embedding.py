@@ -7,6 +7,7 @@ from warnings import warn
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import all_examples, array_module, backend_of, extent, lie_within
 from ...core.arrays.dtypes import FLOATING, DType
 from ...core.arrays.unbuffered import ufunc_at
@@ -25,7 +26,7 @@ from ..table.registry import also_named, operator
 from ..table.types import Operand
 
 
-def _embedding_rule(g: Any, index: Index, padding: int | None, by_frequency: bool, x_shape: tuple[int, ...]) -> Any:
+def _embedding_rule(g: Array, index: Index, padding: int | None, by_frequency: bool, x_shape: tuple[int, ...]) -> Array:
     """Rows of g added up where they came from; none for the padding, and each over its count ``by_frequency``."""
     positions = index.key[0]
     xp = array_module(positions)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ...core.arrays import Array
 from ...core.arrays.blas import beside_pool
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING, result_type
@@ -103,7 +104,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 FEW = 4  # coordinates that NumPy adds faster one array after another than along the last dimension
 
 
-def _cdist(x: Any, y: Any) -> Any:
+def _cdist(x: Array, y: Array) -> Array:
     """By differences of a block of rows: exact where points nearly coincide, which the expanded square is not."""
     xp = array_module(x)
     rows, (count, width) = x.shape[-2], y.shape[-2:]
@@ -116,7 +117,7 @@ def _cdist(x: Any, y: Any) -> Any:
     return out
 
 
-def _squared_distances(x: Any, y: Any) -> Any:
+def _squared_distances(x: Array, y: Array) -> Array:
     width = y.shape[-1]
     if not 0 < width <= FEW:
         return np.square(x[..., None, :] - y[..., None, :, :]).sum(axis=-1)
@@ -126,20 +127,20 @@ def _squared_distances(x: Any, y: Any) -> Any:
     return squares
 
 
-def _cdist_expanded(x: Any, y: Any) -> Any:
+def _cdist_expanded(x: Array, y: Array) -> Array:
     """By ``|x|^2 + |y|^2 - 2 x.y``: one matrix product."""
     squares = np.square(x).sum(axis=-1)[..., :, None] + np.square(y).sum(axis=-1)[..., None, :]
     squares -= 2 * beside_pool(np.matmul, x, np.swapaxes(y, -1, -2))
     return np.sqrt(np.maximum(squares, 0))
 
 
-def _slope(g: Any, ans: Any) -> Any:
+def _slope(g: Array, ans: Array) -> Array:
     """``g / distance``, 0 where points coincide."""
     zero = raw(ans) == 0
     return g * (~zero).astype(ans.dtype) / (ans + zero.astype(ans.dtype))
 
 
-def _cdist_vjp(g: Any, x: Any, y: Any, ans: Any) -> Any:
+def _cdist_vjp(g: Array, x: Array, y: Array, ans: Array) -> Array:
     """``d/dx_i sum_j g_ij |x_i - y_j| = sum_j w_ij (x_i - y_j)`` with ``w = g / |x - y|``."""
     w = _slope(g, ans)
     return w.sum(axis=-1).reshape(w.shape[:-1] + (1,)) * x - MATMUL(w, y)
@@ -219,12 +220,12 @@ def _p_norm(difference: Tensor, p: float) -> Tensor:
     return difference.norm(p, -1)
 
 
-def _pairs_of(x: Any) -> tuple[Any, Any]:
+def _pairs_of(x: Array) -> tuple[Any, Any]:
     return _pairs(len(x)) if type(x) is ndarray else array_module(x).triu_indices(x.shape[0], 1)
 
 
 @or_reference
-def _pdist(x: Any) -> Any:
+def _pdist(x: Array) -> Array:
     if distances.takes(x):
         return distances.pdist(x)
     i, j = _pairs_of(x)
@@ -234,7 +235,7 @@ def _pdist(x: Any) -> Any:
 
 
 @or_reference
-def _pdist_backward(g: Any, x: Any, distance: Any) -> Any:
+def _pdist_backward(g: Array, x: Array, distance: Array) -> Array:
     """``dx_i = sum_j w_ij (x_i - x_j)`` with ``w = g / distance``, symmetric."""
     w = _slope(g, distance)
     if distances.takes(x):

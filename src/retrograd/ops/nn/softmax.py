@@ -9,6 +9,7 @@ from warnings import warn
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING, get_default_dtype
 from ...core.arrays.fp_warnings import silently
@@ -33,7 +34,7 @@ from ..table.types import Dims, DTypeLike, Operand
 
 @by_lanes
 @in_single
-def _logsumexp(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
+def _logsumexp(x: Array, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Array:
     xp = array_module(x)
     if x.size == 0:
         return xp.log(accurate_sum(x, dim, keepdim))
@@ -43,7 +44,7 @@ def _logsumexp(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False
     return out + (top if keepdim else top.reshape(out.shape))
 
 
-def _logsumexp_vjp(g: Any, x: Any, ans: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
+def _logsumexp_vjp(g: Array, x: Array, ans: Array, dim: tuple[int, ...] | None, keepdim: bool) -> Array:
     """``g softmax(x)``; NaN where all elements are -inf, as in PyTorch."""
     p = EXP(SUB(x, kept(ans, x.shape, dim, keepdim)))
     total = SUM(p, dim=dim, keepdim=True)  # 1, but for the rounding of ans, which large logits feel
@@ -64,7 +65,7 @@ def _by_numpy(forward: Callable[..., Any]) -> Callable[..., Any]:
 @_by_numpy
 @by_lanes
 @in_single
-def _softmax(x: Any, dim: int) -> Any:
+def _softmax(x: Array, dim: int) -> Array:
     if x.size == 0:
         return x.copy()
     xp = array_module(x)
@@ -77,7 +78,7 @@ def _softmax(x: Any, dim: int) -> Any:
 @_by_numpy
 @by_lanes
 @in_single
-def _log_softmax(x: Any, dim: int) -> Any:
+def _log_softmax(x: Array, dim: int) -> Array:
     if x.size == 0:
         return x.copy()
     xp = array_module(x)
@@ -87,7 +88,7 @@ def _log_softmax(x: Any, dim: int) -> Any:
 
 @by_rows("softmax_backward")
 @by_lanes
-def _softmax_backward(g: Any, ans: Any, dim: int) -> Any:
+def _softmax_backward(g: Array, ans: Array, dim: int) -> Array:
     """``y (g - sum(g y))``."""
     weighted = g * ans
     return weighted - ans * weighted.sum(axis=dim, keepdims=True)
@@ -95,7 +96,7 @@ def _softmax_backward(g: Any, ans: Any, dim: int) -> Any:
 
 @by_rows("log_softmax_backward")
 @by_lanes
-def _log_softmax_backward(g: Any, ans: Any, dim: int) -> Any:
+def _log_softmax_backward(g: Array, ans: Array, dim: int) -> Array:
     """``g - softmax(x) sum(g)``."""
     return g - np.exp(ans) * g.sum(axis=dim, keepdims=True)
 

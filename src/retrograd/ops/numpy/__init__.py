@@ -1,1 +1,36 @@
-"""NumPy's functions on Tensors."""
+"""NumPy's functions on Tensors. The rules load when NumPy first calls one of the two methods of its protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.tensor.tensor import Tensor
+
+_UFUNC, _FUNCTION = "__array_ufunc__", "__array_function__"
+
+
+def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
+    """What a NumPy ufunc does with Tensors among its arguments."""
+    from .ufuncs import array_ufunc
+
+    if Tensor.__array_ufunc__ is _array_ufunc:
+        setattr(Tensor, _UFUNC, array_ufunc)
+    return array_ufunc(self, ufunc, method, *inputs, **kwargs)
+
+
+def _array_function(
+    self: Tensor, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """What a NumPy function does with Tensors among its arguments."""
+    from .protocol import array_function
+
+    if Tensor.__array_function__ is _array_function:
+        setattr(Tensor, _FUNCTION, array_function)
+    return array_function(self, function, types, args, kwargs)
+
+
+setattr(Tensor, _UFUNC, _array_ufunc)
+setattr(Tensor, _FUNCTION, _array_function)

@@ -28,7 +28,7 @@ def tensor(value: Any) -> Tensor:
     return value if isinstance(value, Tensor) else tensors(value)[0]
 
 
-def tensors(*values: Any, beside: Tensor | None = None) -> list[Tensor]:
+def tensors(*values: object, beside: Tensor | None = None) -> list[Tensor]:
     """Array-like arguments that meet in one computation as Tensors, numbers where the first is that has a place.
 
     Where none of them has, that is ``beside``.
@@ -64,7 +64,7 @@ def _leaves(values: Iterable[Any]) -> Iterable[Any]:
             yield value
 
 
-def _as_tensor(value: Any, dtype: DType | None, beside: Tensor | None) -> Tensor:
+def _as_tensor(value: object, dtype: DType | None, beside: Tensor | None) -> Tensor:
     if isinstance(value, (list, tuple)):
         if any(isinstance(leaf, Tensor) for leaf in _leaves(value)):
             return ops.stack([_as_tensor(item, dtype, beside) for item in value])
@@ -86,7 +86,7 @@ def floating(x: Tensor) -> Tensor:
     return x if x.array.dtype.kind in INEXACT else x.astype(np.float64)
 
 
-def doubles(*values: Any) -> list[Tensor]:
+def doubles(*values: object) -> list[Tensor]:
     """Array-like arguments of a function that computes in float64 or complex128, whatever it is given."""
     beside = next((leaf for leaf in _leaves(values) if isinstance(leaf, Tensor)), None)
     return [in_double(_as_tensor(value, np.dtype(np.float64), beside)) for value in values]
@@ -110,7 +110,7 @@ def flat(a: Any, axis: int | None) -> tuple[Tensor, int]:
     return (ops.reshape(x, (-1,)), 0) if axis is None else (x, axis)
 
 
-def only(name: str, argument: str, value: Any, *accepted: Any) -> None:
+def only(name: str, argument: str, value: object, *accepted: object) -> None:
     """Refuse what an argument may be in NumPy but not here.
 
     Raises:
@@ -120,7 +120,7 @@ def only(name: str, argument: str, value: Any, *accepted: Any) -> None:
         raise TypeError(f"np.{name} on Tensors: {argument}={value!r} is not supported")
 
 
-def unwrapped(value: Any) -> Any:
+def unwrapped(value: object) -> Any:
     """The arrays inside Tensors, also in lists, tuples and dictionaries."""
     if isinstance(value, Tensor):
         return value.array
@@ -146,7 +146,7 @@ def wrapped(value: Any) -> Any:
 def without_derivative(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function whose result is indices, counts or truth values: computed on the arrays."""
 
-    def rule(*args: Any, **kwargs: Any) -> Any:
+    def rule(*args: object, **kwargs: object) -> Any:
         return wrapped(function(*unwrapped(args), **unwrapped(kwargs)))
 
     return rule
@@ -155,7 +155,7 @@ def without_derivative(function: Callable[..., Any]) -> Callable[..., Any]:
 def about(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that tells a fact about arrays, in plain Python values."""
 
-    def rule(*args: Any, **kwargs: Any) -> Any:
+    def rule(*args: object, **kwargs: object) -> Any:
         return function(*unwrapped(args), **unwrapped(kwargs))
 
     return rule

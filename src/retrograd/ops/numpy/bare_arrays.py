@@ -11,18 +11,17 @@ from __future__ import annotations
 import itertools
 import sys
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._generated import special
-from ..._generated import toplevel as ops
 from ...core.arrays.devices import Wrapping
 from ...core.errors import ConversionError, describe, no_single_number, warn_of_lost_gradient
 from ...core.graph.modes import modes, watchers
 from ...core.tensor.tensor import Tensor
-from .alternatives import alternative
-from .callers import Caller, caller_of
+
+if TYPE_CHECKING:
+    from .callers import Caller
 
 STORE = (
     "a bare array holds numbers without a gradient: make the array with np.zeros_like(x) of a Tensor x, which is "
@@ -90,9 +89,12 @@ def _package_that_takes_numbers(frame: FrameType | None) -> str:
     return ""
 
 
-def _advice(frame: FrameType, caller: Caller) -> str:
+def _advice(frame: FrameType) -> str:
     """What to write instead of the call in this frame."""
-    if caller.stores:
+    from .alternatives import alternative
+    from .callers import caller_of
+
+    if caller_of(frame).stores:
         return STORE
     if package := _package_that_takes_numbers(frame):
         return f"{package} takes numbers; give it tensor.detach()"
@@ -115,17 +117,15 @@ def _advice(frame: FrameType, caller: Caller) -> str:
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
     # Integers have no gradient, and inside no_grad none is wanted.
     if self.requires_grad and modes.grad_enabled and (dtype is None or np.dtype(dtype).kind not in "biu"):
-        frame = sys._getframe(1)
         raise ConversionError(
             "a Tensor that requires grad cannot become a NumPy array without losing its gradient: "
-            f"{_advice(frame, caller_of(frame))}"
+            f"{_advice(sys._getframe(1))}"
         )
     if isinstance(self.array, Wrapping):
         try:
             return self.array.__array__(dtype, copy)  # type: ignore[attr-defined]
         except RuntimeError as error:
-            frame = sys._getframe(1)
-            raise ConversionError(f"{str(error).rstrip('.')}: {_advice(frame, caller_of(frame))}") from None
+            raise ConversionError(f"{str(error).rstrip('.')}: {_advice(sys._getframe(1))}") from None
     if not isinstance(self.array, np.ndarray) or self.device.type != "cpu":
         raise TypeError(f"can't convert a Tensor on {self.device} to a NumPy array; use tensor.cpu() first")
     if copy is False and dtype is not None and np.dtype(dtype) != self.array.dtype:
@@ -162,6 +162,8 @@ def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
     Raises:
         ConversionError: the number takes no gradient along, and the program has not said that it wants none.
     """
+    from .callers import caller_of
+
     if x._requires and modes.grad_enabled:
         caller = caller_of(frame)
         lost = f"a Tensor that requires grad, {describe(x)}, cannot become a Python number without losing its gradient"
@@ -186,8 +188,11 @@ def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
 
 def _instead_of_number(frame: FrameType, caller: Caller) -> str:
     """What to write instead of a function of math, NumPy or SciPy that computes with Python numbers."""
+    from ..._generated import special
+    from ..._generated import toplevel as ops
+
     if caller.library not in ("math", "cmath"):
-        return _advice(frame, caller)
+        return _advice(frame)
     name = _NUMPYS_NAMES.get(caller.name, caller.name)
     if hasattr(np, name.partition(".")[0]):
         instead = f"np.{name}, which Tensors follow"

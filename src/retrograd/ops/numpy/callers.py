@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import dis
 import itertools
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FrameType, ModuleType
 from typing import Any
+
+from ...core.named_tuples import NamedTuple
 
 _NO_FALLTHROUGH = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE", "RAISE_VARARGS")
 _BETWEEN = ("PRECALL", "KW_NAMES", "PUSH_NULL", "POP_TOP", "EXTENDED_ARG", "NOP")  # none of these loads a callable
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who asks for a number.
 
     Attributes:

@@ -20,10 +20,9 @@ from .functions import COMPUTED, name_of, place_of_out, rule_of
 from .promotion import without_gradient
 from .rules import creation
 from .ufunc_calls import write_out
-from .ufuncs import array_ufunc
 
 
-def _array_function(
+def array_function(
     self: Tensor, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """What a NumPy function does with Tensors among its arguments."""
@@ -52,7 +51,3 @@ def _array_function(
     except Exception as error:
         raise failure(name, rule, args, given, error)  # noqa: B904  its cause is set
     return result if out is None else write_out(name, out, result)
-
-
-Tensor.__array_ufunc__ = array_ufunc  # type: ignore[method-assign,assignment]
-Tensor.__array_function__ = _array_function  # type: ignore[method-assign,assignment]

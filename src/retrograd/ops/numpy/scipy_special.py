@@ -44,7 +44,7 @@ def _function(
 ) -> Primitive:
     """A function of SciPy with a derivative by each input, None where none is known; of several outputs one."""
 
-    def unknown(g: Any) -> NoReturn:
+    def unknown(g: object) -> NoReturn:
         raise NotImplementedError(f"{qualified}: the derivative by an order or a shape is not known; detach() it")
 
     qualified = f"scipy.special.{name}"
@@ -367,7 +367,7 @@ def _real(primitive: Primitive) -> Callable[..., Tensor]:
     return function
 
 
-def _floor(k: Any) -> Any:
+def _floor(k: object) -> Any:
     return np.floor(tensors(k)[0])
 
 

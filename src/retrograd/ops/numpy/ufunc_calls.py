@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping, is_array
 from ...core.arrays.dtypes import INEXACT, DType
 from ...core.errors import call_error, describe
@@ -121,7 +122,7 @@ def called(name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str
     return result.astype(loop[-1], copy=False)
 
 
-def _in_dtype(value: Any, dtype: DType) -> Any:
+def _in_dtype(value: Array, dtype: DType) -> Any:
     """An operand in the dtype of a loop; numbers take it by themselves."""
     if isinstance(value, Tensor):
         return value if value.array.dtype is dtype else value.astype(dtype, copy=False)

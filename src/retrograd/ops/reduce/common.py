@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.dtypes import INEXACT, as_dtype, promote_types
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
@@ -34,7 +35,7 @@ def kept_shape(shape: tuple[int, ...], dim: tuple[int, ...] | int | None) -> tup
     return tuple([1 if axis in axes else length for axis, length in enumerate(shape)])
 
 
-def kept(r: Any, shape: tuple[int, ...], dim: tuple[int, ...] | int | None, keepdim: bool) -> Any:
+def kept(r: Array, shape: tuple[int, ...], dim: tuple[int, ...] | int | None, keepdim: bool) -> Array:
     """The result of a reduction (or its cotangent) as with ``keepdim``, so that it broadcasts with the input."""
     return r if keepdim else r.reshape(kept_shape(shape, dim))
 
@@ -44,7 +45,7 @@ def count(shape: tuple[int, ...], dim: tuple[int, ...] | None) -> int:
     return product(shape) if dim is None else product([shape[axis] for axis in dim])
 
 
-def divided(g: Any, n: int) -> Any:
+def divided(g: Array, n: int) -> Array:
     """``g / n``, also for counts that float16 does not reach."""
     return g * (1 / n) if n > 65504 and g.dtype == np.float16 else g / n
 

@@ -193,7 +193,7 @@ def _derivative(x: Tensor, spacing: Any, dim: int, edge_order: int) -> Tensor:
     if length <= edge_order:
         raise RuntimeError(f"dimension {dim} of {describe(x)} must have at least {edge_order + 1} elements")
 
-    def at(start: int | None, stop: int | None) -> Any:
+    def at(start: int | None, stop: int | None) -> Tensor:
         return x[along(dim, slice(start, stop))]
 
     if np.ndim(getattr(spacing, "array", spacing)):

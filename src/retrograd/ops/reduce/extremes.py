@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import int64
 from ...core.arrays.summation import LARGE
 from ...core.errors import describe
 from ...core.graph.plan import Rule
 from ...core.graph.primitive import Primitive, operand
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels.loops.elements.ufuncs import reduced
 from ...kernels.loops.statistics.scans import foremost
@@ -42,14 +44,14 @@ def _not_empty(x: Tensor, dim: Dims | None) -> None:
             raise IndexError(f"expected dimension {axis} of {describe(x)} to have non-zero size")
 
 
-def _extreme_vjp(g: Any, x: Any, ans: Any, dim: Any, keepdim: bool) -> Any:
+def _extreme_vjp(g: Array, x: Array, ans: Array, dim: tuple[int, ...] | None, keepdim: bool) -> Array:
     """The cotangent in equal parts to all elements that equal the extreme, as PyTorch's amax and max() give it."""
     hits = x == kept(ans, x.shape, dim, keepdim)
     ties = hits.sum(axis=dim, keepdims=True, dtype=g.dtype)
     return kept(g, x.shape, dim, keepdim) / ties * hits
 
 
-def equal_share_vjp(g: Any, x: Any, ans: Any) -> Any:
+def equal_share_vjp(g: Array, x: Array, ans: Array) -> Array:
     """The cotangent in equal parts to all elements that equal the answer; NaN equals NaN here, as in PyTorch."""
     hits = (x == ans) | ((x != x) & (ans != ans))
     return KEEP(g / hits.sum(dtype=g.dtype), hits)
@@ -150,7 +152,7 @@ def _index_of_extreme(name: Literal["argmax", "argmin"], input: Operand, dim: Di
     return new_tensor(_indices(name, x, dimension(dim, x.array.ndim), keepdim))
 
 
-def _indices(name: Literal["argmax", "argmin"], x: Tensor, dim: int, keepdim: bool) -> Any:
+def _indices(name: Literal["argmax", "argmin"], x: Tensor, dim: int, keepdim: bool) -> Array:
     """argmax or argmin along one dimension, as an array."""
     _not_empty(x, dim)
     array = x.array

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING
 from ...core.errors import describe
 from ...core.graph.primitive import operand
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import integer
 from ..table.batching import called_per_example
@@ -116,7 +118,7 @@ def _points(input: Any, name: str) -> Any:
     return x
 
 
-def _edges(x: Any, bins: Any, bounds: Sequence[float] | None) -> Any:
+def _edges(x: Array, bins: Any, bounds: Sequence[float] | None) -> Array:
     """The edges along one dimension: those given, or ``bins`` equal intervals over the bounds or the range of x."""
     xp = array_module(x)
     if isinstance(bins, Tensor) or hasattr(bins, "ndim"):
@@ -144,7 +146,7 @@ def _edges(x: Any, bins: Any, bounds: Sequence[float] | None) -> Any:
     return xp.linspace(low, high, count + 1, dtype=x.dtype)
 
 
-def _histogram(points: Any, edges: list[Any], weight: Any, density: bool) -> Any:
+def _histogram(points: Array, edges: list[Any], weight: Array | None, density: bool) -> Array:
     """``points`` (count, dimensions); what lies outside, or is NaN, counts nowhere; the last bins are closed."""
     xp = array_module(points)
     counts = tuple(len(edge) - 1 for edge in edges)
@@ -164,7 +166,7 @@ def _histogram(points: Any, edges: list[Any], weight: Any, density: bool) -> Any
     return hist
 
 
-def _weight(weight: Any, shape: tuple[int, ...], x: Any) -> Any:
+def _weight(weight: Tensor | None, shape: tuple[int, ...], x: Array) -> Any:
     if weight is None:
         return None
     heavy = operand(weight, "weight").array

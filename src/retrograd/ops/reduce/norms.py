@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.summation import accurate_sum
 from ...core.errors import describe
@@ -24,7 +23,7 @@ from .common import count, floating, for_norm, kept, reduced
 INFINITY = float("inf")
 
 
-def _norm(x: Any, p: float, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
+def _norm(x: Array, p: float, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Array:
     if x.dtype == np.float16:  # squares of float16 overflow from 256
         return _norm(x.astype(np.float32), p, dim, keepdim).astype(np.float16)
     xp = array_module(x)
@@ -43,7 +42,7 @@ def _norm(x: Any, p: float, dim: tuple[int, ...] | None = None, keepdim: bool = 
     return accurate_sum(size**p, dim, keepdim) ** (1 / p)
 
 
-def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
+def _norm_vjp(g: Array, x: Array, ans: Array, p: float, dim: tuple[int, ...] | None, keepdim: bool) -> Array:
     """``sign(x) (|x| / ||x||)^(p-1)``; 0 where the norm is 0 and, but for ``p = 2``, where x is 0, as in PyTorch."""
     if p == 0:
         return np.zeros_like(x)

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import numpy as np
 from numpy import ndarray
 
+from ...core.arrays import Array
 from ...core.arrays.devices import all_examples, array_module
 from ...core.arrays.fp_warnings import silent
 from ...core.errors import describe
@@ -35,7 +36,7 @@ def _dimension_of(x: Tensor, dim: int) -> int:
     return dim
 
 
-def _column(array: Any, place: Any, dim: int) -> Any:
+def _column(array: Array, place: Any, dim: int) -> Array:
     """The elements at one place (a number, or an array of places with length 1 there) along ``dim``, which is kept."""
     if not array.ndim:
         return array
@@ -44,7 +45,7 @@ def _column(array: Any, place: Any, dim: int) -> Any:
     return array[mesh(place, dim)]
 
 
-def _place_of(x: Any, k: int, dim: int) -> Any:
+def _place_of(x: Array, k: int, dim: int) -> Array:
     """Where the element stands that a stable sort brings to place k."""
     return ordering.at(x, dim, k) if ordering.takes(x, dim) else _column(argsorted(x, dim), k, dim)
 
@@ -95,7 +96,7 @@ def _median_of_all(x: Any, ignore_nan: bool) -> Any:
     return _column(flat, _median_index(flat, 0, ignore_nan), 0).reshape(())
 
 
-def _median_index(x: Any, dim: int, ignore_nan: bool) -> Any:
+def _median_index(x: Array, dim: int, ignore_nan: bool) -> Array:
     """The index of the lower median; of the first NaN where there is one, unless they are ignored."""
     if not x.ndim:
         return argsorted(x, dim)
@@ -274,7 +275,7 @@ def _quantile(
     below, above = xp.floor(place).astype(np.int64), xp.ceil(place).astype(np.int64)
     order = argsorted(array, last)
 
-    def pick(at: Any) -> Tensor:
+    def pick(at: Array) -> Tensor:
         return apply(QUANTILE, (rows, new_tensor(np.take_along_axis(order, at, last))), {"dim": last, "keepdim": True})
 
     result = pick(below)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ...core.arrays import Array
 from ...core.arrays.fp_warnings import silent
 from ...kernels.runtime.threads import in_shares
 
@@ -23,12 +24,12 @@ PLACES = 0xFFFFFFFF  # the part of a word that is the place
 Work = Callable[[Any], Any]  # of rows (r, n): the places wanted of each
 
 
-def takes(x: Any, dim: int) -> bool:
+def takes(x: Array, dim: int) -> bool:
     """Whether an array's order is to be found here."""
     return type(x) is ndarray and x.size >= LARGE and 1 < x.shape[dim] <= PLACES >> 1 and x.dtype.kind in "biuf"
 
 
-def order(x: Any, dim: int, descending: bool) -> Any:
+def order(x: object, dim: int, descending: bool) -> Any:
     """The places of the elements in order, equal elements in theirs, NaN as the largest."""
     words = _words_of(x, descending)
     if words is None:
@@ -42,7 +43,7 @@ def first(x: Any, dim: int, k: int, descending: bool) -> Any:
     if words is None or x.shape[dim] > BLOCK:
         return _by_rows(x, dim, partial(_candidates, k=k, descending=descending))
 
-    def work(rows: Any) -> Any:
+    def work(rows: object) -> Any:
         found = words(rows)
         if 0 < k < found.shape[1]:
             found.partition(k - 1, axis=-1)
@@ -51,13 +52,13 @@ def first(x: Any, dim: int, k: int, descending: bool) -> Any:
     return _by_rows(x, dim, work)
 
 
-def at(x: Any, dim: int, k: int) -> Any:
+def at(x: object, dim: int, k: int) -> Any:
     """The place of the element with the number k in ascending order, with length 1 along the dimension."""
     words = _words_of(x, False)
     if words is None:
         return _by_rows(x, dim, partial(_at, k=k))
 
-    def work(rows: Any) -> Any:
+    def work(rows: object) -> Any:
         found = words(rows)
         found.partition(k, axis=-1)
         return found[:, k : k + 1] & PLACES

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING, as_dtype, float16, float32, int64
 from ...core.arrays.layout import row_major
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 shared[:] = [summed]
 
 
-def _repeated(g: Any, shape: tuple[int, ...], dim: tuple[int, ...] | None, keepdim: bool) -> Any:
+def _repeated(g: Array, shape: tuple[int, ...], dim: tuple[int, ...] | None, keepdim: bool) -> Array:
     """The cotangent of a sum in the shape of what was summed: a view that repeats it."""
     if dim is None and g.__class__ is np.ndarray and g.size == 1:
         return np.ndarray(shape, g.dtype, g, 0, (0,) * len(shape))  # ten times faster than broadcast_to
@@ -46,7 +47,7 @@ def _sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> A
     return row_major(accurate_sum(x, dim, keepdim))
 
 
-def _mean(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
+def _mean(x: Array, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Array:
     if x.dtype.char == "e":
         return _mean(x.astype(np.float32), dim, keepdim).astype(np.float16)
     total = _sum(x, dim, keepdim)
@@ -129,14 +130,14 @@ def mean(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
 # Products
 
 
-def _prod(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def _prod(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     out = multiplied(x, dim, keepdim) if x.size >= LARGE else None
     if out is not None:
         return out
     return x.prod(axis=dim, keepdims=keepdim, dtype=int64 if x.dtype.kind in "biu" else None)
 
 
-def _prod_vjp(g: Any, x: Any, dim: int | None, keepdim: bool) -> Any:
+def _prod_vjp(g: Array, x: Array, dim: int | None, keepdim: bool) -> Array:
     """The cotangent times the product of the other elements, so that zeros are no exception."""
     if dim is None:
         return (g * product_of_others(x.reshape((-1,)), 0)).reshape(x.shape)
@@ -233,7 +234,7 @@ def nanmean(
 # Truth and counts
 
 
-def _nonzero(x: Any) -> Any:
+def _nonzero(x: Array) -> Array:
     """``x != 0``."""
     if x.dtype.kind == "b":
         return x

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import FLOATING, as_dtype, get_default_dtype, int64
 from ...core.graph.primitive import Primitive, apply, operand
@@ -21,14 +22,14 @@ from .common import along, converted
 from .sorting import ValuesIndices, picking, selected
 
 
-def shifted(x: Any, dim: int, first: float) -> Any:
+def shifted(x: Array, dim: int, first: float) -> Array:
     """x moved one place up along ``dim``: ``first, x[0], x[1], ...`` without the last element."""
     shape = x.shape[:dim] + (min(1, x.shape[dim]),) + x.shape[dim + 1 :]
     start = array_module(x).full(shape, first, x.dtype)
     return np.concatenate([start, x[along(dim, slice(0, -1))]], dim)
 
 
-def running(combine: Callable[[Any, Any], Any], x: Any, dim: int) -> Any:
+def running(combine: Callable[[Any, Any], Any], x: Array, dim: int) -> Array:
     """The running combination along ``dim``, for an associative ufunc.
 
     CuPy's ufuncs cannot accumulate. There, spans of doubling length are combined, log2(n) times.
@@ -48,7 +49,7 @@ def running(combine: Callable[[Any, Any], Any], x: Any, dim: int) -> Any:
 
 
 @scanning("recurrences")
-def _recurrence(a: Any, b: Any, dim: int, backward: bool) -> Any:
+def _recurrence(a: Array, b: Array, dim: int, backward: bool) -> Array:
     """``s[i] = b[i] + a[i] * s[i - 1]``, or from behind ``s[i] = b[i] + a[i + 1] * s[i + 1]``.
 
     The reference combines spans of doubling length (Blelloch 1990).
@@ -66,7 +67,7 @@ def _recurrence(a: Any, b: Any, dim: int, backward: bool) -> Any:
     return s
 
 
-def _recurrence_vjp(g: Any, a: Any, ans: Any, dim: int, backward: bool) -> tuple[Any, Any]:
+def _recurrence_vjp(g: Array, a: Array, ans: Array, dim: int, backward: bool) -> tuple[Any, Any]:
     gb = RECURRENCE(a, g, dim=dim, backward=not backward)
     return (shifted(gb, dim, 0) * ans if backward else gb * shifted(ans, dim, 0)), gb
 
@@ -79,7 +80,7 @@ RECURRENCE = Primitive(
 # Sums and products
 
 
-def _accumulated(ufunc: np.ufunc, x: Any, dim: int) -> Any:
+def _accumulated(ufunc: np.ufunc, x: Array, dim: int) -> Any:
     """Running results cannot be pairwise; as in PyTorch they run in double precision."""
     method = getattr(x, "cumsum" if ufunc is np.add else "cumprod")
     if x.dtype.kind in FLOATING and x.dtype.itemsize < 8:
@@ -88,7 +89,7 @@ def _accumulated(ufunc: np.ufunc, x: Any, dim: int) -> Any:
 
 
 @scanning("sums", "fdl")
-def _cumsum(x: Any, dim: int, backward: bool) -> Any:
+def _cumsum(x: Array, dim: int, backward: bool) -> Array:
     return np.flip(CUMSUM(np.flip(x, dim), dim=dim), dim) if backward else _accumulated(np.add, x, dim)
 
 
@@ -115,7 +116,7 @@ CUMPROD = Primitive(
 
 
 @of_others
-def product_of_others(x: Any, dim: int) -> Any:
+def product_of_others(x: Array, dim: int) -> Array:
     """At each place the product of all other elements along ``dim``; a division would fail at zeros."""
     before = CUMPROD(shifted(x, dim, 1), dim=dim)
     after = CUMPROD(shifted(np.flip(x, dim), dim, 1), dim=dim)
@@ -231,7 +232,7 @@ def cummin(input: Operand, dim: Dim) -> ValuesIndices:
 # Log-sum-exp
 
 
-def _logcumsumexp_vjp(g: Any, x: Any, ans: Any, dim: int) -> Any:
+def _logcumsumexp_vjp(g: Array, x: Array, ans: Array, dim: int) -> Array:
     """``sum over k >= i of g[k] exp(x[i] - y[k])``: a recurrence whose factors ``exp(y[i-1] - y[i])`` are at most 1."""
     before = shifted(ans, dim, -np.inf)
     same = before == ans  # infinities have no difference
@@ -249,7 +250,7 @@ def _complex_logaddexp(x: Any, y: Any) -> Any:
 
 
 @scanning("log_sums")
-def _logcumsumexp(x: Any, dim: int, backward: bool) -> Any:
+def _logcumsumexp(x: Array, dim: int, backward: bool) -> Array:
     if x.dtype.kind == "c":
         return running(_complex_logaddexp, x.astype(np.complex128), dim).astype(x.dtype)
     return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # as cumsum, in double

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..table.types import Dim, Operand
 from .sorting import mesh
 
 
-def _results(*arrays: Any) -> Tensor | tuple[Tensor, ...]:
+def _results(*arrays: object) -> Tensor | tuple[Tensor, ...]:
     """Arrays that are wanted, as Tensors: one by itself, several as a tuple."""
     tensors = tuple(new_tensor(array) for array in arrays if array is not None)
     return tensors[0] if len(tensors) == 1 else tensors

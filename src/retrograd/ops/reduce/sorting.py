@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from operator import index as as_integer
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module, backend_of
 from ...core.arrays.layout import row_major
 from ...core.arrays.unbuffered import ufunc_at
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.storage import share
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels import or_reference
@@ -40,7 +42,7 @@ class ValuesIndices(NamedTuple):
 # Elements picked along a dimension, and their derivative: max(dim), median, sort, topk, cummax ...
 
 
-def mesh(index: Any, dim: int) -> tuple[Any, ...]:
+def mesh(index: Array, dim: int) -> tuple[Any, ...]:
     """What indexes an array at ``index`` along ``dim`` and at its own place along the others."""
     if index.__class__ is np.ndarray:
         return tuple([index if axis == dim else places(n, axis, index.ndim) for axis, n in enumerate(index.shape)])
@@ -53,7 +55,7 @@ def mesh(index: Any, dim: int) -> tuple[Any, ...]:
 
 
 @or_reference
-def _pick(x: Any, index: Any, dim: int, keepdim: bool = True) -> Any:
+def _pick(x: Array, index: Array, dim: int, keepdim: bool = True) -> Array:
     if lanes.takes(x, index, dim):
         out = lanes.take(x, index, dim)
     else:
@@ -62,7 +64,7 @@ def _pick(x: Any, index: Any, dim: int, keepdim: bool = True) -> Any:
 
 
 @or_reference
-def _place(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
+def _place(x: Array, index: Array, dim: int, shape: tuple[int, ...]) -> Array:
     if not shape:
         return x.copy()
     xp = array_module(x)
@@ -75,7 +77,7 @@ def _place(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
 
 
 @or_reference
-def _place_once(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
+def _place_once(x: Array, index: Array, dim: int, shape: tuple[int, ...]) -> Array:
     if not shape:
         return x.copy()
     out = array_module(x).zeros(shape, x.dtype)
@@ -108,7 +110,7 @@ def picking(name: str, *, repeats: bool = False) -> Primitive:
     return pick
 
 
-def selected(primitive: Primitive, x: Tensor, index: Any, dim: int, keepdim: bool = True) -> ValuesIndices:
+def selected(primitive: Primitive, x: Tensor, index: Array, dim: int, keepdim: bool = True) -> ValuesIndices:
     """The elements at ``index``, an array with its dimensions kept, along ``dim``."""
     indices = new_tensor(row_major(index))
     values = apply(primitive, (x, indices), {"dim": dim, "keepdim": keepdim})
@@ -125,7 +127,7 @@ SORT = picking("sort")
 TOPK = picking("topk")
 
 
-def argsorted(x: Any, dim: int, descending: bool = False) -> Any:
+def argsorted(x: Array, dim: int, descending: bool = False) -> Array:
     """The indices that sort an array along ``dim``, equal elements in their order, NaN as the largest."""
     xp = array_module(x)
     if not x.ndim:
@@ -216,7 +218,7 @@ def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bo
     return selected(TOPK, x, index, dim)
 
 
-def _leading(x: Any, dim: int, k: int, largest: bool) -> Any:
+def _leading(x: Array, dim: int, k: int, largest: bool) -> Array:
     """The reference of ``leading``, for any array and number."""
     if x.dtype.kind == "V":
         x = x.astype(np.float32)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.dtypes import INEXACT
 from ...core.arrays.summation import accurate_sum
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, operand
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels.chunked import by_lanes
 from ...kernels.loops.statistics import moments
@@ -26,7 +28,7 @@ from .common import count, floating, kept, reduce_
 from .reductions import MEAN
 
 
-def _var(x: Any, dim: tuple[int, ...] | None = None, correction: float = 1, keepdim: bool = False) -> Any:
+def _var(x: Array, dim: tuple[int, ...] | None = None, correction: float = 1, keepdim: bool = False) -> Array:
     if x.dtype.char == "e":
         return _var(x.astype(np.float32), dim, correction, keepdim).astype(np.float16)
     freedom = max(0.0, count(x.shape, dim) - correction)
@@ -41,12 +43,12 @@ def _var(x: Any, dim: tuple[int, ...] | None = None, correction: float = 1, keep
 
 
 @in_single
-def _std(x: Any, dim: tuple[int, ...] | None = None, correction: float = 1, keepdim: bool = False) -> Any:
+def _std(x: Array, dim: tuple[int, ...] | None = None, correction: float = 1, keepdim: bool = False) -> Array:
     variance = _var(x, dim, correction, keepdim)
     return np.sqrt(variance, variance) if variance.__class__ is np.ndarray else np.sqrt(variance)
 
 
-def _var_vjp(g: Any, x: Any, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Any:
+def _var_vjp(g: Array, x: Array, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Array:
     """``2 (x - mean) / (n - correction)``, also where that is negative.
 
     Of all elements and n <= correction infinity, and NaN at the mean, as constants. All are PyTorch's choices.
@@ -60,7 +62,7 @@ def _var_vjp(g: Any, x: Any, dim: tuple[int, ...] | None, correction: float, kee
     return g * (2 / np.float64(freedom)).item() * (np.conj(away) if away.dtype.kind == "c" else away)
 
 
-def _std_vjp(g: Any, x: Any, ans: Any, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Any:
+def _std_vjp(g: Array, x: Array, ans: Array, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Array:
     """``(x - mean) / (std (n - correction))``; 0 where the deviation is 0, as in PyTorch."""
     zero = ans == 0
     return _var_vjp(np.where(zero, 0, g) / np.where(zero, 1, 2 * ans), x, dim, correction, keepdim)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module, backend_of
 from ...core.arrays.layout import order_like, row_major
 from ...core.errors import describe
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
 # Repeating
 
 
-def _repeat(x: Any, sizes: tuple[int, ...]) -> Any:
+def _repeat(x: Array, sizes: tuple[int, ...]) -> Array:
     return array_module(x).tile(x, sizes)
 
 
-def _repeat_rule(g: Any, sizes: tuple[int, ...], x_shape: tuple[int, ...]) -> Any:
+def _repeat_rule(g: Array, sizes: tuple[int, ...], x_shape: tuple[int, ...]) -> Array:
     """The sum over the copies: each dimension of g is split into (copies, length)."""
     lengths = (1,) * (len(sizes) - len(x_shape)) + x_shape
     split = tuple([length for pair in zip(sizes, lengths) for length in pair])
@@ -110,7 +111,7 @@ def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     return _tiled(x, (1,) * (x.array.ndim - len(sizes)) + sizes)
 
 
-def _repeat_interleave_rule(g: Any, repeats: int, dim: int, x_shape: tuple[int, ...]) -> Any:
+def _repeat_interleave_rule(g: Array, repeats: int, dim: int, x_shape: tuple[int, ...]) -> Array:
     before, after = x_shape[: dim + 1], x_shape[dim + 1 :]
     return unbroadcast(g.reshape((*before, repeats, *after)), (*before, 1, *after)).reshape(x_shape)
 
@@ -198,13 +199,13 @@ def _repeated_positions(repeats: Tensor, length: int, total: int | None) -> Tens
 # Turning
 
 
-def _flip(x: Any, dims: tuple[int, ...]) -> Any:
+def _flip(x: Array, dims: tuple[int, ...]) -> Array:
     backwards, same = slice(None, None, -1), slice(None)
     view = x[tuple([backwards if dim in dims else same for dim in range(x.ndim)])]
     return copies.cloned(view) if type(x) is np.ndarray and x.size >= copies.LARGE else view.copy(order=order_like(x))
 
 
-def _roll(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+def _roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
     xp = array_module(x)
     if len(dims) > 1:
         return xp.roll(x, shifts, dims)
@@ -376,7 +377,7 @@ def _zero(dtype: Any) -> np.ndarray:
     return np.zeros((), dtype)
 
 
-def _kept(x: Any, diagonal: int, lower: bool) -> Any:
+def _kept(x: Array, diagonal: int, lower: bool) -> Array:
     if x.__class__ is np.ndarray and x.shape[-2] * x.shape[-1] <= SMALL:
         out = x.copy()
         np.copyto(out, _zero(x.dtype), where=_gone(x.shape[-2], x.shape[-1], diagonal, lower))

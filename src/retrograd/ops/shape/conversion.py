@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 from numpy import ndarray
 
-from ...core.arrays import dtypes
+from ...core.arrays import Array, dtypes
 from ...core.arrays.devices import Device, backend_for, backend_of
 from ...core.arrays.dtypes import INEXACT, DType, as_dtype, is_number_dtype
 from ...core.arrays.layout import order_like
@@ -22,17 +22,17 @@ from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike
 
 
-def _cast(x: Any, dtype: DType) -> Any:
+def _cast(x: Array, dtype: DType) -> Array:
     if type(x) is ndarray and x.size >= copies.LARGE:
         return copies.converted(x, dtype)
     return x.astype(dtype, order=order_like(x))
 
 
-def _clone(x: Any) -> Any:
+def _clone(x: Array) -> Array:
     return copies.cloned(x) if type(x) is ndarray and x.size >= copies.LARGE else x.copy(order=order_like(x))
 
 
-def _contiguous(x: Any) -> Any:
+def _contiguous(x: Array) -> Array:
     return copies.copied(x) if type(x) is ndarray and x.size >= copies.LARGE else x.copy(order="C")
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.layout import broadcast_shapes
 from ...core.errors import describe
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ...core.mapping.batching import Call
 
 
-def _expand(x: Any, shape: tuple[int, ...]) -> Any:
+def _expand(x: Array, shape: tuple[int, ...]) -> Array:
     if x.shape == shape:
         return x[...]
     if type(x) is np.ndarray and x.flags.c_contiguous and x.size:
@@ -45,7 +46,7 @@ def _expanded_strides(own: tuple[int, ...], strides: tuple[int, ...], shape: tup
     return (0,) * new + tuple([step if length == wanted else 0 for length, step, wanted in axes])
 
 
-def _expand_examples(call: Call) -> Any:
+def _expand_examples(call: Call) -> Tensor:
     x, shape = call.full(0), tuple(call.params["shape"])
     own = x.array.shape
     x = x.reshape((own[0],) + (1,) * (len(shape) + 1 - len(own)) + own[1:])

@@ -14,7 +14,7 @@ from .views import as_strided
 
 
 def _reshaping_method(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def method(self: Tensor, *args: object, **kwargs: object) -> Tensor:
         if modes.grad_enabled and self._requires and self._node is None:
             raise RuntimeError("a leaf Tensor that requires grad cannot change its shape in place")
         with recording(self._node is not None):  # the history, where there is one, has the shape, too

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.adjacent import joined
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import result_type
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
     from ...core.mapping.batching import Call
 
 
-def _concatenate(*xs: Any, dim: int) -> Any:
+def _concatenate(*xs: Array, dim: int) -> Array:
     if len(xs) * xs[0].size + xs[-1].size >= copies.LARGE:
         return copies.joined(xs, dim)
     return row_major(array_module(xs[0]).concatenate(xs, dim))
 
 
-def _stack(*xs: Any, dim: int) -> Any:
+def _stack(*xs: Array, dim: int) -> Array:
     xp, new = array_module(xs[0]), (slice(None),) * dim + (None,)
     try:
         return row_major(xp.concatenate([x[new] for x in xs], dim))
@@ -40,7 +41,7 @@ def _stack(*xs: Any, dim: int) -> Any:
         return row_major(xp.stack(xs, axis=dim))  # which is slower, and says what is wrong
 
 
-def _split_cotangent(g: Any, dim: int, xs_shape: tuple[tuple[int, ...], ...], needs: tuple[bool, ...]) -> list[Any]:
+def _split_cotangent(g: Array, dim: int, xs_shape: tuple[tuple[int, ...], ...], needs: tuple[bool, ...]) -> list[Any]:
     """Each input's piece of g, as a view."""
     pieces = []
     start = 0
@@ -52,7 +53,7 @@ def _split_cotangent(g: Any, dim: int, xs_shape: tuple[tuple[int, ...], ...], ne
     return pieces
 
 
-def _unbind_cotangent(g: Any, dim: int, needs: tuple[bool, ...]) -> list[Any]:
+def _unbind_cotangent(g: Array, dim: int, needs: tuple[bool, ...]) -> list[Any]:
     before = (slice(None),) * dim
     return [GETITEM(g, index=(*before, place, Ellipsis)) if need else None for place, need in enumerate(needs)]
 
@@ -190,7 +191,7 @@ def column_stack(tensors: Sequence[Operand]) -> Tensor:
     return _joined(tensors, 2, lambda x: reshape(x, (x.array.size, 1)), 1)
 
 
-def _block_diag(*xs: Any) -> Any:
+def _block_diag(*xs: Array) -> Array:
     out = array_module(xs[0]).zeros((sum(x.shape[0] for x in xs), sum(x.shape[1] for x in xs)), xs[0].dtype)
     for x, key in zip(xs, _blocks(tuple([x.shape for x in xs]))):
         out[key] = x
@@ -259,7 +260,7 @@ def block_diag(*tensors: Operand) -> Tensor:
 # Splitting
 
 
-def _split(x: Any, sizes: tuple[int, ...], dim: int) -> tuple[Any, ...]:
+def _split(x: Array, sizes: tuple[int, ...], dim: int) -> tuple[Any, ...]:
     before = (slice(None),) * dim
     pieces = []
     start = 0
@@ -274,11 +275,11 @@ def _unbind(x: Any, dim: int) -> tuple[Any, ...]:
     return tuple([x[(*before, place, Ellipsis)] for place in range(x.shape[dim])])
 
 
-def _split_vjp(g: tuple[Any, ...], dim: int) -> Any:
+def _split_vjp(g: tuple[Any, ...], dim: int) -> Array:
     return joined(g, dim, CAT, new=False)
 
 
-def _unbind_vjp(g: tuple[Any, ...], dim: int) -> Any:
+def _unbind_vjp(g: tuple[Any, ...], dim: int) -> Array:
     return joined(g, dim, STACK, new=True)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import backend_of
 from ...core.arrays.dtypes import DType, as_dtype
 from ...core.errors import InvalidValue, describe, operator_error
@@ -102,11 +103,11 @@ def apply_views(primitive: Primitive, a: Tensor, params: dict[str, Any]) -> tupl
 # The same elements in the same order, under another shape
 
 
-def _reshape(x: Any, shape: tuple[int, ...]) -> Any:
+def _reshape(x: Array, shape: tuple[int, ...]) -> Array:
     return x.reshape(shape)
 
 
-def _view(x: Any, shape: tuple[int, ...]) -> Any:
+def _view(x: Array, shape: tuple[int, ...]) -> Array:
     out = x.reshape(shape)
     if x.size and not shares_memory(out, x):
         raise RuntimeError(

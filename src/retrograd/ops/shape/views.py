@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from ...core.arrays import Array
 from ...core.arrays.devices import all_examples, array_module, backend_of
 from ...core.arrays.unbuffered import ufunc_at
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
+from ...core.named_tuples import NamedTuple
 from ...core.tensor.storage import byte_span
 from ...core.tensor.tensor import Tensor
 from ..indexing.indexing import GETITEM
@@ -95,14 +97,14 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
 # Diagonals
 
 
-def _diagonal(x: Any, offset: int, dim1: int, dim2: int) -> Any:
+def _diagonal(x: Array, offset: int, dim1: int, dim2: int) -> Array:
     out = x.diagonal(offset, dim1, dim2)
     if getattr(x.flags, "writeable", False) and not out.flags.writeable:
         out.flags.writeable = True  # NumPy locks diagonals for no reason but history.
     return out
 
 
-def _on_diagonal(x: Any, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
+def _on_diagonal(x: Array, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Array:
     out = array_module(x).zeros(shape, x.dtype)
     _diagonal(out, offset, dim1, dim2)[...] = x
     return out
@@ -237,7 +239,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 # Windows
 
 
-def _strided(x: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+def _strided(x: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """A view of x's memory, with offset and strides in bytes; read-only where x is."""
     out = backend_of(x).strided(x, offset, shape, strides, x.dtype)
     if not getattr(x.flags, "writeable", True):
@@ -245,14 +247,14 @@ def _strided(x: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ..
     return out
 
 
-def _windows(x: Any, dim: int, size: int, step: int) -> Any:
+def _windows(x: Array, dim: int, size: int, step: int) -> Array:
     count = (x.shape[dim] - size) // step + 1
     shape = (*x.shape[:dim], count, *x.shape[dim + 1 :], size)
     strides = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :], x.strides[dim])
     return _strided(x, 0, shape, strides)
 
 
-def _sum_windows(x: Any, dim: int, size: int, step: int, shape: tuple[int, ...]) -> Any:
+def _sum_windows(x: Array, dim: int, size: int, step: int, shape: tuple[int, ...]) -> Array:
     """Each element's sum over the windows that it lies in: one addition per place in the window, or per window."""
     out = array_module(x).zeros(shape, x.dtype)
     before = (slice(None),) * dim
@@ -334,7 +336,7 @@ def _places(layout: Layout, xp: Any) -> Any:
     return places
 
 
-def _relay(x: Any, source: Layout, target: Layout, base: Layout, extent: int) -> Any:
+def _relay(x: Array, source: Layout, target: Layout, base: Layout, extent: int) -> Array:
     """The elements put down in zeroed memory as ``source`` says, added where they meet, and read as ``target`` says.
 
     Where elements of ``base`` share a place, the sum there is divided among them.
@@ -391,7 +393,7 @@ AS_STRIDED: Primitive = Primitive(
 )
 
 
-def _memory_of(array: Any) -> Any:
+def _memory_of(array: Array) -> Array:
     """The array that owns the memory."""
     owner = array
     while True:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module, is_array
 from ...core.graph.modes import modes, on_level
 from ...core.tensor.tensor import Tensor, new_tensor
@@ -65,7 +66,7 @@ def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, 
     """The results of ``function`` on each example of ``level``, as Tensors of that level."""
     from ...core.mapping.batched import Batched  # loaded with vmap
 
-    def example(x: Any, index: int) -> Any:
+    def example(x: object, index: int) -> Any:
         array = x.array if isinstance(x, Tensor) else x
         if type(array) is not Batched or array.level is not level:
             return x
@@ -101,7 +102,7 @@ def copy_to_write(x: Tensor, value: Tensor) -> Tensor:
     return x.clone()
 
 
-def moved(dims: Any, ndim: int) -> Any:
+def moved(dims: tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
     """Dimensions of one example counted with that of the examples before them; all of them for None."""
     count = ndim or 1
     if dims is None:
@@ -114,7 +115,7 @@ def moved(dims: Any, ndim: int) -> Any:
 def along(*dims: str, shape: str = "") -> Rule:
     """Of primitives that work along the dimensions that these parameters name; ``shape`` names a parameter with one."""
 
-    def rule(call: Call) -> Any:
+    def rule(call: Call) -> Tensor:
         if call.needs_loop():
             return call.looped()
         ndim = max(call.ndim(index) for index in range(len(call.values)))
@@ -152,7 +153,7 @@ def flattened(params: dict[str, Any] | None = None, primitive: Any = None) -> Ru
 def shaped(name: str = "shape") -> Rule:
     """Of primitives that take the result's shape."""
 
-    def rule(call: Call) -> Any:
+    def rule(call: Call) -> Tensor:
         shape = tuple(call.params[name])
         if -1 in shape:
             known = prod([length for length in shape if length != -1])
@@ -164,7 +165,7 @@ def shaped(name: str = "shape") -> Rule:
     return rule
 
 
-def in_front(call: Call) -> Any:
+def in_front(call: Call) -> Tensor:
     """Of primitives that work on the last dimensions and take others, which broadcast, before them."""
     if call.needs_loop():
         return call.looped()
@@ -172,7 +173,7 @@ def in_front(call: Call) -> Any:
     return call.below([aligned(value, ndim) if flag else value for value, flag in zip(call.values, call.mapped)])
 
 
-def aligned(x: Any, ndim: int) -> Any:
+def aligned(x: Tensor, ndim: int) -> Tensor:
     """All examples of x with dimensions of length 1 before those that one example has, up to ``ndim`` of these."""
     shape = x.shape
     return x if len(shape) == ndim + 1 else x.reshape((shape[0],) + (1,) * (ndim + 1 - len(shape)) + tuple(shape[1:]))
@@ -197,7 +198,7 @@ def folded(*arrays: str, axis: int = 0) -> Rule:
     return rule
 
 
-def folded_array(value: Any, size: int, axis: int = 0) -> Any:
+def folded_array(value: Tensor, size: int, axis: int = 0) -> Array:
     """A parameter that is an array, or all examples of one, with the examples along a dimension of theirs."""
     if isinstance(value, Tensor):
         return fold(value, axis).array
@@ -209,7 +210,7 @@ def folded_array(value: Any, size: int, axis: int = 0) -> Any:
 def given(name: str) -> Rule:
     """Of primitives whose result is a parameter: what was drawn."""
 
-    def rule(call: Call) -> Any:
+    def rule(call: Call) -> Tensor:
         sample = call.params[name]
         if not isinstance(sample, Tensor):
             sample = call.array_of(sample)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.layout import memory_order
 
 BLOCK = 16384
@@ -39,7 +40,7 @@ def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of one array (and parameters), which computes float16 in float32 and rounds once."""
 
     @wraps(function)
-    def computed(x: Any, *args: object, **params: Any) -> Any:
+    def computed(x: Array, *args: object, **params: object) -> Array:
         if x.dtype.char == "e":
             return function(x.astype(np.float32), *args, **params).astype(np.float16)
         return function(x, *args, **params)

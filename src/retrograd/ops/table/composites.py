@@ -52,7 +52,7 @@ def raw(x: Any) -> Any:
 def second_order(
     composite: Callable[..., Any],
     g: tuple[Any, ...],
-    dy: Any,
+    dy: object,
     inputs: Sequence[Any],
     wanted: Sequence[bool],
     needs: Sequence[bool],

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from inspect import CO_VARARGS
+from inspect import CO_VARARGS, unwrap
 from types import CodeType, FunctionType
 from typing import Any
 
 from ...core.graph.primitive import Primitive
+from ...core.named_tuples import NamedTuple
 from .wording import ARGUMENTS, DTYPES, OF_ARGUMENTS, OF_DTYPES, REFUSALS, SHAPES
 
 _OPERANDS = ("Tensor", "Operand")  # annotations of arguments for which anything else is refused
@@ -57,41 +58,40 @@ def items(section: str) -> list[str]:
     return found
 
 
-def compose(
-    function: Callable[..., Any],
-    *,
-    primitive: object = None,
-    method: bool = False,
-    real: bool = False,
-    differentiable: bool = True,
-    shape: str = "",
-    dtype: str = "",
-    raises: str = "",
-    like: Callable[..., Any] | None = None,
-) -> None:
-    """Complete ``function.__doc__``. Every import does this for all operators: it must cost few string operations.
+class Definition(NamedTuple):
+    """What the docstring of an operator is composed from."""
 
-    Args:
-        function: the function of an operator.
-        primitive: the primitive that computes the result, where the definition names it.
-        method: the first argument is the Tensor itself.
-        real: complex numbers are refused.
-        differentiable: the operator has a derivative.
-        shape: a key of ``SHAPES``.
-        dtype: a key of ``DTYPES``.
-        raises: keys of ``REFUSALS``, separated by commas.
-        like: an operator whose docstring says what this one's leaves out.
-    """
-    if not function.__doc__:
-        return  # python -OO
-    own = sections(_dedented(function.__doc__))
+    function: Callable[..., Any]
+    docstring: str  # as written at the function
+    primitive: object = None  # that computes the result, where the definition names it
+    method: bool = False  # the first argument is the Tensor itself
+    real: bool = False  # complex numbers are refused
+    differentiable: bool = True
+    shape: str = ""  # a key of ``SHAPES``
+    dtype: str = ""  # a key of ``DTYPES``
+    raises: str = ""  # keys of ``REFUSALS``, separated by commas
+    like: Callable[..., Any] | None = None  # an operator whose docstring says what this one's leaves out
+
+
+def compose_all(definitions: dict[str, Definition]) -> dict[str, str]:
+    """Compose the docstrings of all operators, by name, in the order of their definitions."""
+    found: dict[str, str] = {}
+    texts: dict[Callable[..., Any], str] = {}
+    for name, definition in definitions.items():
+        family = texts[unwrap(definition.like)] if definition.like else ""
+        texts[unwrap(definition.function)] = found[name] = compose(definition, family)
+    return found
+
+
+def compose(definition: Definition, of_family: str) -> str:
+    """Return the whole docstring of an operator. ``of_family`` is the docstring of ``definition.like``."""
+    function, docstring, primitive, method, real, differentiable, shape, dtype, raises, like = definition
+    own = sections(_dedented(docstring))
     summary, derivative, own_shape, own_dtype, arguments, returns, own_raises, source, example = own
-    plain: Any = function
-    while "__wrapped__" in plain.__dict__:
-        plain = plain.__wrapped__
+    plain: Any = unwrap(function)
     code = plain.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    family = _family(like.__doc__ or "") if like else _NONE
+    family = _family(of_family) if like else _NONE
     if like:
         derivative, returns, source = derivative or family[1], returns or family[5], source or family[7]
     if not derivative and not differentiable:
@@ -127,7 +127,7 @@ def compose(
         text += _RAISES + refusals
     if source:
         text += _SOURCE + source
-    function.__doc__ = text + _EXAMPLE + example if example else text
+    return text + _EXAMPLE + example if example else text
 
 
 def complete(

@@ -39,7 +39,7 @@ def elementwise(
     return primitive
 
 
-def _share(primitive: Primitive, forward: Any, compiled: str, products: bool) -> None:
+def _share(primitive: Primitive, forward: object, compiled: str, products: bool) -> None:
     """Let large arrays be worked on by all threads. Programs that have none never ask how large theirs are."""
     from ...kernels.chunked import by_parts, writing
     from ...kernels.loops.elements.ufuncs import applied, spread

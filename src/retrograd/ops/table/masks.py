@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.graph.primitive import ZEROS as ZEROS
 from ...core.graph.primitive import Primitive
 from ...kernels import SLOW, USEFUL, mapped
@@ -14,7 +15,7 @@ from ...kernels.loops.elements.elementwise import chosen, kept
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 
 
-def _keep(x: Any, mask: Any) -> Any:
+def _keep(x: Array, mask: Array) -> Array:
     bits = _BITS.get(x.dtype)
     if bits is None:
         return np.where(mask, x, 0)
@@ -31,7 +32,7 @@ KEEP: Primitive = Primitive("keep", _keep, "x mask", [lambda g, mask: KEEP(g, ma
 
 
 @mapped("keep_where_not_zero", SLOW)
-def _keep_where_not_zero(x: Any, y: Any) -> Any:
+def _keep_where_not_zero(x: Array, y: Array) -> Array:
     return _keep(x, y != 0)
 
 
@@ -45,7 +46,7 @@ KEEP_WHERE_NOT_ZERO: Primitive = Primitive(
 )
 
 
-def select(condition: Any, x: Any, y: Any) -> Any:
+def select(condition: Array, x: Array, y: Array) -> Array:
     """``np.where`` on bools, by arithmetic on the bits of large floating arrays."""
     if condition.size >= USEFUL and type(condition) is np.ndarray:
         out = chosen(condition, x, y)
@@ -70,6 +71,6 @@ WHERE = Primitive(
 )
 
 
-def zero_rule(g: Any) -> Any:
+def zero_rule(g: Array) -> Array:
     """The rule of a function that is constant in pieces."""
     return ZEROS(g)

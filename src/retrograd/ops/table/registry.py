@@ -6,8 +6,10 @@ Tensors, the operator harness, the type stubs and the table in docs.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, TypeVar
 
@@ -17,18 +19,17 @@ from ...core.graph.modes import modes, watchers
 from ...core.graph.observers import Given
 from ...core.graph.primitive import Primitive
 from ...core.missing_names import legacy_call, provided
+from ...core.named_tuples import NamedTuple
 from ...core.overrides import EagerlyAsked
 from ...core.tensor.mutation import COPY, apply_inplace, check_writable
 from ...core.tensor.tensor import Tensor
 from .arguments import dimension
-from .documentation import compose
 from .errors import failure
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(NamedTuple):
     """A public operator.
 
     ``namespace`` is where users find the function: ``""`` for the top level, ``"linalg"``, ``"nn.functional"`` and so
@@ -42,7 +43,7 @@ class Operator:
     inplace: bool = False
     differentiable: bool = True
     note: str = ""
-    aliases: tuple[str, ...] = field(default=())
+    aliases: tuple[str, ...] = ()
 
     @property
     def qualified_name(self) -> str:
@@ -54,6 +55,35 @@ OPERATORS: dict[str, Operator] = {}
 
 # What np.sin(tensor) and friends call; numpy_protocol adds the functions whose arguments differ from PyTorch's.
 UFUNCS: dict[Any, Callable[..., Any]] = {}
+
+
+# By qualified name: the docstrings that tools/generate.py has composed, and what each is composed from.
+_Definition = tuple[Any, ...]  # the fields of ``documentation.Definition``
+_COMPOSED: dict[str, str] = {}
+DEFINITIONS: dict[str, _Definition] = {}
+
+
+def _read_docstrings() -> None:
+    path = os.path.join(os.path.dirname(__file__), "..", "..", "_generated", "docstrings.txt")
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        for part in file.read().split(b"\f\n")[1:]:
+            name, _, text = part.decode().partition("\n")
+            _COMPOSED[name] = text[:-1]
+
+
+if sys.flags.optimize < 2:
+    _read_docstrings()
+
+
+def _docstring(name: str, definition: _Definition) -> str:
+    """Return the whole docstring of the operator ``name``, composed ahead of time or, for a new operator, now."""
+    DEFINITIONS[name] = definition
+    if name in _COMPOSED:
+        return _COMPOSED[name]
+    from .documentation import Definition, compose
+
+    like = definition[-1]
+    return compose(Definition(*definition), like.__doc__ if like else "")
 
 
 def wraps(function: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -113,18 +143,12 @@ def operator(
 
     def enter(plain: Function) -> Function:
         _take_numpys_names(plain)
-        compose(
-            plain,
-            primitive=inplace,
-            method=namespace == "Tensor",
-            real=real,
-            differentiable=differentiable,
-            shape=shape,
-            dtype=dtype,
-            raises=raises,
-            like=like,
-        )
         public = name or plain.__name__.rstrip("_")
+        if plain.__doc__:  # not with python -OO
+            definition = (
+                plain, plain.__doc__, inplace, namespace == "Tensor", real, differentiable, shape, dtype, raises, like,
+            )  # fmt: skip
+            plain.__doc__ = _docstring(f"{namespace}.{public}" if namespace else public, definition)
         shown = f"{namespace}.{public}" if namespace in ("linalg", "fft", "special") else public
         function = plain if direct else named_errors(shown, plain, real)
         entry = Operator(public, function, namespace, method, bool(inplace), differentiable, note, aliases)

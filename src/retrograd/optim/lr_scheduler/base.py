@@ -126,7 +126,7 @@ class Chainable(LRScheduler):
         return [rate * ratio for rate in rates_of(self.optimizer)]
 
 
-def checked_optimizer(optimizer: Any) -> Optimizer:
+def checked_optimizer(optimizer: object) -> Optimizer:
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
     return optimizer

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ..case import Call, Case, Fixed
 from .math.elementwise import INF, NAN, normal
 from .shape import integers, normals
@@ -313,7 +314,7 @@ CASES += [
 # selection: Cases of masks.
 
 
-def mask(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def mask(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return np.asarray(rng.random(shape) < 0.5)
 
 

@@ -159,7 +159,7 @@ CASES += [
 # windows: Cases of window functions.
 
 
-def lengths(*positional: Any, **options: Any) -> Callable[[np.random.Generator], Iterator[Call]]:
+def lengths(*positional: object, **options: object) -> Callable[[np.random.Generator], Iterator[Call]]:
     """Calls for no point, one, an even and an odd number of them, in float64."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -169,7 +169,7 @@ def lengths(*positional: Any, **options: Any) -> Callable[[np.random.Generator],
     return calls
 
 
-def both(flag: str, **options: Any) -> Callable[[np.random.Generator], Iterator[Call]]:
+def both(flag: str, **options: object) -> Callable[[np.random.Generator], Iterator[Call]]:
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for value in (True, False):
             yield from lengths(**{flag: value}, **options)(rng)

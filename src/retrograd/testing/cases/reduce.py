@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ..case import Call, Calls, Case, Fixed, together
 from .math.elementwise import Draw, normal
 
@@ -53,19 +54,19 @@ CASES += [
 # reductions: Cases of the reductions.
 
 
-def distinct(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def distinct(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Numbers at least 0.3 apart and away from 0: no ties, no kinks."""
     size = int(np.prod(shape))
     values = (rng.permutation(size) + 1) * np.where(rng.random(size) < 0.5, -1.0, 1.0) + rng.uniform(0, 0.4, size)
     return values.reshape(shape)
 
 
-def away_from_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def away_from_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Numbers of either sign between 0.5 and 2 in magnitude."""
     return np.asarray(rng.uniform(0.5, 2, shape) * rng.choice([-1.0, 1.0], shape))
 
 
-def one_dim(draw: Draw = normal, **options: Any) -> Calls:
+def one_dim(draw: Draw = normal, **options: object) -> Calls:
     """Calls with one dimension, kept or not, and a 0-d tensor."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -77,7 +78,7 @@ def one_dim(draw: Draw = normal, **options: Any) -> Calls:
     return calls
 
 
-def all_dims(draw: Draw = normal, **options: Any) -> Calls:
+def all_dims(draw: Draw = normal, **options: object) -> Calls:
     """Calls without a dimension, with several, and with one."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -121,12 +122,12 @@ def with_nan(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
     return np.where(np.asarray(rng.random(shape)) < 0.3, np.nan, values)
 
 
-def with_ties(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def with_ties(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Few distinct values, zeros among them."""
     return np.asarray(rng.integers(-1, 2, shape)).astype(float)
 
 
-def empty(*dims: Any) -> Calls:
+def empty(*dims: object) -> Calls:
     """A tensor without elements, reduced over each of the dimensions given."""
     return calls_of(*[lambda rng, dim=dim: Call(np.zeros((0, 3)), dim) for dim in dims])
 

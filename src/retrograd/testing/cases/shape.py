@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ..case import Call, Case, Fixed
 from .math.elementwise import complex_normal, normal, unary_calls
 
@@ -28,7 +29,7 @@ def normals(*makers: Callable[[Normal], Call]) -> Callable[[np.random.Generator]
     return calls
 
 
-def integers(*values: Any) -> Any:
+def integers(*values: object) -> Array:
     """An index: ``integers(0, 2)`` is a vector, ``integers([0], [1])`` a matrix."""
     return np.array(values, np.int64)
 

@@ -16,7 +16,7 @@ _UNARY = (
     "rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
 )
 _WITH_OTHERS = "add addcdiv addcmul clamp_max clamp_min div lerp maximum minimum mul pow sub"
-_NUMBERS = {"maximum": "clamp_min", "minimum": "clamp_max"}  # what accepts a number in place of a Tensor
+_METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}  # they accept numbers, too, and have in-place forms
 
 
 def _each(name: str, in_place: bool) -> Callable[..., list[Tensor] | None]:
@@ -44,12 +44,9 @@ def _each(name: str, in_place: bool) -> Callable[..., list[Tensor] | None]:
         return None if in_place else results
 
     def one(x: Tensor, *rest: object, **options: object) -> Tensor:
-        method = name
-        if name in _NUMBERS and not isinstance(rest[0], Tensor):
-            method = _NUMBERS[name]
         if name.startswith("addc") and len(rest) == 3:
             *rest, options["value"] = rest  # type: ignore[assignment]
-        result: Tensor = getattr(x, method + "_" * in_place)(*rest, **options)
+        result: Tensor = getattr(x, _METHODS.get(name, name) + "_" * in_place)(*rest, **options)
         return result
 
     apply.__name__ = apply.__qualname__ = f"_foreach_{name}{'_' * in_place}"

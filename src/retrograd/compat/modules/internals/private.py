@@ -17,14 +17,11 @@ from urllib.parse import urlparse as urlparse
 
 from ....compiler.run.compiled_function import Compiled
 from ....core.arrays.devices import Device, is_cuda_available
-from ....core.graph.handles import RemovableHandle
 from ....core.tensor.tensor import Tensor
-from ....data import DataLoader
 from ....nn.base import global_hooks
 from ....nn.base.module import Module
 from ....nn.base.uninitialized import UninitializedBuffer, UninitializedParameter
 from ....nn.init import _calculate_fan_in_and_fan_out
-from ....nn.layers.sync_batch_norm import SyncBatchNorm
 from ....nn.sequence.transformer import _activation
 from ....ops.linear.decompositions.spectral import EighResult, SVDResult
 from ....ops.math.floating_numbers import FrexpResult
@@ -98,7 +95,7 @@ class ScriptModule(Module, metaclass=_NeverType):
 # ``return_types``: the classes of results with several Tensors
 
 _RESULTS: dict[str, type] = {
-    **dict.fromkeys("cummax cummin kthvalue max median min mode nanmedian sort topk".split(), ValuesIndices),
+    **dict.fromkeys(["cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"], ValuesIndices),
     "aminmax": MinMax, "frexp": FrexpResult, "linalg_eigh": EighResult, "linalg_svd": SVDResult,
 }  # fmt: skip
 

@@ -499,7 +499,7 @@ def _deregister_pytree_node(cls: type) -> None:
 
 def register_dataclass(cls: type, *, field_names: list[str] | None = None, **options: object) -> None:
     """Register a dataclass as a container of its fields."""
-    names = field_names or [str(name) for name in getattr(cls, "__dataclass_fields__")]
+    names = field_names or [str(name) for name in cls.__dataclass_fields__]
     register_pytree_node(
         cls,
         lambda obj: ([getattr(obj, name) for name in names], names),
@@ -515,7 +515,7 @@ def _type_name(kind: object) -> str | None:
     if kind is None:
         return None
     given = SUPPORTED_NODES[kind].serialized_type_name
-    return given or f"{getattr(kind, '__module__')}.{getattr(kind, '__qualname__')}"
+    return given or f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _to_json(spec: TreeSpec) -> dict[str, object]:

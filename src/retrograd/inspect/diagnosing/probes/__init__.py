@@ -1,5 +1,5 @@
 """What the doctor tries on copies: the recorded step run again, with edits, at other rates, with other labels.
 
-``state`` keeps the program undisturbed, ``replay`` runs a recorded step again, ``proof`` compares a training with and
-without an edit, and ``probes`` has the questions that need a trial. Only ``rules`` and ``examination`` call it.
+``replay`` runs a recorded step again as a function of its parameters. ``proof`` trains it with and without an edit, and
+keeps the program's random generators and modes as they are. Only ``kinds``, ``rules`` and ``doctor_mode`` call them.
 """

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import math
+import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
+from ....autograd.influence import unobserved
 from ....core.arrays.devices import backend_of
+from ....core.graph.modes import enable_grad
 from ....core.tensor.tensor import Tensor
+from ....ops.make.generators import get_rng_state, set_rng_state
+from ....optim import optimizer as optimizers
 from ....optim.optimizer import Optimizer
-from ..findings import JSON, figure
+from ..findings import figure
 from ..run import Optimized, Run
-from .replay import NOTHING, Changes, Edit, Program, copies
+from .replay import NOTHING, Changes, Curves, Edit, Program, copies
 
 STEPS = 30
 
 
-def prove(run: Run, program: Program | None, edit: Edit, end: float) -> tuple[dict[str, JSON] | None, str]:
+def prove(run: Run, program: Program | None, edit: Edit, end: float) -> tuple[Curves | None, str]:
     """Return the two curves of an edit, and a sentence on them."""
     curves = compare(run, program, edit, end)
     if curves is None:
@@ -25,7 +33,7 @@ def prove(run: Run, program: Program | None, edit: Edit, end: float) -> tuple[di
     return curves, sentence(edit.text, curves)
 
 
-def compare(run: Run, program: Program | None, edit: Edit, end: float = math.inf) -> dict[str, JSON] | None:
+def compare(run: Run, program: Program | None, edit: Edit, end: float = math.inf) -> Curves | None:
     """Return the losses with and without an edit, both measured by the loss as it is after the edit."""
     if program is None:
         return None
@@ -34,12 +42,12 @@ def compare(run: Run, program: Program | None, edit: Edit, end: float = math.inf
         plain = train(run, program, NOTHING, edit.changes, {}, edit.without, edit, end)
     except Exception:
         return None
-    return None if len(fixed) < 3 or len(plain) < 3 else {"with": list(fixed), "without": list(plain)}
+    return None if len(fixed) < 3 or len(plain) < 3 else Curves(fixed, plain)
 
 
-def sentence(text: str, curves: Any) -> str:
+def sentence(text: str, curves: Curves) -> str:
     """Return the sentence that compares two curves."""
-    fixed, plain = curves["with"], curves["without"]
+    fixed, plain = curves
     count = min(len(fixed), len(plain)) - 1
     said = (
         f"Tried for {count} steps from the same state: {text} {figure(fixed[0])} -> {figure(fixed[-1])}, "
@@ -48,9 +56,9 @@ def sentence(text: str, curves: Any) -> str:
     return said if better(curves) else f"{said} This does not prove the edit."
 
 
-def better(curves: Any) -> bool:
+def better(curves: Curves) -> bool:
     """Return whether the edit lowered the loss clearly more."""
-    fixed, plain = curves["with"], curves["without"]
+    fixed, plain = curves
     if not math.isfinite(fixed[-1]):
         return False
     if not math.isfinite(plain[-1]):
@@ -128,3 +136,26 @@ def optimizer_like(
 
 def _number(x: Tensor) -> float:
     return float(backend_of(x.array).to_numpy(x.array).sum())
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Run a block without observers and step hooks, and put back the states of all random generators at its end.
+
+    The generators are Retrograd's, NumPy's legacy one and Python's. The block records derivatives, whatever the mode
+    around it.
+    """
+    ours, of_numpy, of_python = get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+    tables = (optimizers._pre_hooks_of_all, optimizers._post_hooks_of_all)
+    hooks = [dict(table) for table in tables]
+    for table in tables:
+        table.clear()
+    try:
+        with unobserved(), enable_grad():
+            yield
+    finally:
+        for table, entries in zip(tables, hooks, strict=True):
+            table.update(entries)
+        set_rng_state(ours)
+        np.random.set_state(of_numpy)  # noqa: NPY002
+        random.setstate(of_python)

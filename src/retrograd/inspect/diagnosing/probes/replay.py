@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,13 @@ class Changes:
 NOTHING = Changes()
 
 
+class Curves(NamedTuple):
+    """Losses of two trainings from the same state, with and without an edit."""
+
+    fixed: list[float]
+    plain: list[float]
+
+
 @dataclass(frozen=True)
 class Edit:
     """An edit that can be tried on a recorded step.
@@ -75,9 +82,7 @@ class Program:
         self.source = source
         self.order = sorted(step.below(source, through_cuts=True))
 
-    def run(
-        self, values: Mapping[int, Tensor], changes: Changes = NOTHING, wanted: Source | None = None
-    ) -> Tensor:
+    def run(self, values: Mapping[int, Tensor], changes: Changes = NOTHING, wanted: Source | None = None) -> Tensor:
         """Return the loss, or another value, with these Tensors in place of the leaves of these ids."""
         results: dict[int, tuple[Any, ...]] = {}
 
@@ -105,7 +110,7 @@ class Program:
                     raise NotReplayableError(call.name)
                 out = tuple(map(new_tensor, call.outputs))
             elif call.name == "batch_norm" and "moments" in call.params and self.moving:
-                out = batch_norm(inputs[0], None, None, *inputs[1:3], training=True, eps=call.params["eps"])
+                out = batch_norm(inputs[0], None, None, inputs[1], inputs[2], True, eps=call.params["eps"])
             else:
                 params = {**call.params, **changes.params.get(index, {})}
                 out = primitive(*inputs, **params)

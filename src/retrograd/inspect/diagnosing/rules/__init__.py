@@ -1,6 +1,6 @@
 """The questions of the doctor: a function per kind of finding, by family, and the order of their importance.
 
-A rule takes a ``Case`` and returns what it ``Found``, or None. Only ``examination`` calls them. A new kind is a new
+A rule takes a ``Case`` and returns what it ``Found``, or None. Only ``doctor_mode`` calls them. A new kind is a new
 function under ``@kind`` and a name in ``ORDER``: causes that are certain first, symptoms that follow from them last.
 """
 

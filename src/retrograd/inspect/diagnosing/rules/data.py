@@ -48,7 +48,7 @@ def unnormalized_input(case: Case) -> Found | None:
         return None
     values = {"mean": figure(mean), "std": figure(std), "low": figure(float(x.min())), "high": figure(float(x.max()))}
     entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
-    return Found(entry.site if entry is not None else call.site, {**values}, edit, curves)
+    return Found(entry.site if entry is not None else call.site, values, edit, curves)
 
 
 def _first_layer(step: Step) -> Call | None:
@@ -61,9 +61,9 @@ def _first_layer(step: Step) -> Call | None:
         if call.name not in _WEIGHTED or not call.record.requires_grad or call.record.inputs[0].requires_grad:
             continue
         source = call.inputs[0]
-        if source.leaf is None and Case.has_array(step, source) and hasattr(step.array(source), "dtype"):
-            if step.array(source).dtype.kind == "f":
-                return call
+        array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None
+        if array is not None and hasattr(array, "dtype") and array.dtype.kind == "f":
+            return call
     return None
 
 
@@ -107,7 +107,7 @@ def unshuffled_data(case: Case) -> Found | None:
         entry = next(iter(found[-1][0].outermost()), None)
         where = entry.site if entry is not None else found[-1][1].site
     values = {"batch": int(np.median(sizes)), "inside": figure(inside), "classes": int(classes.size)}
-    return Found(where, {**values})
+    return Found(where, values)
 
 
 @kind(
@@ -136,7 +136,7 @@ def labels_unrelated(case: Case) -> Found | None:
     call = case.loss_call(step) if step is not None else None
     mean = float(np.mean(permuted))
     values = {"rows": len(labels), "real": f"{real:.0%}", "permuted": f"{mean:.0%}", "last": figure(last)}
-    return Found(None if call is None else call.site, {**values})
+    return Found(None if call is None else call.site, values)
 
 
 def _guessing(case: Case) -> float | None:
@@ -218,7 +218,7 @@ def _reordered(step: Step) -> Found | None:
             continue
         if call.shape[1:] == (first, *rest) or len(rest) and call.shape == (second, size):
             values = {"operator": call.name, "row": 0, "count": second, "other": 1, "fix": _MIXERS["view"]}
-            return Found(call.record, {**values})
+            return Found(call.record, values)
     return None
 
 
@@ -279,7 +279,8 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
         if index == end.call and call.name not in _MIXERS:
             continue
         return Found(
-            call.record, {"operator": call.name, "row": pair[0], "count": count, "other": pair[1], "fix": _MIXERS[call.name]}
+            call.record,
+            {"operator": call.name, "row": pair[0], "count": count, "other": pair[1], "fix": _MIXERS[call.name]},
         )
     return None
 
@@ -339,5 +340,3 @@ def _other_row(
     except Exception:
         return None
     return None
-
-

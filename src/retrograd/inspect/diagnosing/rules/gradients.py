@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ....core.source_location import Site
-from ...record import Departure
+from ...record import Departure, Record
 from ..findings import figure
 from ..kinds import Case, Found, HasPlace, Place, kind
 from ..probes.replay import Edit
@@ -60,9 +60,9 @@ def _unused_loss(step: Step) -> bool:
             return False  # a loss that was cut off from its graph
     read = {x.call for call in step.calls for x in call.inputs}
     for call in step.calls:
-        if call.index not in reached and call.index not in read and call.record.requires_grad:
-            if math.prod(call.shape) == 1:
-                return True
+        unused = call.index not in reached and call.index not in read
+        if unused and call.record.requires_grad and math.prod(call.shape) == 1:
+            return True
     return False
 
 
@@ -98,11 +98,11 @@ def zeroed_before_step(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps >= 2 and x.emptied >= max(2, _SHARE * x.steps):
             values = {"emptied": x.emptied, "steps": x.steps, "optimizer": x.name, "what": "found gradients of zero"}
-            return Found(x.zeroed or x.stepped, {**values}, Edit("with zero_grad() moved", without="none"))
+            return Found(x.zeroed or x.stepped, values, Edit("with zero_grad() moved", without="none"))
         if x.steps >= 2 and x.overwritten >= max(2, _SHARE * x.steps):
             what = "used the gradient of their last backward pass only; those before it were lost"
             values = {"emptied": x.overwritten, "steps": x.steps, "optimizer": x.name, "what": what}
-            return Found(x.zeroed or x.stepped, {**values})
+            return Found(x.zeroed or x.stepped, values)
     return None
 
 
@@ -117,7 +117,7 @@ def gradients_not_zeroed(case: Case) -> Found | None:
         if x.steps >= 3 and x.carried >= max(2, _SHARE * (x.steps - 1)):
             where = without_call(case, "zero_grad", x.stepped) or x.used
             values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps}
-            return Found(where, {**values}, Edit("with zero_grad()", without="carry"))
+            return Found(where, values, Edit("with zero_grad()", without="carry"))
     return None
 
 
@@ -134,7 +134,7 @@ def detached(case: Case) -> Found | None:
         cut = _last_cut(run.steps[-1]) if run.steps else None
         how = cut.how if cut is not None else "an operator without a gradient"
         values = {"names": "any parameter", "how": how, "optimizer": "the optimizer", "them": "them"}
-        return Found(cut if cut is not None else run.failed_backward, {**values})
+        return Found(cut if cut is not None else run.failed_backward, values)
     for x in run.optimizers:
         if x.steps < 2 or x.emptied or not run.backwards or len(run.steps) < 2:
             continue
@@ -257,15 +257,15 @@ def data_write(case: Case) -> Found | None:
 )
 def nan_birth(case: Case) -> Found | None:
     run = case.run
-    record = None
+    record: Record | None = None
     for step in run.steps:
         for candidate in step.records:
-            values = candidate.values
-            if values is None or not values.nans and not (values.infinities and candidate.operator in ("div", "log")):
+            found = candidate.values
+            if found is None or not found.nans and not (found.infinities and candidate.operator in ("div", "log")):
                 continue
             if any(_is_bad(x.source) for x in candidate.inputs) or candidate.operator in ("masked_fill", "full"):
                 continue
-            if candidate.creates or not values.nans and not run.bad:
+            if candidate.creates or not found.nans and not run.bad:
                 continue
             record = candidate
             break
@@ -282,8 +282,8 @@ def nan_birth(case: Case) -> Found | None:
     values = {"loss": str(loss), "step": number, "story": ".", "fix": fix}
     if record is not None:
         values["story"] = f": {record.operator} here is the first result with a NaN or an infinity."
-        return Found(record, {**values})
-    return Found(run.backward_site, {**values})
+        return Found(record, values)
+    return Found(run.backward_site, values)
 
 
 def _is_bad(source: object) -> bool:
@@ -291,9 +291,9 @@ def _is_bad(source: object) -> bool:
     return values is not None and not values.finite
 
 
-def _bad_gradient(step: Step) -> object:
+def _bad_gradient(step: Step) -> Record | None:
     """Return the call at which a backward pass first had a NaN: the last walked node whose gradient is finite."""
-    walked = sorted([x for x in step.records if x.walked is not None], key=lambda x: x.walked)
+    walked = sorted([x for x in step.records if x.walked is not None], key=lambda x: x.walked or 0)
     for before, after in zip(walked, walked[1:], strict=False):
         if after.gradients is not None and after.gradients.nans and before.gradients is not None:
             readers = [x for x in walked if any(y.source is after for y in x.inputs)]
@@ -447,5 +447,3 @@ def _keeping(near: Site, pattern: re.Pattern[str]) -> Place | None:
     lines = Path(near.file).read_text(encoding="utf-8", errors="replace").splitlines()
     ordered = sorted(range(len(lines)), key=lambda i: abs(i + 1 - near.line))
     return next((Place(near.file, i + 1) for i in ordered if pattern.match(lines[i]) and "item" not in lines[i]), None)
-
-

@@ -12,7 +12,7 @@ from ...record import Record
 from ..findings import figure
 from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare
-from ..probes.replay import Changes, Edit
+from ..probes.replay import Changes, Edit, Replacement
 from ..recording import SAME_ELEMENTS, Call, Source, Step
 from .modes import place_of
 
@@ -42,8 +42,8 @@ def _needs(call: Call, place: int) -> bool:
 @kind(
     "broadcast-loss",
     "Do the shapes that meet in the loss agree?",
-    "{prediction} (the prediction) and {target} (the target) broadcast to {result}: the loss compares each example with "
-    "the targets of all others.",
+    "{prediction} (the prediction) and {target} (the target) broadcast to {result}: the loss compares each example "
+    "with the targets of all others.",
     "give both one shape: {edit}",
 )
 def broadcast_loss(case: Case) -> Found | None:
@@ -68,7 +68,7 @@ def _broadcast_in_loss(step: Step, call: Call) -> Found | None:
         return None
     edit = None
     if math.prod(prediction) == math.prod(target) and y is not None and y.name == "expand":
-        calls = {x.index: _same, y.index: lambda t, **params: t.reshape(prediction)}
+        calls: dict[int, Replacement] = {x.index: _same, y.index: lambda t, **params: t.reshape(prediction)}
         edit = Edit(f"with target.reshape{prediction}", Changes(calls=calls))
     return _shapes(call, prediction, target, call.shapes[0], edit)
 
@@ -150,7 +150,7 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
                 continue
             loss = call.record.call if call.record.call in LOSSES else call.name
             values = {"activation": before.name, "loss": loss}
-            return Found(before.record, {**values}, Edit("without it", Changes(calls={before.index: _same})))
+            return Found(before.record, values, Edit("without it", Changes(calls={before.index: _same})))
     return None
 
 
@@ -182,7 +182,7 @@ def softmax_axis(case: Case) -> Found | None:
             if what:
                 edit = Edit(f"with dim={right}", Changes(params={call.index: {"dim": right}}))
                 values = {"name": call.name, "dim": dim, "shape": str(tuple(shape)), "what": what, "right": right}
-                return Found(call.record, {**values}, edit)
+                return Found(call.record, values, edit)
     return None
 
 
@@ -209,8 +209,13 @@ def _not_normalized(case: Case, step: Step, call: Call) -> Found | None:
     if not sums.size or float(np.abs(sums - 1).max()) < 0.02:
         return None
     dim = int(before.params["dim"]) % len(before.shape)
-    values = {"name": before.name, "dim": dim, "shape": str(before.shape), "what": f"{what}, along which the "
-              f"probabilities sum to {figure(float(sums.min()))} to {figure(float(sums.max()))}."}
+    values = {
+        "name": before.name,
+        "dim": dim,
+        "shape": str(before.shape),
+        "what": f"{what}, along which the "
+        f"probabilities sum to {figure(float(sums.min()))} to {figure(float(sums.max()))}.",
+    }
     right = len(before.shape) - 1
     edit = Edit(f"with dim={right}", Changes(params={before.index: {"dim": right}}))
     return Found(before.record, {**values, "right": right}, edit)
@@ -311,7 +316,7 @@ def loss_sign(case: Case) -> Found | None:
         if what and held & {id(p) for p in step.leaves(step.roots[-1].source)}:
             edit = Edit("with the other sign", Changes(root=lambda loss: -loss)) if sign > 0 else None
             values = {"what": what, "first": figure(first), "last": figure(last)}
-            return Found(_sign_line(step, call), {**values}, edit)
+            return Found(_sign_line(step, call), values, edit)
     return _unbounded(case, step, first, last)
 
 

@@ -76,7 +76,7 @@ def train_mode_in_evaluation(case: Case) -> Found | None:
             continue  # before training: statistics are being collected, or shapes tried
         effect = ", with dropout" if found.module.startswith("Dropout") else ", with statistics of the batch"
         values = {"layer": found.module, "calls": found.calls, "effect": effect}
-        return Found(found.site, {**values})
+        return Found(found.site, values)
     return _evaluated_with_gradients(case)
 
 
@@ -137,9 +137,7 @@ def batch_norm_of_one(case: Case) -> Found | None:
         return None
     consequence = ", and the program ended here" if last.failed is not None else ", or only that of one image"
     shape_text = f"shape {tuple(last.shapes[0])}"
-    return Found(
-        last.site, {"layer": type(last.module).__name__, "shape": shape_text, "consequence": consequence}
-    )
+    return Found(last.site, {"layer": type(last.module).__name__, "shape": shape_text, "consequence": consequence})
 
 
 def _centred_one(case: Case) -> Found | None:
@@ -160,7 +158,7 @@ def _centred_one(case: Case) -> Found | None:
             continue
         if mean.inputs[0] == call.inputs[0]:
             text = {"layer": "this line", "shape": f"shape {mean.shapes[0]}", "consequence": ": all results are 0"}
-            return Found(call.record, {**text})
+            return Found(call.record, text)
     return None
 
 

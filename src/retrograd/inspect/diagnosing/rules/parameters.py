@@ -88,14 +88,14 @@ def modules_not_registered(case: Case) -> Found | None:
                 layers = _names([type(x.module).__name__ for x in strange.values()])
                 where = _created(case, entry.module) or entry.site
                 values = {"count": len(strange), "model": type(root.module).__name__, "layers": layers}
-                return Found(where, {**values})
+                return Found(where, values)
     listed = _listed_parameters(case, held)
     if listed is not None:
         return listed
     error = case.run.error
     if isinstance(error, ValueError) and "empty parameter list" in str(error):
         values = {"count": "all", "model": "the model", "layers": "none is registered"}
-        return Found(place_of(error), {**values})
+        return Found(place_of(error), values)
     return None
 
 
@@ -144,7 +144,7 @@ def reused_optimizer(case: Case) -> Found | None:
             if stale and x.steps:
                 names = _names([step.name(p) for p in missing])
                 values = {"optimizer": x.name, "stale": f"{len(stale)} of {len(x.parameters)}", "names": names}
-                return Found(x.created or x.stepped, {**values})
+                return Found(x.created or x.stepped, values)
     return None
 
 
@@ -214,12 +214,9 @@ def frozen_layer(case: Case) -> Found | None:
     for root in step.outermost():
         if not root.training:
             continue
-        order = [
-            (entry, entry.module._parameters.get("weight"))
-            for entry in step.modules
-            if root.start <= entry.start and entry.end <= root.end and entry.module._parameters.get("weight") is not None
-        ]
-        order = [(entry, w) for entry, w in order if w.array.ndim >= 2]
+        inside = [x for x in step.modules if root.start <= x.start and x.end <= root.end]
+        weights = [(entry, entry.module._parameters.get("weight")) for entry in inside]
+        order = [(entry, w) for entry, w in weights if w is not None and w.array.ndim >= 2]
         trained = [i for i, (_, w) in enumerate(order) if w._requires]
         fresh = [
             (i, entry, w)
@@ -237,7 +234,9 @@ def frozen_layer(case: Case) -> Found | None:
                 "initialization."
             )
             fix = "set requires_grad to True for layers that were not trained before"
-            return Found(_freezing(case, one[1]) or _created(case, one[1].module) or one[1].site, {"what": what, "fix": fix})
+            return Found(
+                _freezing(case, one[1]) or _created(case, one[1].module) or one[1].site, {"what": what, "fix": fix}
+            )
     return None
 
 
@@ -371,4 +370,4 @@ def dead_units(case: Case) -> Found | None:
         return None
     mask = alive[worst]
     values = {"dead": int((~mask).sum()), "units": int(mask.size), "steps": count}
-    return Found(calls[worst].record, {**values})
+    return Found(calls[worst].record, values)

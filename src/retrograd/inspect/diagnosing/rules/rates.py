@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from ..findings import JSON, figure
+from ..findings import figure
 from ..kinds import Case, Found, kind
 from ..probes.proof import better, compare, train
-from ..probes.replay import NOTHING, Edit
+from ..probes.replay import NOTHING, Curves, Edit
 
 _KILLED = 0.9e-2  # of the largest rate
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
@@ -43,7 +43,7 @@ def learning_rate_too_high(case: Case) -> Found | None:
         curves = compare(case.run, case.program, edit)
         if curves is None:
             return None
-        fixed, plain = curves["with"], curves["without"]
+        fixed, plain = curves
         falls = math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.02 * abs(fixed[0])
         fails = not math.isfinite(plain[-1]) or plain[-1] > 0.98 * plain[0] or len(plain) < len(fixed)
         if falls and fails and better(curves):
@@ -76,7 +76,7 @@ def _moved(case: Case) -> float:
 )
 def learning_rate_too_low(case: Case) -> Found | None:
     main = case.main
-    if main is None or main.steps < 10 or not main.rates or not 0 < _rate(case):
+    if main is None or main.steps < 10 or not main.rates or not _rate(case) > 0:
         return None
     first, last = case.ends()
     if not math.isfinite(first) or last < first - 0.05 * abs(first) or not _moved(case) < _STILL:
@@ -96,7 +96,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
         if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.2 * abs(fixed[0]):
             values = {"steps": main.steps, "rate": figure(_rate(case)), "moved": figure(_moved(case))}
             ends = {"first": figure(first), "last": figure(last), "better_rate": figure(_rate(case) * factor)}
-            curves: dict[str, JSON] = {"with": list(fixed), "without": list(plain)}
+            curves = Curves(fixed, plain)
             return Found(main.created or main.stepped, {**values, **ends, "optimizer": main.name}, edit, curves)
     return None
 
@@ -152,16 +152,8 @@ def weight_decay_too_high(case: Case) -> Found | None:
         ratios.append(pull / push if push else math.inf)
     edit = Edit("with weight_decay=0", options={"weight_decay": 0.0})
     curves = compare(case.run, case.program, edit)
-    if curves is None or not better(curves) or not _clearly(curves["with"], curves["without"]):
+    if curves is None or not better(curves) or not curves.fixed[-1] < 0.67 * curves.plain[-1]:
         return None
     ratio = float(np.median(ratios)) if ratios else math.nan
     values = {"decay": figure(decay), "ratio": figure(ratio), "optimizer": main.name}
-    return Found(main.created or main.stepped, {**values}, edit, curves)
-
-
-def _clearly(fixed: object, plain: object) -> bool:
-    """Return whether the last loss with the edit is below two thirds of that without."""
-    a, b = list(fixed), list(plain)  # type: ignore[call-overload]
-    return bool(a[-1] < 0.67 * b[-1])
-
-
+    return Found(main.created or main.stepped, values, edit, curves)

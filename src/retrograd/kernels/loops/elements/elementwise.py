@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ....core.opaque_calls import LoopMissing
 from ... import REPEATED, SEVERAL, USEFUL, WORTH_SHARING, Reference, compiled, loop, or_reference, suits
 from ...runtime.result_arrays import empty
@@ -121,7 +122,7 @@ def _operand(x: Any, like: Any) -> Any:
 
 
 @or_reference
-def kept(x: Any, keep: Any, scale: float) -> Any:
+def kept(x: Array, keep: Array, scale: float) -> Any:
     """``x * scale`` where the mask is true, else 0."""
     if not _takes(x, keep):
         return None
@@ -186,7 +187,7 @@ def filled(out: Any, condition: Any, number: Any) -> bool:
 
 
 @or_reference
-def loss(kind: int, x: Any, y: Any, reduction: str, bound: float = 0.0, divisor: float = 1.0) -> Any:
+def loss(kind: int, x: Array, y: Array, reduction: str, bound: float = 0.0, divisor: float = 1.0) -> Any:
     """The sum or mean of a loss: of ``x - y``, or of scores x and labels y."""
     if type(x) is not ndarray or x.size < USEFUL or reduction == "none" or not _takes(x, y) or y.dtype != x.dtype:
         return None
@@ -199,7 +200,7 @@ def loss(kind: int, x: Any, y: Any, reduction: str, bound: float = 0.0, divisor:
 
 
 @or_reference
-def slope(kind: int, g: Any, x: Any, y: Any, bound: float = 0.0, divisor: float = 1.0) -> Any:
+def slope(kind: int, g: Array, x: Array, y: Array, bound: float = 0.0, divisor: float = 1.0) -> Any:
     """``g`` times the derivative of a loss by ``x``."""
     if type(x) is not ndarray or x.size < USEFUL or not isinstance(g, (ndarray, np.generic)) or g.ndim:
         return None

@@ -73,7 +73,7 @@ def spread(ufunc: np.ufunc, otherwise: Callable[..., Any]) -> Callable[..., Any]
 
         return run
 
-    def run_both(x: Any, y: Any, *out: Any) -> Any:
+    def run_both(x: object, y: object, *out: object) -> Any:
         found = None
         if type(x) is ndarray and x.size >= LARGE or type(y) is ndarray and y.size >= LARGE:
             found = _applied(ufunc, (x, y), *out)
@@ -82,7 +82,7 @@ def spread(ufunc: np.ufunc, otherwise: Callable[..., Any]) -> Callable[..., Any]
     return run_both
 
 
-def written(ufunc: np.ufunc, x: Any, y: Any) -> bool:
+def written(ufunc: np.ufunc, x: object, y: object) -> bool:
     """Write ``ufunc(x, y)`` to a large x; whether that was done."""
     return type(x) is ndarray and _applied(ufunc, (x, y), x) is not None
 
@@ -125,7 +125,7 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
     return out
 
 
-def _may_be_written(out: Any, shape: tuple[int, ...], dtype: Any, arrays: list[Any]) -> bool:
+def _may_be_written(out: object, shape: tuple[int, ...], dtype: object, arrays: list[Any]) -> bool:
     """Whether the result fits, and no input lies in its memory otherwise than element by element."""
     if type(out) is not ndarray or out.shape != shape or out.dtype != dtype or not out.flags.carray:
         return False

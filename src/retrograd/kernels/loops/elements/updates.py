@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.opaque_calls import LoopMissing
 from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.threads import launch
@@ -49,7 +50,7 @@ def _is_there(name: str, dtype: Any, numbers: int) -> bool:
     return True
 
 
-def update(name: str, rows: Sequence[Sequence[Any]], rates: Any, factors: Sequence[float]) -> None:
+def update(name: str, rows: Sequence[Sequence[Any]], rates: object, factors: Sequence[float]) -> None:
     """Run a loop.
 
     Args:
@@ -86,6 +87,6 @@ def _scalars(dtype: np.dtype, *numbers: float) -> tuple[Any, ...]:
     return tuple(map(dtype.type, numbers))
 
 
-def _table(rows: Sequence[Sequence[Any]]) -> Any:
+def _table(rows: Sequence[Sequence[Any]]) -> Array:
     """The arrays' own addresses, where the loop finds those of their numbers: NumPy takes long to tell them."""
     return np.array(list(map(id, chain.from_iterable(rows))), np.int64).reshape(len(rows), -1)

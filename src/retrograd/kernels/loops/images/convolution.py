@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ... import loop, multiplies
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch_products
@@ -26,7 +27,7 @@ LANES = 8  # images whose columns take turns, where so many are in a tile, and l
 PARTIAL = 1 << 21  # numbers in all partial sums of a weight's gradient
 
 
-def takes(x: Any, other: Any, multiplications: int) -> bool:
+def takes(x: Array, other: Array, multiplications: int) -> bool:
     """Whether the loops are to be used on these arrays, for so many multiplications."""
     return (
         multiplications >= WORTHWHILE
@@ -45,7 +46,7 @@ def _grouped(array: Any, groups: int, window: Any) -> Any:
     return array.reshape(array.shape[0], groups, array.shape[1] // groups, *size)
 
 
-def _flat(array: Any, groups: int) -> Any:
+def _flat(array: object, groups: int) -> Any:
     """``(N, groups, C, columns)``."""
     array = np.ascontiguousarray(array)
     return array.reshape(array.shape[0], groups, array.shape[1] // groups, prod(array.shape[2:]))
@@ -75,7 +76,7 @@ def _block(channels: int, pieces: int, least: int = BLOCK) -> int:
     return min(channels, max(least, -(-channels // -(-PIECES // max(pieces, 1)))))
 
 
-def _launch(name: str, items: int, multiplications: int, *args: Any) -> None:
+def _launch(name: str, items: int, multiplications: int, *args: object) -> None:
     launch_products(
         loop("loops.images.convolution_loops", name), items, max(1, WORTHWHILE * items // multiplications), *args
     )

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
+from ....core.named_tuples import NamedTuple
 from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
@@ -19,7 +21,7 @@ from .windows import Window3, in_three_axes
 TABLED = 1 << 12  # elements that windows read, up to which tables of places are the fastest way to their sums
 
 
-def takes(x: Any, window: Any, least: int = SEVERAL) -> bool:
+def takes(x: Array, window: Any, least: int = SEVERAL) -> bool:
     """Whether the loops are to be used, which go along rows of windows and read at least so many elements."""
     return (
         type(x) is np.ndarray
@@ -34,7 +36,7 @@ def reads(x: Any, elements: int) -> bool:
     return type(x) is np.ndarray and x.dtype.char in "fd" and elements >= SEVERAL and compiled() is not None
 
 
-def max_at(x: Any, corner: Any, offsets: Any) -> Any:
+def max_at(x: Array, corner: Array, offsets: Array) -> Array:
     """Where in its plane the maximum is of what each window reads: some offsets from its corner."""
     planes = x.shape[0] * x.shape[1]
     index = np.empty_like(corner)
@@ -79,11 +81,11 @@ def _run(name: str, layout: _Layout, *args: Any) -> None:
     launch(loop("loops.images.pooling_loops", name), layout.windows[0], least, *args)
 
 
-def _laid_out(x: Any, shape: tuple[int, ...]) -> Any:
+def _laid_out(x: Array, shape: tuple[int, ...]) -> Array:
     return (x if x.flags.c_contiguous else np.ascontiguousarray(x)).reshape(shape)
 
 
-def max_pool(x: Any, window: Any) -> tuple[Any, Any]:
+def max_pool(x: Array, window: object) -> tuple[Any, Any]:
     """The maximum of each window, and the number of its element in the kernel, which has at most 256."""
     layout = _layout(len(x), x.shape[1], window)
     out, winners = empty(layout.outer, x.dtype), empty(layout.outer, np.uint8)
@@ -92,7 +94,7 @@ def max_pool(x: Any, window: Any) -> tuple[Any, Any]:
     return out, winners
 
 
-def max_pool_backward(g: Any, winners: Any, window: Any) -> Any:
+def max_pool_backward(g: Array, winners: Array, window: object) -> Array:
     """Each window's element added at the place of its winner."""
     layout = _layout(len(g), g.shape[1], window)
     dx = empty(layout.inner, g.dtype)
@@ -101,7 +103,7 @@ def max_pool_backward(g: Any, winners: Any, window: Any) -> Any:
     return dx
 
 
-def average_pool(x: Any, window: Any, divisor: Any) -> Any:
+def average_pool(x: Array, window: object, divisor: Array) -> Array:
     """The sum of each window, divided."""
     layout = _layout(len(x), x.shape[1], window)
     out = empty(layout.outer, x.dtype)
@@ -110,7 +112,7 @@ def average_pool(x: Any, window: Any, divisor: Any) -> Any:
     return out
 
 
-def average_pool_backward(g: Any, window: Any, divisor: Any) -> Any:
+def average_pool_backward(g: Array, window: object, divisor: Array) -> Array:
     """Each window's element, divided, added to all that it was the mean of."""
     layout = _layout(len(g), g.shape[1], window)
     dx = empty(layout.inner, g.dtype)
@@ -119,7 +121,7 @@ def average_pool_backward(g: Any, window: Any, divisor: Any) -> Any:
     return dx
 
 
-def _divisors(divisor: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _divisors(divisor: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     """One for each window of a plane."""
     if not isinstance(divisor, np.ndarray):
         return _equal_divisors(divisor, shape, dtype)

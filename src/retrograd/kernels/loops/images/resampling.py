@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.threads import launch
 
 SPATIAL = 3  # axes at most
 
 
-def takes(x: Any, maps: tuple[Any, ...]) -> bool:
+def takes(x: Array, maps: tuple[Any, ...]) -> bool:
     """Whether the loop is to be used on this array."""
     return (
         type(x) is np.ndarray
@@ -25,7 +26,7 @@ def takes(x: Any, maps: tuple[Any, ...]) -> bool:
     )
 
 
-def resample(x: Any, maps: tuple[Any, ...]) -> Any:
+def resample(x: Array, maps: tuple[Any, ...]) -> Array:
     """The maps applied along the last axes of x, None leaving its axis as it is."""
     before, size = x.shape[: x.ndim - len(maps)], x.shape[x.ndim - len(maps) :]
     tables, shape, steps = _tables(maps, size, x.dtype)

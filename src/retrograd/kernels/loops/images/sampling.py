@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.threads import launch
 
@@ -19,7 +20,7 @@ MODES = {"nearest": 0, "bilinear": 1, "bicubic": 2}
 PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
 
 
-def takes(x: Any, grid: Any, elements: int) -> bool:
+def takes(x: Array, grid: Array, elements: int) -> bool:
     """Whether the loops are to be used on these arrays, for so many elements of the result."""
     return (
         type(x) is np.ndarray
@@ -49,7 +50,7 @@ def _run(name: str, items: int, work: int, arrays: tuple[Any, ...], way: Any, *m
     launch(loop("loops.images.sampling_loops", name), items, max(1, WORTH_SHARING // work), *arrays, *how, *more)
 
 
-def sample(x: Any, grid: Any, way: Any) -> Any:
+def sample(x: Array, grid: Array, way: object) -> Array:
     """The input at the points."""
     out = np.empty((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
     points = _points(grid)

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ... import USEFUL, compiled, loop
 from ...runtime.threads import in_shares, launch
 
 WORDS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}  # as which elements are moved
 
 
-def takes(x: Any, index: Any, dim: int) -> bool:
+def takes(x: Array, index: Array, dim: int) -> bool:
     """Whether the loops are to be used on x at an index as long but along ``dim``, whose places must be in range."""
     return (
         type(x) is type(index) is ndarray
@@ -31,7 +32,7 @@ def takes(x: Any, index: Any, dim: int) -> bool:
     )
 
 
-def writes(out: Any, index: Any, dim: int) -> bool:
+def writes(out: Array, index: Array, dim: int) -> bool:
     """The same of an array that is to be written to."""
     return takes(out, index, dim) and out.flags.carray
 
@@ -46,7 +47,7 @@ def take(x: Any, index: Any, dim: int) -> Any:
     return out
 
 
-def put(out: Any, index: Any, values: Any, dim: int) -> None:
+def put(out: object, index: object, values: object, dim: int) -> None:
     """``out[i, index[i, j, k], k] = values[i, j, k]``; of several values for one place the last stays."""
     _write("put", _words(out), index, _words(_like(values, index, out)), dim)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ... import USEFUL, compiled, loop, or_reference
 from ...runtime.threads import launch
 
@@ -14,7 +15,7 @@ BLOCK = 1 << 13  # elements that a thread looks at
 
 
 @or_reference
-def coordinates(x: Any) -> Any:
+def coordinates(x: Array) -> Any:
     """``np.argwhere(x)``."""
     if type(x) is not ndarray or x.size < USEFUL or x.dtype.kind not in "fiub" or x.dtype.itemsize == 2:
         return None

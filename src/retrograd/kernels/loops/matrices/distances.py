@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ... import USEFUL, compiled, loop
 from ...runtime.threads import launch
 
 
-def takes(x: Any) -> bool:
+def takes(x: Array) -> bool:
     """Whether the loops are to be used: for enough numbers in all differences, of float32 or float64."""
     return type(x) is ndarray and x.dtype.char in "fd" and len(x) * x.size >= USEFUL and compiled() is not None
 

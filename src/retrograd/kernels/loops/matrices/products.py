@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ....core.arrays.blas import SEVERAL, beside_pool, openblas
 from ....core.arrays.layout import broadcast_shapes, place_of
 from ....core.arrays.summation import LARGE
@@ -57,7 +58,7 @@ def dot(x: Any, y: Any) -> Any:
     return _shared_dot(x, y)
 
 
-def stack(x: Any, y: Any) -> Any:
+def stack(x: Array, y: Array) -> Array:
     """``x @ y`` of stacks of matrices, of NumPy or CuPy, broadcast."""
     if type(x) is type(y) is ndarray and y.ndim and (work := x.size * y.shape[-1]) >= SEVERAL:
         if work >= USEFUL and x.ndim > 1 < y.ndim:
@@ -104,7 +105,7 @@ def _form(x: Any, lead: tuple[int, ...]) -> tuple[int, bool, int] | None:
     return (apart[-1][1], turned, down // size) if even and count == prod(lead) else None
 
 
-def _shared_dot(x: Any, y: Any) -> Any:
+def _shared_dot(x: Array, y: Array) -> Array:
     given = prepared(x, y)
     if given is None:
         return beside_pool(x.dot, y)

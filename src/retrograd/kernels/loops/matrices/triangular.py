@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.blas import beside_pool, openblas
 from ....core.arrays.layout import broadcast_shapes, place_of
 
@@ -30,7 +31,7 @@ def _function(kind: str) -> Any:
     return function
 
 
-def solve(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+def solve(a: Array, b: Array, upper: bool, unit: bool) -> Any:
     """X with ``A @ X = B`` for stacks of matrices, broadcast, of which the other triangle is not read, nor with
     ``unit`` the diagonal; None for arrays that NumPy is to solve.
     """

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ... import compiled, loop, suits
 from ...runtime.threads import launch
 
@@ -13,7 +14,7 @@ WORTHWHILE = 1 << 7  # steps times places from which the loops gain more than th
 SHARED = 1 << 12  # of which a thread is given at least so many
 
 
-def takes(log_probs: Any, labels: Any) -> bool:
+def takes(log_probs: Array, labels: Array) -> bool:
     """Whether the loops are to be used: for float32 in NumPy's memory, and enough steps and places."""
     return suits(log_probs) and log_probs.shape[0] * labels.size >= WORTHWHILE and compiled() is not None
 

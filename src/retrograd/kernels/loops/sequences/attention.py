@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ... import USEFUL, loop, multiplies
 from ...runtime.threads import launch_products
 
@@ -19,7 +20,7 @@ NO_MASK, CHOOSING, ADDED = 0, 1, 2  # what a mask does: nothing, choose (bool), 
 MANY = 1 << 5  # scores from which the loops gain more than their call costs
 
 
-def takes(q: Any, k: Any, v: Any, mask: Any) -> bool:
+def takes(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
     """Whether the loops are to be used: for enough scores, of float32 or float64 in NumPy's memory."""
     return (
         type(q) is type(k) is type(v) is np.ndarray
@@ -76,18 +77,18 @@ def backward(
 
 def second(
     g: tuple[Any, Any, Any],
-    dout: Any,
-    q: Any,
-    k: Any,
-    v: Any,
+    dout: Array,
+    q: Array,
+    k: Array,
+    v: Array,
     mask: Any,
     keep: Any,
-    top: Any,
-    total: Any,
-    by_dout: Any,
-    by_q: Any,
-    by_k: Any,
-    by_v: Any,
+    top: Array,
+    total: Array,
+    by_dout: Array,
+    by_q: Array,
+    by_k: Array,
+    by_v: Array,
     scale: float,
     causal: bool,
     dropout_p: float,
@@ -100,7 +101,7 @@ def second(
     _run("attention_second", arrays, by_q.shape[:-2], scale, causal, dropout_p)
 
 
-def _by_rows(x: Any) -> Any:
+def _by_rows(x: Array) -> Array:
     """The array itself where BLAS can read its matrices, else a copy."""
     step, along = x.strides[-2:]
     size = x.itemsize

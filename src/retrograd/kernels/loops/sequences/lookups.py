@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import extent
 from ....core.arrays.dtypes import int64
 from ... import SEVERAL, SLOW, USEFUL, compiled, launch_planes, loop, shaped
@@ -20,7 +21,7 @@ from ...runtime.threads import launch
 LINE = 16  # columns that a thread takes at once, lest two write to one line of the cache
 
 
-def takes_table(x: Any, index: Any, values: int, least: int) -> bool:
+def takes_table(x: Array, index: Array, values: int, least: int) -> bool:
     """Whether the loops are to be used for so many values at rows of x, or added to them: for at least so many."""
     if not (type(x) is type(index) is np.ndarray and values >= least and x.ndim > 1 and _dense(x)):
         return False
@@ -38,7 +39,7 @@ def take_rows(x: Any, index: Any) -> Any:
     return out.reshape(index.shape + x.shape[1:])
 
 
-def add_rows(out: Any, index: Any, values: Any) -> None:
+def add_rows(out: Array, index: Array, values: Array) -> None:
     """``out[index] += values``, in which repeated numbers of rows add up, in their order."""
     rows = out.reshape(len(out), -1)
     values = np.ascontiguousarray(values, out.dtype).reshape(index.size, rows.shape[1])
@@ -53,7 +54,7 @@ def add_rows(out: Any, index: Any, values: Any) -> None:
     )
 
 
-def takes_logits(x: Any, index: Any, smoothing: float) -> bool:
+def takes_logits(x: Array, index: Array, smoothing: float) -> bool:
     """Whether the loops are to be used: for enough logits (N, C), of float32 or float64 in NumPy's memory.
 
     Also (N, C, ...) with as many as pay, where targets are not smoothed.
@@ -123,7 +124,7 @@ def cross_entropy_backward(
     return dx
 
 
-def _dense(x: Any) -> bool:
+def _dense(x: Array) -> bool:
     return bool(x.dtype.char in "fd" and x.flags.c_contiguous and x.flags.aligned)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ... import SEVERAL, USEFUL, WORTH_SHARING, loop, multiplies
 from ...runtime.cores import count
 from ...runtime.result_arrays import empty
@@ -19,29 +20,39 @@ from ..layout.copies import LARGE, copied
 BLOCK = 8  # rows of the batch that are at least worked off together
 
 
-def takes(gates: Any) -> bool:
+def takes(gates: Array) -> bool:
     """Whether the loops are to be used: for enough gates, of float32 or float64 in NumPy's memory."""
     return type(gates) is np.ndarray and gates.dtype.char in "fd" and gates.size >= SEVERAL and multiplies()
 
 
-def lstm(gates: Any, h: Any, w_hh: Any, bias: Any, cells: Any, out: Any) -> None:
+def lstm(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array, out: Array) -> None:
     """Fill the later cells and the outputs, and make of the inputs' part of the gates' arguments the gates."""
     _run("lstm", gates, _dense(h), _packed(w_hh, True), _vector(bias, gates), cells, out)
 
 
-def lstm_backward(dout: Any, dh: Any, dc: Any, gates: Any, cells: Any, w_hh: Any, da: Any) -> None:
+def lstm_backward(dout: Array, dh: Array, dc: Array, gates: Array, cells: Array, w_hh: Array, da: Array) -> None:
     """Fill the gradient of the gates' arguments, and make of those of the last states those of the first."""
     _run("lstm_backward", _dense(dout), dh, dc, gates, cells, _packed(w_hh, False), da)
 
 
-def gru(gates: Any, h: Any, w_hh: Any, b_ih: Any, b_hh: Any, recurrent_n: Any, out: Any) -> None:
+def gru(
+    gates: Array, h: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, recurrent_n: Array, out: Array
+) -> None:
     """Fill ``W_hn h + b_hn`` and the outputs, and make of the inputs' part of the gates' arguments the gates."""
     biases = _vector(b_ih, gates), _vector(b_hh, gates)
     _run("gru", gates, _dense(h), _packed(w_hh, True), *biases, recurrent_n, out)
 
 
 def gru_backward(
-    dout: Any, dh: Any, h: Any, gates: Any, recurrent_n: Any, out: Any, w_hh: Any, dx_gates: Any, dh_gates: Any
+    dout: Array,
+    dh: Array,
+    h: Array,
+    gates: Array,
+    recurrent_n: Array,
+    out: Array,
+    w_hh: Array,
+    dx_gates: Array,
+    dh_gates: Array,
 ) -> None:
     """Fill the gradients of both parts of the gates' arguments, and make of the last state's that of the first."""
     arrays = _dense(dout), dh, _dense(h), gates, recurrent_n, _dense(out), _packed(w_hh, False), dx_gates, dh_gates
@@ -58,17 +69,17 @@ def rnn_backward(dout: Any, dh: Any, out: Any, w_hh: Any, relu: bool, da: Any) -
     _run("rnn_backward", _dense(dout), dh, _dense(out), _packed(w_hh, False), relu, da)
 
 
-def _dense(x: Any) -> Any:
+def _dense(x: Array) -> Array:
     if x.flags.carray:
         return x
     return copied(x) if x.size >= LARGE else np.require(x, requirements=("C", "A"))
 
 
-def _vector(bias: Any, gates: Any) -> Any:
+def _vector(bias: Array | None, gates: Array) -> Array:
     return np.zeros(gates.shape[2], gates.dtype) if bias is None else _dense(bias)
 
 
-def _packed(matrix: Any, turned: bool) -> Any:
+def _packed(matrix: Array, turned: bool) -> Array:
     """The matrix, or the turned one, as ``tiles.multiply`` takes it: from an address where whole vectors begin."""
     (depth, columns), size = matrix.shape[::-1] if turned else matrix.shape, matrix.itemsize
     lanes = width() // size

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ... import SEVERAL, USEFUL, compiled, loop, or_reference
 from ...runtime.threads import launch
 
@@ -17,7 +18,7 @@ BLOCK = 1 << 14  # elements that are summed by themselves where a whole array is
 
 
 @or_reference
-def squares(x: Any, dim: tuple[int, ...] | None, keepdim: bool, centred: bool) -> Any:
+def squares(x: Array, dim: tuple[int, ...] | None, keepdim: bool, centred: bool) -> Any:
     """``sum(x^2)``, or ``sum((x - mean)^2)``, of a whole array or along its last dimension; None for the reference."""
     least = SEVERAL if centred else USEFUL  # the sum of squares is one product
     if type(x) is not ndarray or x.size < least or x.dtype.char not in "fd" or not x.flags.c_contiguous:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ... import WORTH_SHARING, loop, shaped, shortest
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
@@ -27,7 +28,7 @@ def _or(value: Any, number: float, *shape: int) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _constant(number: float, shape: tuple[int, ...]) -> Any:
+def _constant(number: float, shape: tuple[int, ...]) -> Array:
     array = np.full(shape, number, np.float32)
     array.flags.writeable = False
     return array
@@ -40,7 +41,7 @@ class Rows:
         self.axes = axes
         self.centred = centred
 
-    def normalize(self, x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
+    def normalize(self, x: Array, w: Array | None, b: Array | None, eps: float) -> tuple[Any, Any, Any]:
         kept, width = x.shape[: -self.axes], prod(x.shape[-self.axes :])
         rows, shape = (prod(kept), width), kept + (1,) * self.axes
         out, mean, rstd = empty(x.shape, np.float32), empty(shape, np.float32), empty(shape, np.float32)
@@ -49,7 +50,9 @@ class Rows:
         launch(loop("loops.statistics.norm_loops", "layer_norm"), rows[0], shortest(width), *given, *found)
         return out, mean if self.centred else None, rstd
 
-    def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
+    def normalize_backward(
+        self, dy: Array, x: Array, w: Array | None, mean: Array, rstd: Array
+    ) -> tuple[Any, Any, Any]:
         shape = x.shape[-self.axes :]
         width = prod(shape)
         rows = rstd.size, width
@@ -67,7 +70,7 @@ class Rows:
         return dx, shaped(dw, shape), shaped(db, shape)
 
     def normalize_second(
-        self, g: tuple[Any, Any, Any], dy: Any, x: Any, w: Any, mean: Any, rstd: Any
+        self, g: tuple[Any, Any, Any], dy: Array, x: Array, w: Array, mean: Array, rstd: Array
     ) -> tuple[Any, Any, Any]:
         """The gradients of dy, x and the weight from the cotangents of what ``normalize_backward`` gives."""
         width = prod(x.shape[x.ndim - self.axes :])
@@ -92,10 +95,10 @@ class Groups:
         self.groups = groups
         self.statistics = statistics  # the shape of mean and 1 / sqrt(var + eps)
 
-    def _laid_out(self, x: Any) -> Any:
+    def _laid_out(self, x: Array) -> Array:
         return x.reshape(len(x) * self.groups, x.shape[1] // self.groups, prod(x.shape[2:]))
 
-    def normalize(self, x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
+    def normalize(self, x: Array, w: Array | None, b: Array | None, eps: float) -> tuple[Any, Any, Any]:
         rows = self._laid_out(x)
         shape = self.groups, rows.shape[1]
         out, (mean, rstd) = empty(rows.shape, np.float32), empty((2, len(rows)), np.float32)
@@ -105,7 +108,7 @@ class Groups:
         )
         return out.reshape(x.shape), mean.reshape(self.statistics), rstd.reshape(self.statistics)
 
-    def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
+    def normalize_backward(self, dy: Array, x: Array, w: Array, mean: Array, rstd: Array) -> tuple[Any, Any, Any]:
         rows, channels = self._laid_out(x), x.shape[1]
         dx = empty(rows.shape, np.float32)
         sums = empty((2, *rows.shape[:2]), float)
@@ -140,7 +143,7 @@ class Channels:
 CHANNELS = Channels()
 
 
-def along_channels(x: Any) -> bool:
+def along_channels(x: Array) -> bool:
     """Whether the loops over channels are faster than NumPy for an array (N, C, ...)."""
     return x.size < FEW or prod(x.shape[2:]) >= SHORTEST
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ....core.opaque_calls import whole
 from ... import SEVERAL, USEFUL, compiled, loop, or_reference
 from ...runtime.result_arrays import empty
@@ -32,7 +33,7 @@ def _takes(kinds: str, *arrays: Any, least: int = LEAST) -> bool:
     return compiled() is not None
 
 
-def _launch(name: str, out: Any, dim: int, arrays: tuple[Any, ...], *more: Any) -> Any:
+def _launch(name: str, out: Array, dim: int, arrays: tuple[Any, ...], *more: object) -> Array:
     x = arrays[0]
     length, after = x.shape[dim], prod(x.shape[dim + 1 :])
     flat = [np.ascontiguousarray(each).reshape(-1) for each in (*arrays, out)]
@@ -77,7 +78,7 @@ def of_others(reference: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @or_reference
-def foremost(x: Any, dim: int, largest: bool) -> Any:
+def foremost(x: Array, dim: int, largest: bool) -> Any:
     """``x.argmax(dim)``, or ``x.argmin(dim)``, but along the last dimension; None for the reference."""
     if dim == x.ndim - 1 or not _takes("fdbhilBH", x):
         return None
@@ -86,7 +87,7 @@ def foremost(x: Any, dim: int, largest: bool) -> Any:
 
 
 @or_reference
-def latest(x: Any, dim: int, largest: bool) -> Any:
+def latest(x: Array, dim: int, largest: bool) -> Any:
     """Up to each place along the dimension that of the largest or smallest element, or None for the reference."""
     if not _takes("fdbhilBH", x):
         return None
@@ -94,7 +95,7 @@ def latest(x: Any, dim: int, largest: bool) -> Any:
 
 
 @or_reference
-def leading(x: Any, dim: int, count: int, largest: bool) -> Any:
+def leading(x: Array, dim: int, count: int, largest: bool) -> Any:
     """The places of the first elements along the dimension, sorted stably, NaN as the largest; None for the reference.
 
     A lane in random order moves ``count^2 / 4`` elements for each time that its length doubles.

@@ -43,7 +43,7 @@ def summed(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
 
 
 @or_reference
-def multiplied(x: Any, dim: int | None, keepdim: bool) -> Any:
+def multiplied(x: object, dim: int | None, keepdim: bool) -> Any:
     """``x.prod(dim, keepdims=keepdim)``, likewise; along other dimensions than the last in the numbers' own dtype."""
     if type(x) is not ndarray or x.size < LARGE or x.dtype.char not in "fd" and x.dtype != np.int64:
         return None

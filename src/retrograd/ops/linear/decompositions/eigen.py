@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module, backend_of
 from ....core.arrays.dtypes import complex_of
 from ....core.graph.primitive import Primitive, apply
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor
 from ...table.batching import in_front
 from ...table.registry import also_named, operator
@@ -18,7 +20,7 @@ from ..solving.systems import SOLVE
 from .spectral import check_phases
 
 
-def _eig(x: Any) -> tuple[Any, Any]:
+def _eig(x: Array) -> tuple[Any, Any]:
     backend = backend_of(x)
     array = backend.to_numpy(x)
     if not np.isfinite(array).all():
@@ -28,7 +30,7 @@ def _eig(x: Any) -> tuple[Any, Any]:
     return backend.asarray(values, dtype=dtype), backend.asarray(vectors, dtype=dtype)
 
 
-def _eig_rule(g: Any, x: Any, ans: Any) -> Any:
+def _eig_rule(g: tuple[Array, ...], x: Array, ans: tuple[Array, ...]) -> Array:
     """V^-T [diag(gw) + (V^T gV - V^T V* diag(Re(V^T gV))) / E] V^T, with E_ij = w_j - w_i.
 
     The second term keeps the lengths of the columns at 1; their phases are free, and a function of V must not depend on

@@ -6,13 +6,15 @@ convention of the walk (see docs/architecture.md), so each is the conjugate of P
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import LinAlgError, describe
 from ....core.graph.primitive import Primitive, apply, apply1
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...shape.joining import cat
 from ...table.batching import in_front
@@ -25,7 +27,7 @@ from ..solving.systems import SOLVE_TRIANGULAR, solve_triangular
 # Cholesky
 
 
-def _cholesky(x: Any) -> Any:
+def _cholesky(x: Array) -> Array:
     try:
         return np.linalg.cholesky(x)
     except np.linalg.LinAlgError:
@@ -34,7 +36,7 @@ def _cholesky(x: Any) -> Any:
         ) from None
 
 
-def _cholesky_rule(g: Any, ans: Any) -> Any:
+def _cholesky_rule(g: Array, ans: Array) -> Array:
     """L^-T Phi(L^T g) L*^-1, made Hermitian; Phi takes the lower triangle with half the diagonal (I. Murray, 2016)."""
     t = transposed(ans)
     half = SOLVE_TRIANGULAR(t, lower_part(MATMUL(t, g), 0.5), upper=True, unit=False)
@@ -143,7 +145,7 @@ def cholesky_inverse(L: Operand, upper: bool = False) -> Tensor:
 # QR
 
 
-def _qr_rule(g: Any, ans: Any) -> Any:
+def _qr_rule(g: tuple[Array, ...], ans: tuple[Array, ...]) -> Array:
     """M = R* gR^H - gQ^H Q*; (gQ + Q* copyltu(M)) R^-T, copyltu mirrors the lower triangle (S. Walter, 2010)."""
     q, r = ans
     gq, gr = g
@@ -153,11 +155,11 @@ def _qr_rule(g: Any, ans: Any) -> Any:
     return transposed(SOLVE_TRIANGULAR(r, transposed(inner), upper=True, unit=False))
 
 
-def _no_qr_rule(g: Any) -> Any:
+def _no_qr_rule(g: object) -> Any:
     raise RuntimeError("mode='r' has no derivative, and mode='complete' only for square matrices; use mode='reduced'")
 
 
-def _factors(x: Any, mode: Literal["reduced", "complete"]) -> tuple[Any, Any]:
+def _factors(x: Array, mode: Literal["reduced", "complete"]) -> tuple[Any, Any]:
     q, r = np.linalg.qr(x, mode=mode)
     return q, r
 

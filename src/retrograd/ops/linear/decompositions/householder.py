@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import describe
 from ....core.graph.primitive import operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.registry import also_named, operator
 from ..matrices import matrices
@@ -22,7 +24,7 @@ class GeqrfResult(NamedTuple):
     tau: Tensor
 
 
-def _geqrf(x: Any) -> tuple[Any, Any]:
+def _geqrf(x: Array) -> tuple[Any, Any]:
     """As LAPACK's geqrf: the reflection i takes column i, from place i on, to a multiple of the first unit vector."""
     xp = array_module(x)
     a = xp.array(x, copy=True)
@@ -85,7 +87,7 @@ def _reflected(pairs: list[tuple[Tensor, Tensor]], x: Tensor, adjoint: bool) -> 
     return x
 
 
-def _arguments(input: Any, tau: Any, name: str) -> tuple[Tensor, Tensor]:
+def _arguments(input: Tensor, tau: Tensor, name: str) -> tuple[Tensor, Tensor]:
     a, factors = matrices(input, name), operand(tau, "tau")
     rows, columns = a.array.shape[-2:]
     if factors.dtype != a.dtype:

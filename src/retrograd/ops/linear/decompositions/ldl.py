@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import backend_of
 from ....core.errors import LinAlgError, describe
 from ....core.graph.primitive import operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.registry import operator
 from ...table.types import Operand
@@ -33,7 +35,7 @@ class LDLFactorsInfo(NamedTuple):
     info: Tensor
 
 
-def _pivot(a: Any, k: int) -> tuple[int, int]:
+def _pivot(a: Array, k: int) -> tuple[int, int]:
     """The row to bring to place k, and how many rows its block of D has."""
     n, size = len(a), abs(a.real) + abs(a.imag)
     here = size[k, k]
@@ -59,7 +61,7 @@ def _interchange(a: Any, k: int, i: int, j: int, conjugate: Any) -> None:
         a[[i, j], k] = a[[j, i], k]
 
 
-def _factor(a: Any, hermitian: bool) -> tuple[Any, Any, int]:
+def _factor(a: Array, hermitian: bool) -> tuple[Any, Any, int]:
     """LAPACK's sytf2 and hetf2 on the lower triangle of one matrix, in place."""
     conjugate = np.conj if hermitian else np.positive
     a[np.triu_indices(len(a), 1)] = 0
@@ -148,7 +150,7 @@ def ldl_factor(A: Operand, *, hermitian: bool = False) -> LDLFactors:
     return LDLFactors(*_factored(A, hermitian)[:2])
 
 
-def _product(ld: Any, pivots: Any, hermitian: bool) -> Any:
+def _product(ld: Array, pivots: Array, hermitian: bool) -> Array:
     """The matrix of one decomposition."""
     conjugate = np.conj if hermitian else np.positive
     n = len(ld)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import all_examples, array_module, extent
 from ....core.arrays.layout import broadcast_shapes, row_major
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply1, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...indexing.gather import take_along_dim
 from ...shape.joining import cat
@@ -23,17 +25,17 @@ from ..products.matmul import MATMUL
 from ..solving.systems import SOLVE_TRIANGULAR, solve_triangular
 
 
-def _stacked(x: Any) -> Any:
+def _stacked(x: Array) -> Array:
     """All matrices along one axis. Where there are no elements, -1 would not say how long it is."""
     return x.reshape((prod(x.shape[:-2]), *x.shape[-2:]))
 
 
-def _magnitude(x: Any) -> Any:
+def _magnitude(x: Array) -> Array:
     """As LAPACK compares pivots: complex numbers by the sum of their parts' magnitudes."""
     return abs(x.real) + abs(x.imag) if x.dtype.kind == "c" else abs(x)
 
 
-def _eliminate(x: Any, pivots: Any) -> Any:
+def _eliminate(x: Array, pivots: Array | None) -> Array:
     """Gaussian elimination in place, choosing the largest pivot where there are pivots to be set (1-based rows)."""
     xp = array_module(x)
     rows, columns = x.shape[-2:]
@@ -51,13 +53,13 @@ def _eliminate(x: Any, pivots: Any) -> Any:
     return x
 
 
-def _lu_compact(x: Any) -> Any:
+def _lu_compact(x: Array) -> Array:
     """L (below the diagonal) and U of square matrices that need no pivoting."""
     flat = _stacked(x).copy()
     return _eliminate(flat, None).reshape(x.shape)
 
 
-def _lu_rule(g: Any, ans: Any) -> Any:
+def _lu_rule(g: Array, ans: Array) -> Array:
     """L^-T [tril(L^T gL, -1) + triu(gU U^T)] U^-T, L and U packed in one matrix."""
     xp = array_module(ans)
     lower = lower_part(ans, 0.0) + xp.eye(ans.shape[-1], dtype=ans.dtype)
@@ -72,7 +74,7 @@ def _lu_rule(g: Any, ans: Any) -> Any:
 LU = Primitive("linalg.lu_factor", _lu_compact, "x", [_lu_rule], batch=in_front)
 
 
-def _pivot(x: Any) -> Any:
+def _pivot(x: Array) -> Array:
     """Row interchanges, counted from 1, as LAPACK's."""
     xp = array_module(x)
     rows, columns = x.shape[-2:]
@@ -85,7 +87,7 @@ def _pivot(x: Any) -> Any:
 PIVOT = Primitive("linalg.lu_factor", _pivot, "x", [None], batch=in_front)
 
 
-def _order(pivots: Any, rows: int) -> Any:
+def _order(pivots: Array, rows: int) -> Array:
     """The rows of the original matrix in the order in which elimination left them."""
     xp = array_module(pivots)
     flat = as_rows(pivots)
@@ -102,19 +104,19 @@ def _order(pivots: Any, rows: int) -> Any:
 PERMUTATION = Primitive("linalg.lu_factor", _order, "pivots", [None], batch=in_front)
 
 
-def permutation_matrix(pivots: Any, rows: int, dtype: np.dtype[Any]) -> Any:
+def permutation_matrix(pivots: Array, rows: int, dtype: np.dtype[Any]) -> Array:
     """P of ``A = P @ L @ U``, from row interchanges."""
     order, xp = PERMUTATION(pivots, rows=rows), array_module(pivots)
     return row_major(np.swapaxes((order[..., None] == xp.arange(rows)).astype(dtype), -1, -2))
 
 
-def within_rows(pivots: Any, rows: int) -> bool:
+def within_rows(pivots: Array, rows: int) -> bool:
     """Whether row interchanges are from 1 to the number of rows."""
     least, most = extent(pivots) if all_examples(pivots).size else (1, rows)
     return least >= 1 and most <= rows
 
 
-def _rows(x: Tensor, order: Any) -> Tensor:
+def _rows(x: Tensor, order: Array) -> Tensor:
     """The rows of each matrix in the given order."""
     return take_along_dim(x, new_tensor(order[..., None]), -2)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ....core.arrays.devices import array_module
 from ....core.errors import describe
 from ....core.graph.primitive import operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.composites import one_node
 from ...table.registry import operator

@@ -7,13 +7,15 @@ are free; a function of them must not depend on these, which backward checks.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import Wrapping, array_module
 from ....core.graph.modes import modes
 from ....core.graph.primitive import Primitive, apply
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor
 from ...table.batching import in_front
 from ...table.registry import also_named, operator
@@ -24,7 +26,7 @@ from ..products.matmul import MATMUL
 # Symmetric eigenvalue problems
 
 
-def _eigh_rule(g: Any, ans: Any) -> Any:
+def _eigh_rule(g: tuple[Array, ...], ans: tuple[Array, ...]) -> Array:
     """V* (diag(gw) + (V^T gV) / E) V^T, made Hermitian; E_ij = w_j - w_i. Equal eigenvalues make it infinite."""
     w, v = ans
     gw, gv = g
@@ -34,7 +36,7 @@ def _eigh_rule(g: Any, ans: Any) -> Any:
     return hermitian(MATMUL(MATMUL(v.conj(), _diagonal(gw) + _over(inner, gaps)), transposed(v)))
 
 
-def check_phases(vectors: str, turned: Any, others: Any = None) -> None:
+def check_phases(vectors: str, turned: Array, others: Array | None = None) -> None:
     """Refuse the gradient of a function that changes with the phases of complex vectors, which are arbitrary.
 
     Args:
@@ -56,17 +58,17 @@ def check_phases(vectors: str, turned: Any, others: Any = None) -> None:
         )
 
 
-def _diagonal(x: Any) -> Any:
+def _diagonal(x: Array) -> Array:
     """A matrix with the vector x on its diagonal."""
     return np.expand_dims(x, -1) * array_module(x).eye(x.shape[-1], dtype=x.dtype)
 
 
-def _over(x: Any, gaps: Any) -> Any:
+def _over(x: Array, gaps: Array) -> Array:
     """x / gaps off the diagonal, zero on it and where neither a gradient nor a gap is."""
     return _quotient(x, gaps, array_module(x).eye(x.shape[-1], dtype=bool))
 
 
-def _quotient(x: Any, y: Any, nothing: Any = False) -> Any:
+def _quotient(x: Array, y: Array, nothing: Any = False) -> Array:
     """x / y; 0 where both are 0, and where ``nothing`` says so."""
     nothing = nothing | (getattr(y, "array", y) == 0) & (getattr(x, "array", x) == 0)
     return np.where(nothing, 0, x) / np.where(nothing, 1, y)
@@ -133,7 +135,7 @@ def eigvalsh(A: Operand, UPLO: Literal["L", "U"] = "L") -> Tensor:
 # Singular values
 
 
-def _svd_rule(g: Any, ans: Any) -> Any:
+def _svd_rule(g: tuple[Array, ...], ans: tuple[Array, ...]) -> Array:
     """For real matrices, with skew(X) = X - X^T and E_ij = s_j^2 - s_i^2 (J. Townsend 2016):
 
     U [skew(U^T gU)/E S + S skew(V^T gV)/E + diag(gs)] V^T + (1 - UU^T) gU S^-1 V^T + U S^-1 gV^T (1 - VV^T).

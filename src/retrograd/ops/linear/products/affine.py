@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ....core.arrays.summation import LARGE, accurate_sum
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply, operand
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 # A linear layer saves the transposed views that `x @ w.T + b` would make, and sums the batch in one product.
 
 
-def _linear(x: Any, w: Any, b: Any = None) -> Any:
+def _linear(x: Array, w: Array, b: Array | None = None) -> Array:
     if x.ndim == 2:
         out = product(x, w.T)
     elif x.ndim > 2:
@@ -38,13 +39,13 @@ def _linear(x: Any, w: Any, b: Any = None) -> Any:
     return out
 
 
-def _linear_weight(dy: Any, x: Any) -> Any:
+def _linear_weight(dy: Array, x: Array) -> Array:
     if x.ndim != 2:
         dy, x = as_rows(dy), as_rows(x)
     return product(dy.T, x)
 
 
-def _weight_examples(call: Call) -> Any:
+def _weight_examples(call: Call) -> Tensor:
     """A product for each example, of all its rows."""
     dy, x = [as_rows_of_each(call.full(index)) for index in range(2)]
     return call.below([dy.mT, x], {}, OUTER if dy.array.shape[1] == 1 else MATMUL)
@@ -62,14 +63,14 @@ LINEAR_WEIGHT: Primitive = Primitive(
 )
 
 
-def _linear_vjp_b(g: Any) -> Any:
+def _linear_vjp_b(g: Array) -> Array:
     rows = g if g.ndim == 2 else as_rows(g)
     if isinstance(g, Tensor):
         return rows.reshape(rows.shape[1:]) if rows.shape[0] == 1 else rows.sum(axis=0)
     return accurate_sum(rows, (0,))
 
 
-def _linear_examples(call: Call) -> Any:
+def _linear_examples(call: Call) -> Tensor:
     """One product for all examples where these share the weight; else a stack of products."""
     x, w, *b = call.values
     if not call.mapped[1] and not (b and call.mapped[2]):

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from operator import index as as_integer
 from operator import is_
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...shape.permutation import permute
 from ...shape.views import diagonal
@@ -28,10 +29,13 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
 def _einsum_examples(call: Call) -> Any:
     """One letter more, for the examples."""
     equation = call.params["equation"]
-    letter = next(c for c in string.ascii_letters if c not in equation)
+    letter = next(c for c in _LETTERS if c not in equation)
     terms, out = _parse(equation)
     named = [letter + "".join(term) if flag else "".join(term) for term, flag in zip(terms, call.mapped)]
     return call.below(call.values, {"equation": ",".join(named) + "->" + letter + "".join(out)})
@@ -136,7 +140,7 @@ def _product(equation: str, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) 
     )
 
 
-def _einsum_pair(equation: str, x: Any, y: Any) -> Any:
+def _einsum_pair(equation: str, x: Array, y: Array) -> Array:
     """Two operands, as one batched matrix product where the letters allow: far faster than NumPy's own loops."""
     product = _product(equation, x.shape, y.shape)
     if product is None:
@@ -155,20 +159,20 @@ def _parse(equation: str) -> tuple[list[list[str]], list[str]]:
     return [list(term) for term in left.split(",")], list(out)
 
 
-def _einsum_pair_vjp(g: Any, other: Any, equation: str, shape: tuple[int, ...], index: int) -> Any:
+def _einsum_pair_vjp(g: Array, other: Array, equation: str, shape: tuple[int, ...], index: int) -> Array:
     terms, out = _parse(equation)
     return _einsum_cotangent(g, [other], [terms[1 - index]], out, terms[index], shape)
 
 
-def _einsum_vjp(g: Any, xs: tuple[Any, ...], equation: str, index: int) -> Any:
+def _einsum_vjp(g: Array, xs: tuple[Any, ...], equation: str, index: int) -> Array:
     terms, out = _parse(equation)
     others = [x for place, x in enumerate(xs) if place != index]
     return _einsum_cotangent(g, others, terms[:index] + terms[index + 1 :], out, terms[index], tuple(xs[index].shape))
 
 
 def _einsum_cotangent(
-    g: Any, others: list[Any], letters: list[list[str]], out: list[str], wanted: list[str], shape: tuple[int, ...]
-) -> Any:
+    g: Array, others: list[Any], letters: list[list[str]], out: list[str], wanted: list[str], shape: tuple[int, ...]
+) -> Array:
     """The cotangent of one operand: the einsum of g with the other operands, repeated along letters only it has."""
     unique = list(dict.fromkeys(wanted))
     available = set(out).union(*letters) if letters else set(out)
@@ -213,9 +217,9 @@ def _explicit(equation: str, operands: list[Tensor]) -> str:
     if len(terms) != len(operands):
         raise RuntimeError(f"{equation!r} names {len(terms)} operands, got {len(operands)}")
     named = set(inputs) | set(out)
-    if not named <= set(string.ascii_letters) | set(".,"):
+    if not named <= set(_LETTERS) | set(".,"):
         raise RuntimeError(f"{equation!r} has a subscript that is not a letter")
-    free = [c for c in string.ascii_letters if c not in named]
+    free = [c for c in _LETTERS if c not in named]
     broadcast = 0
     for term, x in zip(terms, operands, strict=True):
         if "..." in term:
@@ -297,7 +301,7 @@ def _subscript(number: Any) -> str:
     number = as_integer(number)
     if not 0 <= number < 52:
         raise InvalidValue(f"subscripts must be from 0 to 51, got {number}")
-    return (string.ascii_uppercase + string.ascii_lowercase)[number]
+    return _LETTERS[number]
 
 
 def _view(equation: str, x: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ....core.arrays.devices import is_array
 from ....core.arrays.dtypes import FLOATING, float32, result_type
 from ....core.arrays.python_numbers import converted
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 
-def _matmul(x: Any, y: Any) -> Any:
+def _matmul(x: Array, y: Array) -> Array:
     if x.dtype.kind in FLOATING and y.ndim == 2:
         # For two matrices ndarray.dot is the same product at half the call's cost; a batch of them is one tall matrix.
         if x.ndim == 2:
@@ -40,7 +41,7 @@ def _matmul(x: Any, y: Any) -> Any:
     return stack(x, y)
 
 
-def _matmul_vjp_x(g: Any, y: Any, x_ndim: Any) -> Any:
+def _matmul_vjp_x(g: Array, y: Array, x_ndim: int) -> Array:
     if y.ndim == 1:
         return g * y if x_ndim == 1 else np.expand_dims(g, -1) * y
     if x_ndim == 1:
@@ -50,7 +51,7 @@ def _matmul_vjp_x(g: Any, y: Any, x_ndim: Any) -> Any:
     return MATMUL(g, transposed(y))
 
 
-def _matmul_vjp_y(g: Any, x: Any, y_ndim: Any) -> Any:
+def _matmul_vjp_y(g: Array, x: Array, y_ndim: int) -> Array:
     if x.ndim == 1:
         return g * x if y_ndim == 1 else np.expand_dims(x, -1) * np.expand_dims(g, -2)
     if y_ndim == 1:
@@ -62,7 +63,7 @@ def _matmul_vjp_y(g: Any, x: Any, y_ndim: Any) -> Any:
     return MATMUL(transposed(x), g)
 
 
-def _outer(x: Any, y: Any) -> Any:
+def _outer(x: Array, y: Array) -> Array:
     """Columns times rows: no work for BLAS, nor for broadcasting, which goes through the result twice."""
     if type(x) is not ndarray or type(y) is not ndarray or x.ndim != 3 or y.ndim != 3 or len(x) != len(y):
         return x * y
@@ -77,7 +78,7 @@ OUTER: Primitive = Primitive(
 )
 
 
-def _matmul_examples(call: Call) -> Any:
+def _matmul_examples(call: Call) -> Tensor:
     """One product of stacks; of one tall matrix where the factor on the right is the same for all examples."""
     (x, y), (x_mapped, y_mapped) = call.values, call.mapped
     m, n = call.ndim(0), call.ndim(1)
@@ -104,17 +105,17 @@ def _matmul_examples(call: Call) -> Any:
 FEW = 1 << 12  # elements of matrices whose product is NumPy's alone, without another call
 
 
-def _mm(x: Any, y: Any) -> Any:
+def _mm(x: Array, y: Array) -> Array:
     return x.dot(y) if x.size < FEW > y.size and type(x) is ndarray else product(x, y)
 
 
-def _mm_vjp_x(g: Any, y: Any) -> Any:
+def _mm_vjp_x(g: Array, y: Array) -> Array:
     if type(g) is not ndarray:
         return MM(g, y.T)
     return g.dot(y.T) if g.size < FEW > y.size else product(g, y.T)
 
 
-def _mm_vjp_y(g: Any, x: Any) -> Any:
+def _mm_vjp_y(g: Array, x: Array) -> Array:
     if type(g) is not ndarray:
         return MM(x.T, g)
     return x.T.dot(g) if g.size < FEW > x.size else product(x.T, g)

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import LinAlgError, describe
 from ....core.graph.primitive import operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...indexing.selection import where
 from ...table.registry import also_named, operator
@@ -51,7 +53,7 @@ class LUFactorExResult(NamedTuple):
     info: Tensor
 
 
-def _first_zero_pivot(packed: Any) -> Any:
+def _first_zero_pivot(packed: Array) -> Array:
     """Per matrix the place, from 1, of the first zero on the diagonal of U; 0 where there is none."""
     zero = np.diagonal(packed, axis1=-2, axis2=-1) == 0
     if not zero.shape[-1]:
@@ -59,7 +61,7 @@ def _first_zero_pivot(packed: Any) -> Any:
     return np.where(zero.any(axis=-1), zero.argmax(axis=-1) + 1, 0).astype(np.int32)
 
 
-def _singular(x: Any) -> Any:
+def _singular(x: Array) -> Array:
     """``info`` of LU: 0 for matrices that LAPACK inverts."""
     info = np.asarray(_first_zero_pivot(lu_factor(new_tensor(x)).LU.array))
     if type(x) is np.ndarray:
@@ -72,7 +74,7 @@ def _singular(x: Any) -> Any:
     return info
 
 
-def _order_of_bad_minor(x: Any) -> Any:
+def _order_of_bad_minor(x: Array) -> Array:
     """Per matrix the order of the first leading minor that is not positive; 0 for a positive-definite matrix."""
     info = array_module(x).zeros(x.shape[:-2], np.int32)
     for place in np.ndindex(*x.shape[:-2]):
@@ -96,7 +98,7 @@ def _with_failures(result: Tensor, info: Any, dims: int) -> Tensor:
     return where(new_tensor(bad), new_tensor(array_module(result).full((), np.nan, result.dtype)), result)
 
 
-def _info(x: Any) -> Tensor:
+def _info(x: Array) -> Tensor:
     return new_tensor(array_module(x).asarray(x, dtype=np.int32))
 
 

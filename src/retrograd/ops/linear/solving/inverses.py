@@ -6,13 +6,15 @@ The rules are those of M. Giles, "An extended collection of matrix derivative re
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import LinAlgError
 from ....core.graph.primitive import Primitive, apply, apply1
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor
 from ...indexing.selection import where
 from ...math.exponential import log
@@ -26,14 +28,14 @@ from ..matrices import identity_like, matrices, transposed
 from ..products.matmul import MATMUL
 
 
-def _invert(x: Any) -> Any:
+def _invert(x: Array) -> Array:
     try:
         return np.linalg.inv(x)
     except np.linalg.LinAlgError as error:
         raise LinAlgError(f"{error}: the matrix has no inverse") from None
 
 
-def _inv_rule(g: Any, ans: Any) -> Any:
+def _inv_rule(g: Array, ans: Array) -> Array:
     t = transposed(ans)
     return -MATMUL(MATMUL(t, g), t)
 
@@ -46,7 +48,7 @@ def _columns(g: Any) -> Any:
     return np.expand_dims(np.expand_dims(g, -1), -1)
 
 
-def _cofactors(x: Any) -> Any:
+def _cofactors(x: Array) -> Array:
     """det(x) inv(x)^T, also for singular x: by x = U S V^H it is det(U) det(V^H) U* diag(prod of the other s) V^T."""
     xp = array_module(x)
     if not xp.isfinite(x).all():  # from which LAPACK may never come back
@@ -69,7 +71,7 @@ COFACTORS = Primitive("cofactors", _cofactors, "x", [_cofactors_rule], batch=in_
 DET = Primitive("linalg.det", np.linalg.det, "x", [lambda g, x: _columns(g) * COFACTORS(x)], batch=in_front)
 
 
-def _slogdet_rule(g: Any, x: Any, ans: Any) -> Any:
+def _slogdet_rule(g: tuple[Array, ...], x: Array, ans: tuple[Array, ...]) -> Array:
     """With w = tr(inv(x) dx): d logabsdet = Re w, d sign = sign i Im w. A real sign is constant."""
     factor = g[1]
     if x.dtype.kind == "c":
@@ -266,7 +268,7 @@ def _matrix_power(x: Tensor, n: int) -> Tensor:
 # The exponential
 
 
-def _expm(x: Any) -> Any:
+def _expm(x: Array) -> Array:
     """Scaling and squaring with the Padé approximant of order 13 (N. Higham, SIAM J. Matrix Anal. Appl. 26, 2005)."""
     xp = array_module(x)
     if x.size == 0:
@@ -291,7 +293,7 @@ def _expm(x: Any) -> Any:
     return result
 
 
-def _expm_rule(g: Any, x: Any) -> Any:
+def _expm_rule(g: Array, x: Array) -> Array:
     """The exponential of ``[[x^T, g], [0, x^T]]`` has the gradient in its upper right corner (C. Van Loan, 1978)."""
     t = transposed(x)
     top = np.concatenate([t, g], axis=-1)

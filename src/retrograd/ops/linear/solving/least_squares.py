@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import all_examples, array_module
 from ....core.arrays.dtypes import precision
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.batching import in_front
 from ...table.registry import also_named, operator
@@ -18,7 +20,7 @@ from ..matrices import adjoint, finite, is_vector_batch, matrices, transposed
 from ..products.matmul import MATMUL
 
 
-def _pinv_rule(g: Any, x: Any, ans: Any) -> Any:
+def _pinv_rule(g: Array, x: Array, ans: Array) -> Array:
     """dP = -P dA P + P P^H dA^H (1 - AP) + (1 - PA) dA^H P^H P (G. Golub and V. Pereyra, 1973)."""
     pt = transposed(ans)
     gh = adjoint(g)
@@ -31,7 +33,7 @@ def _pinv_rule(g: Any, x: Any, ans: Any) -> Any:
     return middle + right + left
 
 
-def _pinv_forward(x: Any, atol: Any, rtol: Any) -> Any:
+def _pinv_forward(x: Array, atol: object, rtol: float) -> Array:
     x = finite(x)
     if atol is not None and x.size:
         largest = np.linalg.svd(x, compute_uv=False)[..., 0]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import LinAlgError, describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor
 from ....kernels.loops.matrices import triangular
 from ...shape.arrangement import TRIL, TRIU
@@ -24,7 +26,7 @@ from ..products.matmul import MATMUL
 from .inverses import inv
 
 
-def _solve(a: Any, b: Any) -> Any:
+def _solve(a: Array, b: Array) -> Array:
     xp = array_module(a)
     if xp is not np and a.shape[:-2] != b.shape[:-2]:  # CuPy's solve does not broadcast
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -35,12 +37,12 @@ def _solve(a: Any, b: Any) -> Any:
         raise LinAlgError(f"{error}: the system has no unique solution") from None
 
 
-def _solve_rule(g: Any, ans: Any, a: Any, needs: tuple[bool, bool]) -> tuple[Any, Any]:
+def _solve_rule(g: Array, ans: Array, a: Array, needs: tuple[bool, bool]) -> tuple[Any, Any]:
     below = SOLVE(transposed(a), g)
     return -MATMUL(below, transposed(ans)) if needs[0] else None, below
 
 
-def _solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+def _solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
     if not unit and bool((a.diagonal(0, -2, -1) == 0).any()):
         raise LinAlgError("Singular matrix: the system has no unique solution")
     found = triangular.solve(a, b, upper, unit)
@@ -52,7 +54,7 @@ def _solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
 
 
 def _solve_triangular_rule(
-    g: Any, ans: Any, a: Any, upper: bool, unit: bool, needs: tuple[bool, bool]
+    g: Array, ans: Array, a: Array, upper: bool, unit: bool, needs: tuple[bool, bool]
 ) -> tuple[Any, Any]:
     below = SOLVE_TRIANGULAR(transposed(a), g, upper=not upper, unit=unit)
     if not needs[0]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.unbuffered import ufunc_at
 from ....core.graph.primitive import Primitive
@@ -18,7 +19,7 @@ from ....core.graph.primitive import Primitive
 class Places:
     """The rows and columns of a sparse matrix's values."""
 
-    def __init__(self, rows: Any, columns: Any, height: int, width: int) -> None:
+    def __init__(self, rows: Array, columns: Array, height: int, width: int) -> None:
         self.rows, self.columns, self.height, self.width = rows, columns, height, width
 
     def __repr__(self) -> str:
@@ -39,7 +40,7 @@ class Places:
         return order, starts, ordered[starts]
 
 
-def _spmm(values: Any, x: Any, places: Places) -> Any:
+def _spmm(values: Array, x: Array, places: Places) -> Array:
     """``sum_j A_ij x_jk``: per row the sum of what its values take from x."""
     xp = array_module(x)
     out = xp.zeros((places.height, *x.shape[1:]), xp.result_type(values, x))
@@ -54,7 +55,7 @@ def _spmm(values: Any, x: Any, places: Places) -> Any:
     return out
 
 
-def _sampled(x: Any, y: Any, places: Places) -> Any:
+def _sampled(x: Array, y: Array, places: Places) -> Array:
     """``sum_k x_ik y_jk`` at the places."""
     return (x[places.rows] * y[places.columns]).sum(axis=-1)
 

@@ -195,7 +195,7 @@ class SparseTensor:
         flat = self._elements.new_zeros((prod(lengths), *rest)).index_add(0, new_tensor(self._flat()), self._elements)
         return flat.reshape(tuple(self.shape))
 
-    def to_sparse(self, sparse_dim: int | None = None, *, layout: Any = None) -> SparseTensor:
+    def to_sparse(self, sparse_dim: int | None = None, *, layout: object = None) -> SparseTensor:
         """With coordinates: itself."""
         return SparseTensor(self._at, self._elements, self.shape, self._coalesced)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import backend_for
 from ....core.arrays.dtypes import INEXACT, DType, complex_of, get_default_dtype
 from ....core.errors import describe
@@ -38,22 +38,25 @@ MANY = 1 << 15  # elements from which a transform is worth the time of several t
 @cache
 def _scipys() -> Any:
     """SciPy's transforms, or None where it is not installed."""
-    return import_module("scipy.fft") if find_spec("scipy") else None
+    try:
+        return import_module("scipy.fft")
+    except ModuleNotFoundError:
+        return None
 
 
-def transformed(name: str, x: Any, *lengths: int, **options: Any) -> Any:
+def transformed(name: str, x: Array, *lengths: int, **options: object) -> Array:
     """NumPy's transform of that name, or SciPy's of large arrays."""
     if type(x) is np.ndarray and x.size >= SEVERAL and (library := _scipys()) is not None:
         return getattr(library, name)(x, *lengths, workers=count() if x.size >= MANY else 1, **options)
     return getattr(np.fft, name)(x, *lengths, **options)
 
 
-def _complex(x: Any, dims: tuple[int, ...], norm: Norm, inverse: bool) -> Any:
+def _complex(x: Array, dims: tuple[int, ...], norm: Norm, inverse: bool) -> Array:
     result = transformed("ifftn" if inverse else "fftn", x, axes=dims, norm=norm)
     return result.astype(_complex_dtype(x), copy=False)
 
 
-def _complex_dtype(x: Any) -> DType:
+def _complex_dtype(x: Array) -> DType:
     return x.dtype if x.dtype.kind == "c" else complex_of(x.dtype)
 
 

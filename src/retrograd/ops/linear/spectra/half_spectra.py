@@ -6,8 +6,8 @@ They are put together from the complex transform, from those of one dimension, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import complex_of
 from ....core.errors import describe
@@ -21,14 +21,14 @@ from ...table.types import Dim, Dims, Norm, Operand
 from .fourier import FFT, OPPOSITE, lengths_of, norm_of, resized, signal, transformed
 
 
-def _half_rule(g: Any, x_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
+def _half_rule(g: Array, x_shape: tuple[int, ...], dim: int, norm: Norm) -> Array:
     """The half spectrum has the first rows of the transform matrix: its transpose pads with zeros first."""
     widths = [(0, 0)] * len(x_shape)
     widths[dim] = (0, x_shape[dim] - g.shape[dim])
     return FFT(PAD(g, widths=tuple(widths), value=0), dims=(dim,), norm=norm, inverse=False).real
 
 
-def _real_rule(g: Any, x_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
+def _real_rule(g: Array, x_shape: tuple[int, ...], dim: int, norm: Norm) -> Array:
     """Each coefficient stands for itself and its mirror image, but for the first and, at even length, the last."""
     n = g.shape[dim]
     count = n // 2 + 1

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import backend_of
 from ....core.graph.primitive import apply1
 from ....core.tensor.tensor import Tensor
@@ -79,7 +80,7 @@ _SQRT_HALF = math.sqrt(0.5)
 _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
 
 
-def _horner(coefficients: tuple[float, ...], x: Any) -> Any:
+def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
     """The polynomial with these coefficients, highest power first."""
     value = x * coefficients[0]
     for coefficient in coefficients[1:-1]:
@@ -89,21 +90,21 @@ def _horner(coefficients: tuple[float, ...], x: Any) -> Any:
     return value
 
 
-def _erf_small(x: Any) -> Any:
+def _erf_small(x: Array) -> Array:
     square = x * x
     return x * _horner(_ERF_P, square) / _horner(_ERF_Q, square)
 
 
-def _erfcx_middle(x: Any) -> Any:
+def _erfcx_middle(x: Array) -> Array:
     return _horner(_MIDDLE_P, x) / _horner(_MIDDLE_Q, x)
 
 
-def _erfcx_large(x: Any) -> Any:
+def _erfcx_large(x: Array) -> Array:
     square = 1 / (x * x)
     return (_INVERSE_SQRT_PI - square * _horner(_LARGE_P, square) / _horner(_LARGE_Q, square)) / x
 
 
-def _erfcx_positive(x: Any) -> Any:
+def _erfcx_positive(x: Array) -> Array:
     """e^(x^2) erfc(x) for x > 0.46875."""
     large = x > 4
     value = _erfcx_middle(np.where(large, 1.0, x))
@@ -111,7 +112,7 @@ def _erfcx_positive(x: Any) -> Any:
     return value
 
 
-def _exp_of_square(x: Any, sign: int) -> Any:
+def _exp_of_square(x: Array, sign: int) -> Array:
     """e^(sign x^2) to full accuracy: the square of x cut to sixteenths is exact."""
     x = np.minimum(x, 30.0)
     cut = np.trunc(x * 16) * 0.0625
@@ -129,30 +130,30 @@ def _by_regions(x: Any, small: Any, tail: Any) -> Any:
     return value.reshape(x.shape).astype(x.dtype)
 
 
-def _erf_single(x: Any) -> Any:
+def _erf_single(x: Array) -> Array:
     x = np.clip(x, -ERF_BOUND, ERF_BOUND)  # beyond, the result is 1 exactly
     square = x * x
     return np.clip(x * _horner(ERF_P, square) / _horner(ERF_Q, square), -1, 1)
 
 
-def _erf_tail(x: Any, negative: Any) -> Any:
+def _erf_tail(x: Array, negative: Array) -> Array:
     value = 1 - _exp_of_square(x, -1) * _erfcx_positive(x)
     return np.where(negative, -value, value)
 
 
-def _erfc_tail(x: Any, negative: Any) -> Any:
+def _erfc_tail(x: Array, negative: Array) -> Array:
     value = _exp_of_square(x, -1) * _erfcx_positive(x)
     return np.where(negative, 2 - value, value)
 
 
-def _erfcx_tail(x: Any, negative: Any) -> Any:
+def _erfcx_tail(x: Array, negative: Array) -> Array:
     value = _erfcx_positive(x)
     return np.where(negative, 2 * _exp_of_square(np.where(negative, x, 0.0), 1) - value, value)
 
 
 @mapped("erf", SEVERAL)
 @in_blocks
-def _erf(x: Any) -> Any:
+def _erf(x: Array) -> Array:
     if backend_of(x).name == "cupy":
         return library_for(x, "erf").erf(x)
     if x.dtype == np.float64:
@@ -162,14 +163,14 @@ def _erf(x: Any) -> Any:
 
 @special("erfc")
 @in_blocks
-def _erfc(x: Any) -> Any:
+def _erfc(x: Array) -> Array:
     if backend_of(x).name == "cupy":
         return library_for(x, "erfc").erfc(x)
     return _by_regions(x, lambda near: 1 - _erf_small(near), _erfc_tail)
 
 
 @in_blocks
-def _erfcx(x: Any) -> Any:
+def _erfcx(x: Array) -> Array:
     if backend_of(x).name == "cupy":
         return library_for(x, "erfcx").erfcx(x)
     return _by_regions(x, lambda near: np.exp(near * near) * (1 - _erf_small(near)), _erfcx_tail)
@@ -235,11 +236,11 @@ def erfcx(input: Tensor) -> Tensor:
 # The normal distribution
 
 
-def _normal_density(x: Any) -> Any:
+def _normal_density(x: Array) -> Array:
     return _NORMAL_PEAK * EXP(-0.5 * (x * x))
 
 
-def _log_ndtr(x: Any) -> Any:
+def _log_ndtr(x: Array) -> Array:
     low = x < -1
     tail = np.where(low, x, 0)
     body = np.where(low, 0, x)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ....core.tensor.tensor import Tensor
 from ....kernels.loops.elements.elementwise import special
@@ -22,11 +23,11 @@ from .libraries import from_library, library_for
 
 
 @special("trigamma")
-def _trigamma(x: Any) -> Any:
+def _trigamma(x: Array) -> Array:
     return library_for(x, "polygamma").zeta(2.0, x).astype(x.dtype)
 
 
-def _polygamma(x: Any, n: int) -> Any:
+def _polygamma(x: Array, n: int) -> Array:
     if n == 1:
         return _trigamma(x)
     library = library_for(x, "polygamma")
@@ -38,7 +39,7 @@ _gammaln = from_library("gammaln")
 
 
 @special("lgamma")
-def _lgamma(x: Any) -> Any:
+def _lgamma(x: Array) -> Array:
     return _gammaln(np.maximum(x, np.finfo(getattr(x, "dtype", float)).min))  # SciPy's is -inf at -inf
 
 
@@ -220,7 +221,7 @@ def i1e(input: Tensor) -> Tensor:
 # Entropy
 
 
-def _entr(x: Any) -> Any:
+def _entr(x: Array) -> Array:
     positive = x > 0
     return np.where(positive, -x * np.log(np.where(positive, x, 1)), np.where(x < 0, -math.inf, x))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from ....core.arrays import Array
 from ....core.graph.primitive import Primitive, apply2
 from ....core.tensor.mutation import apply_inplace
 from ....core.tensor.tensor import Tensor, tensor_method
@@ -27,13 +28,13 @@ def _from_library(name: str) -> Callable[[Any, Any], Any]:
 
 
 def _no_rule(name: str) -> Callable[[Any], NoReturn]:
-    def rule(g: Any) -> NoReturn:
+    def rule(g: object) -> NoReturn:
         raise NotImplementedError(f"{name}: the derivative with respect to the first argument is not implemented")
 
     return rule
 
 
-def _density(a: Any, x: Any) -> Any:
+def _density(a: Array, x: Array) -> Array:
     """``x^(a - 1) e^-x / gamma(a)``."""
     return EXP((a - 1) * LOG(x) - x - LGAMMA(a))
 

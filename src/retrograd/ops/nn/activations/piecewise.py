@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.python_numbers import converted
 from ....core.errors import describe
 from ....core.graph.primitive import apply, operand
@@ -24,12 +24,12 @@ from .rectifiers import bounded
 
 @in_one_pass("hardswish", 1, 3, 6, 0, 1 / 6)
 @in_single
-def _hardswish(x: Any) -> Any:
+def _hardswish(x: Array) -> Array:
     return x * bounded(x + 3, 0, 6) * (1 / 6)
 
 
 @in_one_pass("hardswish_backward", 2, 3, 0, 1 / 3, 0.5)
-def _hardswish_backward(g: Any, x: Any) -> Any:
+def _hardswish_backward(g: Array, x: Array) -> Array:
     if x.dtype.itemsize == 2:
         x = x.astype(np.float32)
     return WHERE(x >= 3, g, KEEP(g * (x * (1 / 3) + 0.5), ~(x <= -3)))
@@ -37,12 +37,12 @@ def _hardswish_backward(g: Any, x: Any) -> Any:
 
 @in_one_pass("hardsigmoid", 1, 3, 6, 0, 1 / 6)
 @in_single
-def _hardsigmoid(x: Any) -> Any:
+def _hardsigmoid(x: Array) -> Array:
     return bounded(x + 3, 0, 6) * (1 / 6)
 
 
 @in_one_pass("hardsigmoid_backward", 2, 3, 0, 1 / 6)
-def _hardsigmoid_backward(g: Any, x: Any) -> Any:
+def _hardsigmoid_backward(g: Array, x: Array) -> Array:
     return KEEP(g * (1 / 6), (x > -3) & (x < 3))
 
 
@@ -77,17 +77,17 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @in_one_pass("hardshrink", 1, 0)
-def _hardshrink(x: Any, lambd: float) -> Any:
+def _hardshrink(x: Array, lambd: float) -> Array:
     return np.where((x >= -lambd) & (x <= lambd), 0, x)
 
 
 @in_one_pass("softshrink", 1)
-def _softshrink(x: Any, lambd: float) -> Any:
+def _softshrink(x: Array, lambd: float) -> Array:
     return x - np.minimum(np.maximum(x, -lambd), lambd)
 
 
 @in_one_pass("shrinkage_backward", 2, 0)
-def _shrinkage_backward(g: Any, x: Any, lambd: float) -> Any:
+def _shrinkage_backward(g: Array, x: Array, lambd: float) -> Array:
     return KEEP(g, ~((x >= -lambd) & (x <= lambd)))
 
 
@@ -149,12 +149,12 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 @in_one_pass("threshold", 1)
-def _over(x: Any, threshold: float, value: float) -> Any:
+def _over(x: Array, threshold: float, value: float) -> Array:
     return np.where(x <= threshold, x.dtype.type(value), x)
 
 
 @in_one_pass("threshold_backward", 2, 0)
-def _over_backward(g: Any, x: Any, threshold: float) -> Any:
+def _over_backward(g: Array, x: Array, threshold: float) -> Array:
     return KEEP(g, ~(x <= threshold))
 
 

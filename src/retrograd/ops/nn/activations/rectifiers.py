@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.dtypes import FLOATING
 from ....core.arrays.python_numbers import converted
 from ....core.errors import InvalidValue
@@ -23,7 +22,7 @@ from .application import activate
 
 
 @mapped("relu", SLOW)
-def _relu_forward(x: Any) -> Any:
+def _relu_forward(x: Array) -> Array:
     if x.dtype.kind in "bc":
         raise NotImplementedError(f"is not defined for {x.dtype}")
     return np.maximum(x, 0)
@@ -62,7 +61,7 @@ def _relu(input: Tensor, inplace: bool = False) -> Tensor:
     return apply_inplace(RELU, input) if inplace else apply1(RELU, input)
 
 
-def bounded(x: Any, low: float, high: float) -> Any:
+def bounded(x: Array, low: float, high: float) -> Array:
     """``min(max(x, low), high)``; the bounds of integers are cut to integers."""
     kind = x.dtype.kind
     if kind == "b" or (kind == "u" and low < 0):
@@ -73,7 +72,7 @@ def bounded(x: Any, low: float, high: float) -> Any:
 
 
 @in_one_pass("hardtanh_backward", 2, 0)
-def _hardtanh_backward(g: Any, x: Any, low: float, high: float) -> Any:
+def _hardtanh_backward(g: Array, x: Array, low: float, high: float) -> Array:
     """Unlike clamp's, the gradient at the bounds is 0 (as PyTorch)."""
     return KEEP(g, ~((x <= low) | (x >= high)))
 
@@ -136,19 +135,19 @@ def _within(input: Tensor, low: float, high: float, inplace: bool) -> Tensor:
 # Exponential linear units: scale * x for x > 0, scale * alpha * (e^(x / width) - 1) below.
 
 
-def _times(factor: float, x: Any) -> Any:
+def _times(factor: float, x: Array) -> Array:
     return x if factor == 1 else factor * x
 
 
 @in_one_pass("elu", 1, 0)
-def _elu(x: Any, scale: float, alpha: float, width: float) -> Any:
+def _elu(x: Array, scale: float, alpha: float, width: float) -> Array:
     least = np.minimum(x, 0)
     below = np.expm1(least if width == 1 else least * (1 / width))
     return select(x > 0, _times(scale, x), _times(scale * alpha, below))
 
 
 @in_one_pass("elu_backward", 2, 0, 1)
-def _elu_rule(g: Any, x: Any, scale: float, alpha: float, width: float) -> Any:
+def _elu_rule(g: Array, x: Array, scale: float, alpha: float, width: float) -> Array:
     # At 0 the first derivative is that from below, the second 0 (as PyTorch).
     return WHERE(x <= 0, g * (scale * alpha / width * EXP(KEEP(x, x < 0) * (1 / width))), g * scale)
 
@@ -238,13 +237,13 @@ def _celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 @in_one_pass("leaky_relu", 1, 0)
-def _leaky(x: Any, slope: float) -> Any:
+def _leaky(x: Array, slope: float) -> Array:
     below = slope * x
     return np.maximum(x, below) if 0 < slope <= 1 else select(x > 0, x, below)
 
 
 @in_one_pass("leaky_relu_backward", 2, 0)
-def _leaky_backward(g: Any, x: Any, slope: float) -> Any:
+def _leaky_backward(g: Array, x: Array, slope: float) -> Array:
     return WHERE(x > 0, g, slope * g)
 
 

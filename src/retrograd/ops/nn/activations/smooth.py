@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ....core.arrays.dtypes import FLOATING, float32
 from ....core.graph.primitive import apply1, apply2, operand
 from ....core.tensor.mutation import apply_inplace
@@ -30,7 +30,7 @@ from .application import activate
 @mapped("silu", SEVERAL)
 @in_blocks
 @in_single
-def _silu(x: Any) -> Any:
+def _silu(x: Array) -> Array:
     return x / (1 + np.exp(-x))
 
 
@@ -39,7 +39,7 @@ SILU = unary("silu", _silu, lambda g, x: _silu_backward(g, x), signals=True, com
 
 
 @in_blocks
-def _silu_slope(x: Any) -> Any:
+def _silu_slope(x: Array) -> Array:
     if x.dtype.itemsize == 2:
         x = x.astype(np.float32)
     s = SIGMOID(x)
@@ -72,7 +72,7 @@ FEW = 128  # numbers for which one call of a slow function takes less time than 
 
 @mapped("log1p_exp", SEVERAL)
 @in_blocks
-def log1p_exp(x: Any) -> Any:
+def log1p_exp(x: Array) -> Array:
     """``log(1 + exp(x))``, without overflow."""
     if type(x) is ndarray and x.size <= FEW:
         return np.logaddexp(x, 0)
@@ -84,14 +84,14 @@ def log1p_exp(x: Any) -> Any:
     return np.maximum(x, 0) + np.where(tiny, e, np.log(u) * (e / (excess + tiny)))
 
 
-def _softplus(x: Any, beta: float, threshold: float) -> Any:
+def _softplus(x: Array, beta: float, threshold: float) -> Array:
     if beta == 1:
         return select(x > threshold, x, log1p_exp(x))
     z = beta * x
     return select(z > threshold, x, log1p_exp(z) * (1 / beta if beta else np.inf))
 
 
-def _softplus_rule(g: Any, x: Any, beta: float, threshold: float) -> Any:
+def _softplus_rule(g: Array, x: Array, beta: float, threshold: float) -> Array:
     z = beta * x
     return WHERE(z > threshold, g, g * SIGMOID(z))
 
@@ -133,7 +133,7 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 @in_blocks
-def _mish_slope(x: Any) -> Any:
+def _mish_slope(x: Array) -> Array:
     if x.dtype.itemsize == 2:
         x = x.astype(np.float32)
     t = TANH(SOFTPLUS(x, beta=1.0, threshold=math.inf))
@@ -167,14 +167,14 @@ _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
 
 @mapped("gelu", SEVERAL)
 @in_blocks
-def _gelu(x: Any) -> Any:
+def _gelu(x: Array) -> Array:
     if x.dtype.char == "e":
         return _gelu(x.astype(np.float32)).astype(np.float16)
     return x * (0.5 + 0.5 * ERF(x * _SQRT_HALF))
 
 
 @in_blocks
-def _gelu_slope(x: Any) -> Any:
+def _gelu_slope(x: Array) -> Array:
     if x.dtype.itemsize == 2:
         x = x.astype(np.float32)
     return 0.5 + 0.5 * ERF(x * _SQRT_HALF) + x * (_NORMAL_PEAK * EXP(-0.5 * (x * x)))
@@ -189,14 +189,14 @@ _TANH_CUBIC = 0.044715
 
 @mapped("gelu_tanh", SEVERAL)
 @in_blocks
-def _gelu_tanh(x: Any) -> Any:
+def _gelu_tanh(x: Array) -> Array:
     if x.dtype.char == "e":
         return _gelu_tanh(x.astype(np.float32)).astype(np.float16)
     return x * (0.5 + 0.5 * np.tanh(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * (x * x))))
 
 
 @in_blocks
-def _gelu_tanh_slope(x: Any) -> Any:
+def _gelu_tanh_slope(x: Array) -> Array:
     if x.dtype.itemsize == 2:
         x = x.astype(np.float32)
     x = np.clip(x, -12, 12)  # beyond, the slope is 0 or 1, and squares would overflow
@@ -249,7 +249,7 @@ def tanhshrink(input: Tensor) -> Tensor:
 SOFTSIGN = unary("softsign", lambda x: x / (1 + np.abs(x)), lambda g, x: g / _square(1 + ABS(x)), signals=True)
 
 
-def _square(x: Any) -> Any:
+def _square(x: Array) -> Array:
     return x * x
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ....core.arrays.adjacent import like_slices
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING, bool_
@@ -55,7 +56,7 @@ def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
         yield slice(start, stop), slice(0, min(stop, columns) if causal else columns)
 
 
-def _leading(q: Any, k: Any, v: Any) -> tuple[int, ...]:
+def _leading(q: Array, k: Array, v: Array) -> tuple[int, ...]:
     """The leading dimensions of the problems together."""
     lead = q.shape[:-2]
     return lead if lead == k.shape[:-2] == v.shape[:-2] else broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
@@ -77,7 +78,7 @@ def _scores(q: Any, k: Any, mask: Any, scale: float, rows: slice, columns: slice
     return s
 
 
-def _causally(s: Any, first: int) -> Any:
+def _causally(s: Array, first: int) -> Array:
     """The scores of the rows from ``first``, -inf above the diagonal."""
     rows, columns = s.shape[-2:]
     if type(s) is ndarray and rows * columns <= SMALL:
@@ -92,14 +93,14 @@ SMALL = 1 << 10  # scores up to which their mask is kept
 
 
 @lru_cache(maxsize=64)
-def _allowed(first: int, rows: int, columns: int) -> Any:
+def _allowed(first: int, rows: int, columns: int) -> Array:
     allowed = np.arange(first, first + rows)[:, None] >= np.arange(columns)
     allowed.flags.writeable = False
     return allowed
 
 
 @cache
-def _minus_infinity(dtype: Any) -> Any:
+def _minus_infinity(dtype: Any) -> Array:
     return dtype.type(-np.inf)
 
 
@@ -124,7 +125,7 @@ def _lowest(dtype: Any) -> Any:
     return dtype.type(np.finfo(dtype).min)
 
 
-def _weights_again(s: Any, first: int | None, top: Any) -> Any:
+def _weights_again(s: Array, first: int | None, top: Array) -> Array:
     """The exponentials with known maxima."""
     p = s if first is None else _causally(s, first)
     p -= top
@@ -139,14 +140,14 @@ def _like(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _forward(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
     keep: Any,
-    out: Any,
-    top: Any,
-    total: Any,
+    out: Array,
+    top: Array,
+    total: Array,
     scale: float,
     causal: bool,
     dropout_p: float,
@@ -167,22 +168,22 @@ def _forward(
 
 
 def _backward(
-    dout: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
+    dout: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
     keep: Any,
-    out: Any,
-    top: Any,
-    total: Any,
-    dq: Any,
-    dk: Any,
-    dv: Any,
+    out: Array,
+    top: Array,
+    total: Array,
+    dq: Array,
+    dk: Array,
+    dv: Array,
     scale: float,
     causal: bool,
     dropout_p: float,
-    dmask: Any = None,
+    dmask: Array | None = None,
 ) -> None:
     """Fill the gradients, which have all leading axes."""
     dk[...] = dv[...] = 0
@@ -211,7 +212,9 @@ def _backward(
 
 
 @or_reference
-def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, dropout_p: float) -> Any:
+def _attention(
+    q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, scale: float, causal: bool, dropout_p: float
+) -> tuple[Array, ...]:
     """The output, and the maxima and sums of exponentials."""
     lead = _leading(q, k, v)
     out = _like(q, (*lead, q.shape[-2], v.shape[-1]))
@@ -393,11 +396,11 @@ def _dimensions(call: Call) -> int:
     return max(call.ndim(place) for place, x in enumerate(call.values) if x is not None)
 
 
-def _aligned_array(value: Any, ndim: int) -> Any:
+def _aligned_array(value: Tensor | None, ndim: int) -> Any:
     return aligned(value, ndim).array if isinstance(value, Tensor) else value
 
 
-def _attention_backward_examples(call: Call) -> Any:
+def _attention_backward_examples(call: Call) -> tuple[Tensor, ...]:
     ndim = _dimensions(call)
     values = [x if x is None else aligned(call.full(place), ndim) for place, x in enumerate(call.values)]
     saved = {name: _aligned_array(call.params[name], ndim) for name in ("keep", "out", "top", "total")}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import all_examples, array_module, extent, lie_within
 from ....core.arrays.summation import accurate_sum
 from ....core.errors import InvalidValue, describe
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 
-def _rows(hinge: Any, slopes: Any, weight: Any, reduction: str) -> tuple[Any, Any]:
+def _rows(hinge: Array, slopes: Array, weight: Array | None, reduction: str) -> tuple[Any, Any]:
     """The losses of the rows reduced, and the slopes of what that gives: both of terms without the factor ``1 / C``."""
     n, classes = slopes.shape
     rows = accurate_sum(hinge.reshape(n, prod(hinge.shape[1:])), (1,)) / hinge.dtype.type(classes)
@@ -38,7 +39,7 @@ def _rows(hinge: Any, slopes: Any, weight: Any, reduction: str) -> tuple[Any, An
     return reduced_array(rows, reduction), slopes
 
 
-def _multi_margin(x: Any, index: Any, weight: Any, margin: float, reduction: str) -> tuple[Any, Any]:
+def _multi_margin(x: Array, index: Array, weight: Array | None, margin: float, reduction: str) -> tuple[Any, Any]:
     at = at_classes(index)
     hinge = x - x[at][:, None]
     hinge += x.dtype.type(margin)
@@ -49,7 +50,7 @@ def _multi_margin(x: Any, index: Any, weight: Any, margin: float, reduction: str
     return _rows(hinge, slopes, weight, reduction)
 
 
-def _multilabel_margin(x: Any, index: Any, weight: None, reduction: str) -> tuple[Any, Any]:
+def _multilabel_margin(x: Array, index: Array, weight: None, reduction: str) -> tuple[Any, Any]:
     """``index`` has the targets of each row in front, and -1 behind them."""
     xp = array_module(x)
     one = (index[:, :, None] == xp.arange(x.shape[1])).astype(x.dtype)  # the j-th target of row n is class i
@@ -62,7 +63,7 @@ def _multilabel_margin(x: Any, index: Any, weight: None, reduction: str) -> tupl
     return _rows(hinge, slopes, weight, reduction)
 
 
-def _vjp(g: Any, slopes: Any, reduction: str) -> Any:
+def _vjp(g: Array, slopes: Array, reduction: str) -> Array:
     return (g.reshape(g.shape + (1,)) if reduction == "none" else g) * slopes
 
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ....core.arrays.devices import all_examples, array_module, extent, is_array, lie_within
 from ....core.arrays.dtypes import FLOATING, int64
 from ....core.arrays.layout import row_major
 from ....core.arrays.summation import LONG, accurate_sum, total_of
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.storage import Storage, storage_of
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import or_reference
@@ -53,7 +55,7 @@ class Classes(NamedTuple):
     storages: tuple[Storage, ...] = ()
 
 
-def at_classes(index: Any) -> tuple[Any, ...]:
+def at_classes(index: Array) -> tuple[Any, ...]:
     """The index of ``x[n, index[n, ...], ...]`` for every place of ``index``."""
     if index.ndim == 1:
         return (_places(len(index)) if type(index) is ndarray else array_module(index).arange(len(index))), index
@@ -66,7 +68,7 @@ def at_classes(index: Any) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=64)
-def _places(length: int) -> Any:
+def _places(length: int) -> Array:
     places = np.arange(length)
     places.flags.writeable = False
     return places
@@ -77,12 +79,12 @@ def _sum(rows: Any) -> Any:
     return rows.sum(dtype=np.float32) if rows.dtype.char == "e" else accurate_sum(rows)
 
 
-def _storages(target: Tensor, weight: Any) -> tuple[Storage, ...]:
+def _storages(target: Tensor, weight: Tensor | None) -> tuple[Storage, ...]:
     storage = storage_of(target)
     return (storage, storage_of(weight)) if isinstance(weight, Tensor) else (storage,)
 
 
-def read_weights(weight: Any, index: Any) -> Any:
+def read_weights(weight: Array, index: Array) -> Array:
     """``weight[index]``, where ``vmap`` may map one of them only."""
     return weight[index] if type(weight) is type(index) else new_tensor(weight)[new_tensor(index)].array
 
@@ -213,7 +215,7 @@ def _cross_entropy_backward_examples(call: Call) -> Any:
     return (unfold(dx, 0, call.size),)
 
 
-def _over_rows(g: Any, classes: Classes) -> Any:
+def _over_rows(g: Array, classes: Classes) -> Array:
     """The cotangent of each row; nothing for what is ignored, even where a mean over nothing divides by zero."""
     if classes.divisor is None:
         return g
@@ -225,17 +227,17 @@ def _over_rows(g: Any, classes: Classes) -> Any:
     return np.where(classes.counted, g, g.dtype.type(0))
 
 
-def _counted(rows: Any, classes: Classes) -> Any:
+def _counted(rows: Array, classes: Classes) -> Array:
     """The rows, 0 for what is ignored."""
     return rows if classes.counted is None else np.where(classes.counted, rows, rows.dtype.type(0))
 
 
-def _weighted(rows: Any, classes: Classes) -> Any:
+def _weighted(rows: Array, classes: Classes) -> Array:
     """The rows times their class weights, and 0 for what is ignored."""
     return _counted(rows if classes.weight is ONE else rows * classes.weight, classes)
 
 
-def _reduced(rows: Any, classes: Classes, sign: int = 1) -> Any:
+def _reduced(rows: Array, classes: Classes, sign: int = 1) -> Array:
     """The rows, or their sum by the divisor, times the sign."""
     if classes.divisor is None:
         return rows if sign > 0 else -rows
@@ -247,12 +249,12 @@ def _reduced(rows: Any, classes: Classes, sign: int = 1) -> Any:
 # The negative log-likelihood is linear, and its rule, which puts a cotangent where the target points, is its transpose.
 
 
-def _nll(x: Any, classes: Classes) -> Any:
+def _nll(x: Array, classes: Classes) -> Array:
     loss = _reduced(_weighted(x[at_classes(classes.index)], classes), classes, -1)
     return row_major(loss if loss.dtype is x.dtype else loss.astype(x.dtype))
 
 
-def _nll_transpose(g: Any, classes: Classes, shape: tuple[int, ...]) -> Any:
+def _nll_transpose(g: Array, classes: Classes, shape: tuple[int, ...]) -> Array:
     dx = array_module(g).zeros(shape, g.dtype)
     dx[at_classes(classes.index)] = -_over_rows(g, classes) * classes.weight
     return dx
@@ -280,7 +282,7 @@ NLL_TRANSPOSE: Primitive = Primitive(
 # Cross entropy keeps the logits and, per row, their maximum and the sum of exponentials.
 
 
-def _losses(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
+def _losses(x: Array, index: Array, class_weight: Array | None, smoothing: float) -> tuple[Any, Any, Any, Any]:
     """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
     top = np.maximum.reduce(x, axis=1, keepdims=True) if type(x) is ndarray else x.max(axis=1, keepdims=True)
     z = x - top
@@ -297,7 +299,16 @@ def _losses(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[An
     return log_total - picked, others, top, total
 
 
-def _slopes(x: Any, top: Any, total: Any, index: Any, factor: Any, picked: Any, spread: Any, class_weight: Any) -> Any:
+def _slopes(
+    x: Array,
+    top: Array,
+    total: Array,
+    index: Array,
+    factor: Array,
+    picked: Array,
+    spread: Array | None,
+    class_weight: Array | None,
+) -> Array:
     """``softmax(x) * factor``, less ``picked`` at the class, and ``spread * class_weight``."""
     dx = x - top
     np.exp(dx, out=dx)
@@ -310,7 +321,7 @@ def _slopes(x: Any, top: Any, total: Any, index: Any, factor: Any, picked: Any, 
 
 
 @or_reference
-def _cross_entropy(x: Any, classes: Classes, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any]:
+def _cross_entropy(x: Array, classes: Classes, class_weight: Array | None, smoothing: float) -> tuple[Any, Any, Any]:
     dtype = x.dtype
     if dtype.char == "e":
         x = x.astype(np.float32)
@@ -331,7 +342,7 @@ def _per_class(weight: Any, x: Any) -> Any:
 
 @or_reference
 def _cross_entropy_backward(
-    g: Any, x: Any, top: Any, total: Any, classes: Classes, class_weight: Any, smoothing: float
+    g: Array, x: Array, top: Array, total: Array, classes: Classes, class_weight: Array | None, smoothing: float
 ) -> tuple[Any]:
     """``dx = g * (weight * (softmax(x) - onehot))``, and the same for the uniform part of smoothed targets."""
     rows, c = _over_rows(g, classes), x.shape[1]

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import all_examples, array_module, extent, lie_within
 from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import or_reference
 from ....kernels.loops.sequences import alignments
@@ -46,13 +48,13 @@ class Alignment(NamedTuple):
     lengths: Any
 
 
-def _label_scores(log_probs: Any, labels: Any) -> Any:
+def _label_scores(log_probs: Array, labels: Array) -> Array:
     """``lp[t, n, l'_s]``, (T, N, S')."""
     n = array_module(log_probs).arange(log_probs.shape[1])[:, None]
     return log_probs[:, n, labels]
 
 
-def _ends(alignment: Alignment, dtype: Any) -> Any:
+def _ends(alignment: Alignment, dtype: Any) -> Array:
     """0 at the last two places of each sequence, elsewhere -inf."""
     xp = array_module(alignment.labels)
     places, last = xp.arange(alignment.labels.shape[1]), 2 * alignment.lengths[:, None]
@@ -60,7 +62,7 @@ def _ends(alignment: Alignment, dtype: Any) -> Any:
 
 
 @or_reference
-def _ctc(log_probs: Any, alignment: Alignment, zero_infinity: bool) -> tuple[Any, Any]:
+def _ctc(log_probs: Array, alignment: Alignment, zero_infinity: bool) -> tuple[Any, Any]:
     """The losses, and ``a`` as far as each sequence lasts."""
     if alignments.takes(log_probs, alignment.labels):
         return alignments.forward(log_probs, *alignment)
@@ -91,7 +93,7 @@ def _ctc(log_probs: Any, alignment: Alignment, zero_infinity: bool) -> tuple[Any
 
 @or_reference
 def _ctc_backward(
-    g: Any, log_probs: Any, loss: Any, forward: Any, alignment: Alignment, zero_infinity: bool
+    g: Array, log_probs: Array, loss: Array, forward: Array, alignment: Alignment, zero_infinity: bool
 ) -> tuple[Any]:
     """``g * (exp(lp) - posterior)``: the derivative for log-probabilities that come from log_softmax (as PyTorch)."""
     steps = np.where(np.isinf(loss), 0, alignment.steps) if zero_infinity else alignment.steps

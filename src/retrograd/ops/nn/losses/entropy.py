@@ -5,10 +5,9 @@ Binary cross entropy is fused with its reduction: one primitive gives the mean, 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import all_examples
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, apply1, operand
@@ -22,7 +21,7 @@ from ..activations.smooth import LOGSIGMOID, log1p_exp
 from .reduction import reduced, reduced_array, reduction_of, share_of
 
 
-def _bce_with_logits(x: Any, y: Any, reduction: str) -> Any:
+def _bce_with_logits(x: Array, y: Array, reduction: str) -> Array:
     """``log(1 + exp(x)) - x y``, without overflow, and without cancellation for sure labels: |x| counts if mistaken."""
     out = elementwise.loss(elementwise.LOGITS, x, y, reduction)
     if out is not None:
@@ -31,7 +30,7 @@ def _bce_with_logits(x: Any, y: Any, reduction: str) -> Any:
     return reduced_array(size * np.where(x > 0, 1 - y, y) + log1p_exp(-size), reduction)
 
 
-def _bce_with_logits_vjp_x(g: Any, x: Any, y: Any, reduction: str) -> Any:
+def _bce_with_logits_vjp_x(g: Array, x: Array, y: Array, reduction: str) -> Array:
     share = share_of(g, x, reduction)
     out = elementwise.slope(elementwise.LOGITS, share, x, y)
     return share * (SIGMOID(x) - y) if out is None else out
@@ -51,17 +50,17 @@ BCE_WITH_LOGITS = Primitive(
 )
 
 
-def _bce(x: Any, y: Any, reduction: str) -> Any:
+def _bce(x: Array, y: Array, reduction: str) -> Array:
     # The logarithms are bounded by -100, so that the loss is finite (as PyTorch).
     limit = x.dtype.type(-100)
     return reduced_array((y - 1) * np.maximum(np.log1p(-x), limit) - y * np.maximum(np.log(x), limit), reduction)
 
 
-def _bce_vjp_x(g: Any, x: Any, y: Any, reduction: str) -> Any:
+def _bce_vjp_x(g: Array, x: Array, y: Array, reduction: str) -> Array:
     return share_of(g, x, reduction) * (x - y) / np.maximum(x * (1 - x), 1e-12)
 
 
-def _bce_vjp_y(g: Any, x: Any, reduction: str) -> Any:
+def _bce_vjp_y(g: Array, x: Array, reduction: str) -> Array:
     return share_of(g, x, reduction) * (np.log1p(-x) - np.log(x))
 
 

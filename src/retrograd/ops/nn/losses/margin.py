@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.layout import broadcast_shapes
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
@@ -23,7 +23,7 @@ from .entropy import BCE_WITH_LOGITS
 from .reduction import reduced, reduced_array, reduction_of, share_of
 
 
-def _where(mask: Any, x: Tensor) -> Tensor:
+def _where(mask: Array, x: Tensor) -> Tensor:
     """x where the mask says, else 0, with no gradient."""
     return x.masked_fill(new_tensor(~mask), 0.0)
 
@@ -139,12 +139,12 @@ def cosine_embedding_loss(
     return reduced(_where(y == 1, 1 - cosine) + _where(y == -1, (cosine - margin).clamp(min=0)), reduction)
 
 
-def _soft_margin(x: Any, y: Any, reduction: str) -> Any:
+def _soft_margin(x: Array, y: Array, reduction: str) -> Array:
     out = elementwise.loss(elementwise.SOFT_MARGIN, x, y, reduction)
     return reduced_array(log1p_exp(-x * y), reduction) if out is None else out
 
 
-def _soft_margin_vjp_x(g: Any, x: Any, y: Any, reduction: str) -> Any:
+def _soft_margin_vjp_x(g: Array, x: Array, y: Array, reduction: str) -> Array:
     share = share_of(g, x, reduction)
     out = elementwise.slope(elementwise.SOFT_MARGIN, share, x, y)
     return -share * y * SIGMOID(-x * y) if out is None else out

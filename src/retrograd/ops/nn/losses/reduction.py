@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.summation import total_of
 from ....core.errors import InvalidValue
 from ....core.tensor.tensor import Tensor
@@ -36,7 +36,7 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
-def reduced_array(loss: Any, reduction: str) -> Any:
+def reduced_array(loss: Array, reduction: str) -> Array:
     """``reduced`` on an array."""
     if reduction == "none":
         return loss
@@ -46,6 +46,6 @@ def reduced_array(loss: Any, reduction: str) -> Any:
     return total if reduction == "sum" else total / total.dtype.type(loss.size)
 
 
-def share_of(g: Any, x: Any, reduction: str) -> Any:
+def share_of(g: Array, x: Array, reduction: str) -> Array:
     """What each element gets of the cotangent."""
     return divided(g, math.prod(x.shape)) if reduction == "mean" else g

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import all_examples, array_module
 from ....core.arrays.dtypes import FLOATING
 from ....core.arrays.layout import broadcast_shapes
@@ -27,7 +28,7 @@ from ...table.types import Operand
 from .reduction import reduced, reduced_array, reduction_of, share_of
 
 
-def _clipped(d: Any, limit: float) -> Any:
+def _clipped(d: Array, limit: float) -> Array:
     """d between -limit and limit; the derivative outside, and at the limits, is 0."""
     if not isinstance(d, Tensor):
         return np.clip(d, -limit, limit)
@@ -36,7 +37,7 @@ def _clipped(d: Any, limit: float) -> Any:
     return KEEP(d, inside) + outside
 
 
-def _quadratic_then_linear(d: Any, bound: float, divisor: float) -> Any:
+def _quadratic_then_linear(d: Array, bound: float, divisor: float) -> Array:
     """``d^2 / 2`` within the bound, beyond it the tangent ``bound * (|d| - bound / 2)``; both divided before they could
     overflow.
     """
@@ -62,7 +63,7 @@ def _difference(
         out = elementwise.loss(kind, x, y, reduction, bound, bound if divides else 1.0)
         return reduced_array(value(x - y, bound), reduction) if out is None else out
 
-    def slope(share: Any, x: Any, y: Any, bound: float) -> Any:
+    def slope(share: Array, x: Array, y: Array, bound: float) -> Array:
         out = elementwise.slope(kind, share, x, y, bound, bound if divides else 1.0)
         return derivative(share, x - y, bound) if out is None else out
 

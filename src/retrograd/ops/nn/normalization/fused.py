@@ -15,7 +15,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
@@ -26,6 +26,7 @@ from ....core.arrays.summation import accurate_sum
 from ....core.graph.backward import unbroadcast
 from ....core.graph.modes import modes
 from ....core.graph.primitive import Primitive
+from ....core.named_tuples import NamedTuple
 from ....core.opaque_calls import LoopMissing
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import SEVERAL, or_reference, takes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....core.arrays import Array
 from ....core.graph.backward import unbroadcast
 from ....core.graph.primitive import Primitive
 from ...math.arithmetic import ADD, MUL
@@ -15,12 +16,12 @@ from ...math.powers import RSQRT
 from ...table.batching import composed
 
 
-def _channels(x: Any) -> tuple[int, ...]:
+def _channels(x: Array) -> tuple[int, ...]:
     """The shape of what there is one of per channel, to broadcast with x."""
     return (1, x.shape[1]) + (1,) * (x.ndim - 2)
 
 
-def _scale(var: Any, w: Any, eps: float) -> Any:
+def _scale(var: Array, w: Array | None, eps: float) -> Array:
     rstd = RSQRT(var + eps)
     return rstd if w is None else rstd * w
 
@@ -41,7 +42,7 @@ def _sum(g: Any) -> Any:
     return unbroadcast(g, _channels(g)).reshape((g.shape[1],))
 
 
-def _moment(g: Any, x: Any, mean: Any) -> Any:
+def _moment(g: Array, x: Array, mean: Array) -> Array:
     """Per channel the sum of g times the deviation from the mean."""
     return _sum(g * (x - mean.reshape(_channels(x))))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import float32, precision
 from ....core.arrays.fp_warnings import silently
@@ -167,7 +168,7 @@ def _check_running(argument: str, value: Tensor | None, channels: int) -> None:
 
 
 @whole
-def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Any, Any]:
     """Mean and sum of squared deviations over the axes."""
     if x.dtype.itemsize == 2:
         x = x.astype(np.float32)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import describe
 from ....core.graph.primitive import apply
@@ -18,9 +19,8 @@ from ....kernels.loops.images import pooling
 from ....kernels.loops.images.pooling import TABLED
 from ...table.arguments import floating_operand
 from ...table.batching import takes_rows
-from ...table.registry import operator
 from ..spatial.resampling import RESAMPLE, AxisMap
-from ..spatial.windows import Ints, Window, per_axis, with_batch
+from ..spatial.windows import Ints, Window, for_axes, per_axis, with_batch
 from . import tables
 from .average import AVG_POOL
 from .maximum import MaxPool, at_maxima, places_of_maxima
@@ -89,7 +89,7 @@ def _adaptive_avg(axes: int, input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _places(size: Ints, out: Ints) -> Any:
+def _places(size: Ints, out: Ints) -> Array:
     """What each window reads in a plane, some of it again and again, where others read more."""
     return tables.flat([_spans(length, t)[0] for length, t in zip(size, out, strict=True)], size).T.copy()
 
@@ -104,7 +104,7 @@ def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Any, Any, Any]:
 
 @takes_rows
 @or_reference
-def _span_maxima(x: Any, out: Ints) -> Any:
+def _span_maxima(x: Array, out: Ints) -> Array:
     """Where in the flattened spatial axes each window has its maximum: the first one, or the last NaN."""
     size = x.shape[2:]
     if type(x) is np.ndarray and 0 < x.size <= TABLED and 0 not in out:
@@ -151,120 +151,77 @@ def _adaptive_max(axes: int, input: Tensor, output_size: OutputSize, return_indi
     return result if return_indices else result.output
 
 
-@operator(namespace="nn.functional", method=False, real=True, dtype="real")
-def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
+def _adaptive_avg_pool(axes: int) -> Callable[..., Tensor]:
     """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: each element gets ``g / count`` of every window that it lies in.
-    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
+    Shape: {input}; the spatial size of the result is ``output_size``.
 
     Args:
-        output_size: an integer; None stands for the input's length.
+        output_size: {integers}; None stands for the input's length.
 
     Raises:
         RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
-
-    >>> F.adaptive_avg_pool1d(rg.tensor([[[1.0, 2.0, 3.0]]]), 2)
-    tensor([[[1.5, 2.5]]])
     """
-    return _adaptive_avg(1, input, output_size)
+
+    def adaptive_avg_pool(input: Tensor, output_size: OutputSize) -> Tensor:
+        return _adaptive_avg(axes, input, output_size)
+
+    return adaptive_avg_pool
 
 
-@operator(namespace="nn.functional", method=False, real=True, like=adaptive_avg_pool1d)
-def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
-
-    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-
-    Args:
-        output_size: one integer or one per axis; None stands for the input's length.
-
-    >>> F.adaptive_avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
-    tensor([[[[7.5]]]])
-    """
-    return _adaptive_avg(2, input, output_size)
-
-
-@operator(namespace="nn.functional", method=False, real=True, like=adaptive_avg_pool2d)
-def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
-
-    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-
-    >>> F.adaptive_avg_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
-    (1, 2, 1, 2, 4)
-    """
-    return _adaptive_avg(3, input, output_size)
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = for_axes(
+    _adaptive_avg_pool,
+    {
+        1: """>>> F.adaptive_avg_pool1d(rg.tensor([[[1.0, 2.0, 3.0]]]), 2)
+    tensor([[[1.5, 2.5]]])""",
+        2: """>>> F.adaptive_avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
+    tensor([[[[7.5]]]])""",
+        3: """>>> F.adaptive_avg_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
+    (1, 2, 1, 2, 4)""",
+    },
+    real=True,
+    dtype="real",
+)
 
 
-@overload
-def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = False) -> Tensor: ...
-@overload
-def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool: ...
-@overload
-def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False, like=adaptive_avg_pool1d)
-def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool:
+def _adaptive_max_pool(axes: int) -> Callable[..., Tensor | MaxPool]:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Shape: {input}; the spatial size of the result is ``output_size``.
 
     Args:
+        output_size: {integers}; None stands for the input's length.
         return_indices: also where each maximum was found.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
-        axis ``L``.
-
-    >>> F.adaptive_max_pool1d(rg.tensor([[[1.0, 3.0, 2.0]]]), 2)
-    tensor([[[3., 3.]]])
+        {places}.
     """
-    return _adaptive_max(1, input, output_size, return_indices)
+
+    @overload
+    def adaptive_max_pool(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = False) -> Tensor: ...
+    @overload
+    def adaptive_max_pool(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool: ...
+    @overload
+    def adaptive_max_pool(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool: ...
+    def adaptive_max_pool(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool:
+        return _adaptive_max(axes, input, output_size, return_indices)
+
+    return adaptive_max_pool
 
 
-@overload
-def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = False) -> Tensor: ...
-@overload
-def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool: ...
-@overload
-def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False, like=adaptive_avg_pool2d)
-def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool:
-    """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
-
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
-
-    Args:
-        return_indices: also where each maximum was found.
-
-    Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
-        flattened ``H * W``.
-
-    >>> F.adaptive_max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
-    tensor([[[[15.]]]])
-    """
-    return _adaptive_max(2, input, output_size, return_indices)
-
-
-@overload
-def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = False) -> Tensor: ...
-@overload
-def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool: ...
-@overload
-def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False, like=adaptive_max_pool2d)
-def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Tensor | MaxPool:
-    """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
-
-    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
-
-    Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
-        flattened ``D * H * W``.
-
-    >>> F.adaptive_max_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
-    (1, 2, 1, 2, 4)
-    """
-    return _adaptive_max(3, input, output_size, return_indices)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = for_axes(
+    _adaptive_max_pool,
+    {
+        1: """>>> F.adaptive_max_pool1d(rg.tensor([[[1.0, 3.0, 2.0]]]), 2)
+    tensor([[[3., 3.]]])""",
+        2: """>>> F.adaptive_max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
+    tensor([[[[15.]]]])""",
+        3: """>>> F.adaptive_max_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
+    (1, 2, 1, 2, 4)""",
+    },
+    like=adaptive_avg_pool1d,
+)

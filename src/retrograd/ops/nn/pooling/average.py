@@ -5,12 +5,14 @@ Windows are boxes, so that a sum over one is taken axis by axis: k + k steps ins
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
@@ -21,7 +23,7 @@ from ....kernels.loops.images import pooling
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size
-from ..spatial.windows import Window, axis_taps, with_batch
+from ..spatial.windows import Window, axis_taps, for_axes, with_batch
 from . import tables
 from .sliding import along, real_operand, sliding_windows
 
@@ -37,7 +39,7 @@ def _splits(window: Window, axis: int) -> bool:
     )
 
 
-def _window_sum(x: Any, window: Window) -> Any:
+def _window_sum(x: Array, window: Window) -> Array:
     xp = array_module(x)
     if window.is_partition and prod(window.out) == 1:
         return x.reshape((*x.shape[:2], prod(window.size))).sum(axis=2).reshape((*x.shape[:2], *window.out))
@@ -60,7 +62,7 @@ def _window_sum(x: Any, window: Window) -> Any:
     return x
 
 
-def _window_sum_transpose(g: Any, window: Window) -> Any:
+def _window_sum_transpose(g: Array, window: Window) -> Array:
     """The transpose of ``_window_sum``."""
     xp = array_module(g)
     if window.is_partition and prod(window.out) == 1:
@@ -77,13 +79,13 @@ def _window_sum_transpose(g: Any, window: Window) -> Any:
     return g
 
 
-def _by_loops(x: Any, window: Window) -> bool:
+def _by_loops(x: Array, window: Window) -> bool:
     """The loops go along rows of windows, and read all elements of each: few of them, for sums by axes are fewer."""
     return window.out[-1] > 1 and prod(window.kernel) <= 64 and pooling.takes(x, window, pooling.TABLED + 1)
 
 
 @or_reference
-def _mean(x: Any, window: Window, divisor: Any) -> Any:
+def _mean(x: Array, window: Window, divisor: Any) -> Array:
     if x.dtype == np.float16:
         return _mean(x.astype(np.float32), window, divisor).astype(np.float16)
     places = tables.table(x, window)
@@ -97,7 +99,7 @@ def _mean(x: Any, window: Window, divisor: Any) -> Any:
 
 
 @or_reference
-def _mean_transpose(g: Any, window: Window, divisor: Any) -> Any:
+def _mean_transpose(g: Array, window: Window, divisor: Any) -> Array:
     places = tables.table(g, window)
     if places is None and _by_loops(g, window):
         return pooling.average_pool_backward(g, window, divisor)
@@ -105,7 +107,7 @@ def _mean_transpose(g: Any, window: Window, divisor: Any) -> Any:
     return _window_sum_transpose(shares, window) if places is None else tables.spread(shares, places, window)
 
 
-def _as_like(divisor: Any, x: Any) -> Any:
+def _as_like(divisor: object, x: Array) -> Any:
     return array_module(x).asarray(divisor, dtype=x.dtype) if isinstance(divisor, np.ndarray) else divisor
 
 
@@ -198,51 +200,42 @@ def avg_pool1d(
     return average_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-@operator(namespace="nn.functional", method=False, like=avg_pool1d)
-def avg_pool2d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 2 dimensions.
+def _avg_pool(axes: int) -> Callable[..., Tensor]:
+    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of {dimensions}.
 
-    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) // stride
-    + 1`` windows, with ``ceil_mode`` rounded up.
+    Shape: {input}; per axis
+    ``L' = (L + 2 * padding - kernel_size) // stride + 1`` windows, with ``ceil_mode`` rounded up.
 
     Args:
-        kernel_size: elements of a window; one integer or one per axis, as the next two.
+        kernel_size: elements of a window; {integers}, as for ``stride`` and ``padding``.
         divisor_override: a divisor instead of the count; not 0.
 
     Raises:
         NotImplementedError: the input holds integers of fewer than 64 bits, bools or complex numbers.
+    """
 
-    >>> F.avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
+    def avg_pool(
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Tensor:
+        return average_pool(axes, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+    return avg_pool
+
+
+avg_pool2d, avg_pool3d = for_axes(
+    _avg_pool,
+    {
+        2: """>>> F.avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 2.5,  4.5],
-              [10.5, 12.5]]]])
-    """
-    return average_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-@operator(namespace="nn.functional", method=False, like=avg_pool2d)
-def avg_pool3d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 3 dimensions.
-
-    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) //
-    stride + 1`` windows, with ``ceil_mode`` rounded up.
-
-    >>> F.avg_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
-    (1, 2, 2, 2, 2)
-    """
-    return average_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+              [10.5, 12.5]]]])""",
+        3: """>>> F.avg_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
+    (1, 2, 2, 2, 2)""",
+    },
+    like=avg_pool1d,
+)

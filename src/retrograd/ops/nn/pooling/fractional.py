@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import or_reference
 from ....kernels.loops.images import pooling
@@ -57,7 +59,7 @@ def _sequences(lengths: Ints, out: Ints, kernel: Ints, dtype: Any) -> _Sequences
     return _Sequences(drawn, steps, alpha, tuple(np.cumsum(out).tolist()), last, offsets.reshape(-1))
 
 
-def _corners(drawn: Any, lengths: Ints, out: Ints, kernel: Ints) -> tuple[Any, Any]:
+def _corners(drawn: Array, lengths: Ints, out: Ints, kernel: Ints) -> tuple[Any, Any]:
     """Where in the flattened planes the windows begin, ``(N, C, windows)``, and their elements' offsets."""
     xp = array_module(drawn)
     sequences = _sequences(lengths, out, kernel, drawn.dtype)
@@ -75,7 +77,7 @@ def _corners(drawn: Any, lengths: Ints, out: Ints, kernel: Ints) -> tuple[Any, A
 
 
 @or_reference
-def _maxima(x: Any, drawn: Any, out: Ints, kernel: Ints) -> Any:
+def _maxima(x: Array, drawn: Array, out: Ints, kernel: Ints) -> Array:
     """Where in its plane each window has its maximum: the first of equal elements, or the last NaN."""
     shape = (*x.shape[:2], *out)
     if 0 in shape:

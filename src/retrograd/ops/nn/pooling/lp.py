@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, prod
 
 from ....core.graph.primitive import operand
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...indexing.selection import where
-from ...table.registry import operator
 from ...table.types import Size
-from ..spatial.windows import per_axis
+from ..spatial.windows import for_axes, per_axis
 from .average import average_pool
 from .maximum import maximum_pool
 
@@ -27,64 +27,39 @@ def _lp_pool(
     return where(new_tensor(total.array != 0), total, 0.0) ** (1.0 / norm_type)
 
 
-@operator(namespace="nn.functional", method=False, raises="windows")
-def lp_pool1d(
-    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """``(sum_k x_k^p)^(1/p)`` over windows of 1 dimension; the largest (smallest) ``|x_k|`` for p (minus) infinite.
+def _define(axes: int) -> Callable[..., Tensor]:
+    """``(sum_k x_k^p)^(1/p)`` over windows of {dimensions}; the largest (smallest) ``|x_k|`` for p (minus) infinite.
 
     As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
     for a negative sum.
 
     Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
-    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis ``L' = (L - kernel_size) // stride + 1`` windows, with
-    ``ceil_mode`` rounded up.
+    Shape: {input}; per axis
+    ``L' = (L - kernel_size) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
         norm_type: ``p``.
-        kernel_size: elements of a window; one integer.
-
-    >>> F.lp_pool1d(rg.tensor([[[3.0, 4.0]]]), 2, 2)
-    tensor([[[5.]]])
+        kernel_size: elements of a window; {integers}, as for ``stride``.
     """
-    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+    def lp_pool(
+        input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
+    ) -> Tensor:
+        return _lp_pool(axes, input, norm_type, kernel_size, stride, ceil_mode)
+
+    return lp_pool
 
 
-@operator(namespace="nn.functional", method=False, like=lp_pool1d)
-def lp_pool2d(
-    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """``(sum_k x_k^p)^(1/p)`` over windows of 2 dimensions; the largest (smallest) ``|x_k|`` for p (minus) infinite.
-
-    As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
-    for a negative sum.
-
-    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis ``L' = (L - kernel_size) // stride + 1``
-    windows, with ``ceil_mode`` rounded up.
-
-    Args:
-        kernel_size: elements of a window; one integer or one per axis, as the next.
-
-    >>> F.lp_pool2d(rg.ones(1, 1, 2, 2), 2, 2)
-    tensor([[[[2.]]]])
-    """
-    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
-
-
-@operator(namespace="nn.functional", method=False, like=lp_pool2d)
-def lp_pool3d(
-    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """``(sum_k x_k^p)^(1/p)`` over windows of 3 dimensions; the largest (smallest) ``|x_k|`` for p (minus) infinite.
-
-    As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
-    for a negative sum.
-
-    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis ``L' = (L - kernel_size) // stride + 1``
-    windows, with ``ceil_mode`` rounded up.
-
-    >>> F.lp_pool3d(rg.ones(1, 1, 2, 2, 2), 1, 2)
-    tensor([[[[[8.]]]]])
-    """
-    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+lp_pool1d, lp_pool2d, lp_pool3d = for_axes(
+    _define,
+    {
+        1: """>>> F.lp_pool1d(rg.tensor([[[3.0, 4.0]]]), 2, 2)
+    tensor([[[5.]]])""",
+        2: """>>> F.lp_pool2d(rg.ones(1, 1, 2, 2), 2, 2)
+    tensor([[[[2.]]]])""",
+        3: """>>> F.lp_pool3d(rg.ones(1, 1, 2, 2, 2), 1, 2)
+    tensor([[[[[8.]]]]])""",
+    },
+    raises="windows",
+)

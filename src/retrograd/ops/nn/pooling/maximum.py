@@ -6,24 +6,26 @@ window is the number of its element in the kernel, row by row, in the smallest d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
 from ....core.graph.modes import modes
 from ....core.graph.primitive import Primitive, apply
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import or_reference
 from ....kernels.loops.images import pooling
 from ...table.batching import folded, takes_rows
-from ...table.registry import operator
 from ...table.types import Size
-from ..spatial.windows import EVERY, Ints, Window, axis_taps, taps, with_batch
+from ..spatial.windows import EVERY, Ints, Window, axis_taps, for_axes, taps, with_batch
 from . import tables
 from .places import READ_AT
 from .sliding import along, real_operand, sliding_windows
@@ -53,7 +55,7 @@ def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, 
         here = kind.type(offset * weight)
         return here if winner is None else winner[source] + here
 
-    def beats(new: Any, old: Any) -> Any:
+    def beats(new: Array, old: Array) -> Array:
         return (new > old) | (new != new) if exact else new > old
 
     if _all_inside(window, axis):
@@ -139,7 +141,7 @@ def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
 
 
 @or_reference
-def _max_scatter(g: Any, winners: Any, window: Window) -> Any:
+def _max_scatter(g: Array, winners: Array, window: Window) -> Array:
     """Each window's element at the place of its winner; windows that share one are added."""
     if winners.dtype == np.uint8 and pooling.takes(g, window):
         return pooling.max_pool_backward(g, winners, window)
@@ -160,7 +162,7 @@ def _max_scatter(g: Any, winners: Any, window: Window) -> Any:
     return x
 
 
-def _max_gather(x: Any, winners: Any, window: Window) -> Any:
+def _max_gather(x: Array, winners: Array, window: Window) -> Array:
     """The element of x at the place of each window's winner."""
     xp = array_module(x)
     out = xp.zeros(winners.shape, dtype=x.dtype)
@@ -178,7 +180,7 @@ def _number(offset: Ints, kernel: Ints) -> int:
     return number
 
 
-def flat_places(winners: Any, window: Window) -> Any:
+def flat_places(winners: Array, window: Window) -> Array:
     """Winners as places in the flattened spatial axes of the input."""
     xp = array_module(winners)
     flat: Any = 0
@@ -196,7 +198,7 @@ def flat_places(winners: Any, window: Window) -> Any:
 
 
 @takes_rows
-def places_of_maxima(x: Any, window: Window) -> Any:
+def places_of_maxima(x: Array, window: Window) -> Array:
     """Where in the flattened spatial axes of the input each window has its maximum."""
     return flat_places(window_max(x, window, True)[1], window)
 
@@ -261,196 +263,90 @@ def _meets_all(window: Window, axis: int) -> bool:
     return len(met) == window.out[axis]
 
 
-def at_maxima(x: Tensor, index: Any, single: bool) -> MaxPool:
+def at_maxima(x: Tensor, index: Array, single: bool) -> MaxPool:
     """The elements of x at these places, and the places."""
     result = apply(READ_AT, (x,), {"index": index, "size": tuple(x.array.shape[2:])})
     places = index.copy()  # a program may write there, and the gradient goes by the others
     return MaxPool(result[0], new_tensor(places[0])) if single else MaxPool(result, new_tensor(places))
 
 
-@overload
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[False] = False,
-) -> Tensor: ...
-@overload
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[True],
-) -> MaxPool: ...
-@overload
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False, dtype="real or integer", raises="bools or complex, windows")
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | MaxPool:
-    """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 1 dimension.
+def _max_pool(axes: int) -> Callable[..., Tensor | MaxPool]:
+    """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of {dimensions}.
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
     Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
-    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
+    Shape: {input}; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
 
     Args:
-        kernel_size: elements that a window reads; one integer.
+        kernel_size: elements that a window reads; {integers}, as for ``stride``, ``padding`` and ``dilation``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
         return_indices: also where each maximum was found.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
-        axis ``L``.
-
-    >>> F.max_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
-    tensor([[[3., 2.]]])
+        {places}.
     """
-    pool = _maximum_pool_with_indices if return_indices else maximum_pool
-    return pool(1, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    @overload
+    def max_pool(
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+        return_indices: Literal[False] = False,
+    ) -> Tensor: ...
+    @overload
+    def max_pool(
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+        *,
+        return_indices: Literal[True],
+    ) -> MaxPool: ...
+    @overload
+    def max_pool(
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Tensor | MaxPool: ...
+    def max_pool(
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Tensor | MaxPool:
+        pool = _maximum_pool_with_indices if return_indices else maximum_pool
+        return pool(axes, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    return max_pool
 
 
-@overload
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[False] = False,
-) -> Tensor: ...
-@overload
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[True],
-) -> MaxPool: ...
-@overload
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False, like=max_pool1d)
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | MaxPool:
-    """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 2 dimensions.
-
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
-
-    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
-    ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
-
-    Args:
-        kernel_size: elements that a window reads; one integer or one per axis, as the next three.
-
-    Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
-        flattened ``H * W``.
-
-    >>> F.max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
+max_pool1d, max_pool2d, max_pool3d = for_axes(
+    _max_pool,
+    {
+        1: """>>> F.max_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
+    tensor([[[3., 2.]]])""",
+        2: """>>> F.max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 5.,  7.],
-              [13., 15.]]]])
-    """
-    pool = _maximum_pool_with_indices if return_indices else maximum_pool
-    return pool(2, input, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-@overload
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[False] = False,
-) -> Tensor: ...
-@overload
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[True],
-) -> MaxPool: ...
-@overload
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | MaxPool: ...
-@operator(namespace="nn.functional", method=False, like=max_pool2d)
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | MaxPool:
-    """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 3 dimensions.
-
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
-
-    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
-    ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
-
-    Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
-        flattened ``D * H * W``.
-
-    >>> F.max_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
-    (1, 2, 2, 2, 2)
-    """
-    pool = _maximum_pool_with_indices if return_indices else maximum_pool
-    return pool(3, input, kernel_size, stride, padding, dilation, ceil_mode)
+              [13., 15.]]]])""",
+        3: """>>> F.max_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
+    (1, 2, 2, 2, 2)""",
+    },
+    dtype="real or integer",
+    raises="bools or complex, windows",
+)

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.graph.primitive import Primitive
 from ...table.batching import folded
 from ..spatial.windows import Ints
 
 
-def _rows(x: Any) -> Any:
+def _rows(x: Array) -> Array:
     return x.reshape((x.shape[0] * x.shape[1], prod(x.shape[2:])))
 
 
-def _read_at(x: Any, index: Any, size: Ints) -> Any:
+def _read_at(x: Array, index: Array, size: Ints) -> Array:
     xp = array_module(x)
     rows = _rows(x)
     places = _rows(index) + xp.arange(rows.shape[0])[:, None] * rows.shape[1]
     return xp.take(rows.reshape((-1,)), places).reshape(index.shape)
 
 
-def _add_at(values: Any, index: Any, size: Ints) -> Any:
+def _add_at(values: Array, index: Array, size: Ints) -> Array:
     xp = array_module(values)
     count, length = values.shape[0] * values.shape[1], prod(size)
     shape = (*values.shape[:2], *size)
@@ -33,7 +33,7 @@ def _add_at(values: Any, index: Any, size: Ints) -> Any:
     return total.astype(values.dtype).reshape(shape)
 
 
-def _write_at(values: Any, index: Any, size: Ints) -> Any:
+def _write_at(values: Array, index: Array, size: Ints) -> Array:
     xp = array_module(values)
     out = xp.zeros((*values.shape[:2], *size), dtype=values.dtype)
     if values.size:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ....core.arrays.summation import accurate_sum, small_sum
 from ....kernels.loops.images.pooling import TABLED
 from ..spatial.windows import Ints, Window, axis_taps
 
 
-def table(x: Any, window: Window) -> Any:
+def table(x: Array, window: Window) -> Any:
     """Where windows read in a flattened ``(N, C, *size)``: ``(prod(kernel), N * C * prod(out))``.
 
     None where a window does not lie inside, or this is no way for x, which has the two first dimensions.
@@ -46,7 +47,7 @@ def flat(reads: list[Any], size: Ints) -> Any:
     return places.reshape(prod([len(read) for read in reads]), -1)
 
 
-def in_planes(places: Any, planes: int, size: Ints) -> Any:
+def in_planes(places: Array, planes: int, size: Ints) -> Array:
     """Places in one plane as those in many, plane after plane; not to be written."""
     starts = np.arange(planes) * prod(size)
     whole = (starts[:, None] + places[:, None, :]).reshape(len(places), -1)
@@ -54,20 +55,20 @@ def in_planes(places: Any, planes: int, size: Ints) -> Any:
     return whole
 
 
-def maxima(x: Any, places: Any) -> tuple[Any, Any] | None:
+def maxima(x: Array, places: Array) -> tuple[Any, Any] | None:
     """The maximum of each window, and what each has read, ``(prod(kernel), windows)``; None where there may be NaN."""
     read = x.ravel().take(places)
     best = np.maximum.reduce(read, 0)
     return None if isnan(accurate_sum(best)) else (best, read)
 
 
-def sums(x: Any, places: Any) -> Any:
+def sums(x: Array, places: Array) -> Array:
     """The sum of each window."""
     read = x.ravel().take(places)
     return small_sum(read, (0,), False) if read.dtype.char in "fd" else accurate_sum(read, (0,))
 
 
-def place_at(g: Any, winners: Any, places: Any, window: Window) -> Any:
+def place_at(g: Array, winners: Array, places: Array, window: Window) -> Array:
     """Each window's element at the place of its winner; what comes to one place is added."""
     out = np.zeros((*g.shape[:2], *window.size), g.dtype)
     chosen = places[winners.ravel(), _numbers(winners.size)]
@@ -78,7 +79,7 @@ def place_at(g: Any, winners: Any, places: Any, window: Window) -> Any:
     return out
 
 
-def spread(g: Any, places: Any, window: Window) -> Any:
+def spread(g: Array, places: Array, window: Window) -> Array:
     """Each window's element added to all places that it reads."""
     out = np.zeros((*g.shape[:2], *window.size), g.dtype)
     if window.is_partition:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -12,9 +12,8 @@ from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import apply, operand
 from ....core.tensor.tensor import Tensor
 from ...table.arguments import floating_operand
-from ...table.registry import operator
 from ...table.types import Size
-from ..spatial.windows import per_axis, with_batch
+from ..spatial.windows import for_axes, per_axis, with_batch
 from .places import WRITE_AT
 from .sliding import strides_of
 
@@ -61,88 +60,52 @@ def _max_unpool(
     return result[0] if single else result
 
 
-@operator(namespace="nn.functional", method=False, real=True)
-def max_unpool1d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    output_size: Sequence[int] | None = None,
-) -> Tensor:
-    """The partial inverse of ``max_pool1d``: each element goes back to where it was found, the rest is zero.
+def _define(axes: int) -> Callable[..., Tensor]:
+    """The partial inverse of ``max_pool{n}d``: each element goes back to where it was found, the rest is zero.
 
     Of elements with one index the last is written.
 
     Derivative: ``g`` at the index of each element, also of those that were written over.
-    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis ``(L - 1) * stride + kernel_size - 2 * padding``,
-    unless ``output_size`` says otherwise.
+    Shape: {input}; per axis
+    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
     Dtype: real floating, kept; the indices are int64.
 
     Args:
         input: the maxima.
-        indices: of the input's shape, as ``max_pool1d`` returns them.
+        indices: of the input's shape, as ``max_pool{n}d`` returns them.
         kernel_size, stride, padding: the pooling's.
         output_size: the size of the pooling's input, by default the smallest it may have had.
 
     Raises:
         RuntimeError: the shapes differ, or an index is out of range.
         ValueError: ``output_size`` can't have been that of the pooling's input.
-
-    >>> F.max_unpool1d(rg.tensor([[[3.0, 2.0]]]), rg.tensor([[[1, 2]]]), 2)
-    tensor([[[0., 3., 2., 0.]]])
     """
-    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+    def max_unpool(
+        input: Tensor,
+        indices: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        output_size: Sequence[int] | None = None,
+    ) -> Tensor:
+        return _max_unpool(axes, input, indices, kernel_size, stride, padding, output_size)
+
+    return max_unpool
 
 
-@operator(namespace="nn.functional", method=False, real=True, like=max_unpool1d)
-def max_unpool2d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    output_size: Sequence[int] | None = None,
-) -> Tensor:
-    """The partial inverse of ``max_pool2d``: each element goes back to where it was found, the rest is zero.
-
-    Of elements with one index the last is written.
-
-    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
-    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
-
-    Args:
-        indices: of the input's shape, as ``max_pool2d`` returns them.
-
-    >>> output, indices = F.max_pool2d(rg.arange(4.0).reshape(1, 1, 2, 2), 2, return_indices=True)
+max_unpool1d, max_unpool2d, max_unpool3d = for_axes(
+    _define,
+    {
+        1: """>>> F.max_unpool1d(rg.tensor([[[3.0, 2.0]]]), rg.tensor([[[1, 2]]]), 2)
+    tensor([[[0., 3., 2., 0.]]])""",
+        2: """>>> output, indices = F.max_pool2d(rg.arange(4.0).reshape(1, 1, 2, 2), 2, return_indices=True)
     >>> F.max_unpool2d(output, indices, 2)
     tensor([[[[0., 0.],
-              [0., 3.]]]])
-    """
-    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
-
-
-@operator(namespace="nn.functional", method=False, real=True, like=max_unpool1d)
-def max_unpool3d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    output_size: Sequence[int] | None = None,
-) -> Tensor:
-    """The partial inverse of ``max_pool3d``: each element goes back to where it was found, the rest is zero.
-
-    Of elements with one index the last is written.
-
-    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
-    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
-
-    Args:
-        indices: of the input's shape, as ``max_pool3d`` returns them.
-
-    >>> output, indices = F.max_pool3d(rg.ones(1, 1, 2, 2, 2), 2, return_indices=True)
+              [0., 3.]]]])""",
+        3: """>>> output, indices = F.max_pool3d(rg.ones(1, 1, 2, 2, 2), 2, return_indices=True)
     >>> F.max_unpool3d(output, indices, 2).shape
-    (1, 1, 2, 2, 2)
-    """
-    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
+    (1, 1, 2, 2, 2)""",
+    },
+    real=True,
+)

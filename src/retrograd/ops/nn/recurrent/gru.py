@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.graph.primitive import Primitive, apply
 from ....core.tensor.tensor import Tensor
 from ....kernels import or_reference
@@ -23,7 +24,9 @@ from ...table.composites import gradients_of, raw, second_order, where_needed
 from .steps import ordered, previous, product, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
 
 
-def _steps(gates: Any, h: Any, w_hh: Any, b_ih: Any, b_hh: Any, recurrent_n: Any, out: Any) -> None:
+def _steps(
+    gates: Array, h: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, recurrent_n: Array, out: Array
+) -> None:
     """Fill ``W_hn h + b_hn`` and the outputs, and make of the inputs' part of the gates' arguments the gates."""
     size = h.shape[-1]
     scale = sigmoid_from_tanh(size, (True, True, False), gates)
@@ -50,7 +53,15 @@ def _steps(gates: Any, h: Any, w_hh: Any, b_ih: Any, b_hh: Any, recurrent_n: Any
 
 
 def _steps_back(
-    dout: Any, dh: Any, h: Any, gates: Any, recurrent_n: Any, out: Any, w_hh: Any, dx_gates: Any, dh_gates: Any
+    dout: Array,
+    dh: Array,
+    h: Array,
+    gates: Array,
+    recurrent_n: Array,
+    out: Array,
+    w_hh: Array,
+    dx_gates: Array,
+    dh_gates: Array,
 ) -> None:
     """Fill the gradients of both parts of the gates' arguments, and make of the last state's that of the first."""
     steps, batch, size = out.shape
@@ -72,7 +83,9 @@ def _steps_back(
 
 
 @or_reference
-def _gru(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool) -> tuple[tuple[Any, Any], Any, Any]:
+def _gru(
+    x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
+) -> tuple[tuple[Any, Any], Any, Any]:
     gates = projected(ordered(x, reverse), w_ih)
     recurrent_n, out = empty((2, x.shape[0], *h.shape), x.dtype, x)
     run = loops.gru if loops.takes(gates) else _steps
@@ -83,17 +96,17 @@ def _gru(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bo
 
 @or_reference
 def _gru_backward(
-    dout: Any,
-    dh: Any,
-    x: Any,
-    h: Any,
-    w_ih: Any,
-    w_hh: Any,
-    b_ih: Any,
-    b_hh: Any,
-    out: Any,
-    gates: Any,
-    recurrent_n: Any,
+    dout: Array,
+    dh: Array,
+    x: Array,
+    h: Array,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None,
+    b_hh: Array | None,
+    out: Array,
+    gates: Array,
+    recurrent_n: Array,
     reverse: bool,
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:

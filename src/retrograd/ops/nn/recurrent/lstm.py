@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.graph.primitive import Primitive, apply
 from ....core.tensor.tensor import Tensor
 from ....kernels import or_reference
@@ -26,7 +27,7 @@ from ...table.composites import gradients_of, raw, second_order, where_needed
 from .steps import ordered, product, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
 
 
-def _steps(gates: Any, h: Any, w_hh: Any, bias: Any, cells: Any, out: Any) -> None:
+def _steps(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array, out: Array) -> None:
     """Fill the later cells and the outputs, and make of the inputs' part of the gates' arguments the gates."""
     size = h.shape[-1]
     scale = sigmoid_from_tanh(size, (True, True, False, True), gates)
@@ -51,7 +52,7 @@ def _steps(gates: Any, h: Any, w_hh: Any, bias: Any, cells: Any, out: Any) -> No
         h *= o[t]
 
 
-def _steps_back(dout: Any, dh: Any, dc: Any, gates: Any, cells: Any, w_hh: Any, da: Any) -> None:
+def _steps_back(dout: Array, dh: Array, dc: Array, gates: Array, cells: Array, w_hh: Array, da: Array) -> None:
     """Fill the gradient of the gates' arguments, and make of those of the last states those of the first."""
     steps, batch, size = dout.shape
     tanh_c = np.tanh(cells[1:])
@@ -75,7 +76,7 @@ def _steps_back(dout: Any, dh: Any, dc: Any, gates: Any, cells: Any, w_hh: Any, 
 
 @or_reference
 def _lstm(
-    x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool
+    x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
 ) -> tuple[tuple[Any, Any, Any], Any, Any]:
     gates = projected(ordered(x, reverse), w_ih)
     cells = empty((x.shape[0] + 1, *c.shape), x.dtype, x)
@@ -89,19 +90,19 @@ def _lstm(
 
 @or_reference
 def _lstm_backward(
-    dout: Any,
-    dh: Any,
-    dc: Any,
-    x: Any,
-    h: Any,
-    c: Any,
-    w_ih: Any,
-    w_hh: Any,
-    b_ih: Any,
-    b_hh: Any,
-    out: Any,
-    gates: Any,
-    cells: Any,
+    dout: Array,
+    dh: Array,
+    dc: Array,
+    x: Array,
+    h: Array,
+    c: Array,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None,
+    b_hh: Array | None,
+    out: Array,
+    gates: Array,
+    cells: Array,
     reverse: bool,
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.graph.primitive import Primitive, apply
 from ....core.tensor.tensor import Tensor
 from ....kernels import or_reference
@@ -25,7 +26,7 @@ from .steps import (
 )
 
 
-def _steps(out: Any, h: Any, w_hh: Any, bias: Any, relu: bool) -> None:
+def _steps(out: Array, h: Array, w_hh: Array, bias: Array | None, relu: bool) -> None:
     """Make of the inputs' part of the steps' arguments the outputs."""
     across = w_hh.T
     if bias is not None:
@@ -35,7 +36,7 @@ def _steps(out: Any, h: Any, w_hh: Any, bias: Any, relu: bool) -> None:
         h = np.maximum(a, 0, out=a) if relu else np.tanh(a, out=a)
 
 
-def _steps_back(dout: Any, dh: Any, out: Any, w_hh: Any, relu: bool, da: Any) -> None:
+def _steps_back(dout: Array, dh: Array, out: Array, w_hh: Array, relu: bool, da: Array) -> None:
     """Fill the gradient of the steps' arguments, and make of that of the last state that of the first."""
     da[...] = out > 0 if relu else 1 - out * out
     for t in range(out.shape[0] - 1, -1, -1):
@@ -44,7 +45,9 @@ def _steps_back(dout: Any, dh: Any, out: Any, w_hh: Any, relu: bool, da: Any) ->
 
 
 @or_reference
-def _rnn(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, relu: bool, reverse: bool) -> tuple[Any, Any]:
+def _rnn(
+    x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, relu: bool, reverse: bool
+) -> tuple[Any, Any]:
     out = projected(ordered(x, reverse), w_ih)
     run = loops.rnn if loops.takes(out) else _steps
     run(out, h, w_hh, b_ih if b_hh is None else b_ih + b_hh, relu)
@@ -54,15 +57,15 @@ def _rnn(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, relu: bool,
 
 @or_reference
 def _rnn_backward(
-    dout: Any,
-    dh: Any,
-    x: Any,
-    h: Any,
-    w_ih: Any,
-    w_hh: Any,
-    b_ih: Any,
-    b_hh: Any,
-    out: Any,
+    dout: Array,
+    dh: Array,
+    x: Array,
+    h: Array,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None,
+    b_hh: Array | None,
+    out: Array,
     relu: bool,
     reverse: bool,
     wanted: tuple[bool, ...],

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.summation import accurate_sum
 from ....core.tensor.tensor import Tensor
@@ -19,23 +20,23 @@ from ...linear.matrices import as_rows
 from ...shape.joining import stack
 
 
-def product(x: Any, y: Any) -> Any:
+def product(x: Array, y: Array) -> Array:
     """``x @ y`` of two matrices, by the cheapest call on NumPy, and by the one that CUDA graphs capture on CuPy."""
     return x.dot(y) if type(x) is np.ndarray else np.matmul(x, y)
 
 
-def ordered(x: Any, reverse: bool) -> Any:
+def ordered(x: Array, reverse: bool) -> Array:
     """x in the order of processing, or back from it."""
     return x[::-1] if reverse else x
 
 
-def projected(x: Any, w: Any) -> Any:
+def projected(x: Array, w: Array) -> Array:
     """``x @ w.T`` for all steps at once, in memory of its own."""
     steps, batch, _ = x.shape
     return dot(as_rows(x), w.T).reshape(steps, batch, w.shape[0])
 
 
-def previous(h: Any, out: Any) -> Any:
+def previous(h: Array, out: Array) -> Array:
     """The hidden state before each step."""
     if not out.shape[0]:
         return out
@@ -45,7 +46,14 @@ def previous(h: Any, out: Any) -> Any:
 
 
 def weight_gradients(
-    dx_gates: Any, dh_gates: Any, x: Any, h: Any, out: Any, w_ih: Any, reverse: bool, wanted: dict[str, bool]
+    dx_gates: Array,
+    dh_gates: Array,
+    x: Array,
+    h: Array,
+    out: Array,
+    w_ih: Array,
+    reverse: bool,
+    wanted: dict[str, bool],
 ) -> dict[str, Any]:
     """What follows from the gradients of the gates' arguments: one product each for x and the weights."""
     flat_x, flat_h = as_rows(dx_gates), as_rows(dh_gates)
@@ -64,7 +72,7 @@ def weight_gradients(
     return found
 
 
-def sigmoid_from_tanh(size: int, sigmoids: Sequence[bool], like: Any) -> Any:
+def sigmoid_from_tanh(size: int, sigmoids: Sequence[bool], like: Array) -> Array:
     """Per gate 1/2 for a sigmoid, else 1: by ``sigmoid(a) = tanh(a / 2) / 2 + 1 / 2`` all gates are one tanh."""
     xp = array_module(like)
     return xp.concatenate([xp.full(size, 0.5 if is_sigmoid else 1.0, like.dtype) for is_sigmoid in sigmoids])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ....core.errors import describe
@@ -10,7 +11,7 @@ from ....core.tensor.tensor import Tensor
 from ...table.registry import operator
 from ...table.types import Operand, Size
 from .convolution_primitives import CONV, CONV_BIAS, CONV_TRANSPOSE, CONV_TRANSPOSE_BIAS
-from .windows import Window, per_axis, with_batch
+from .windows import Window, for_axes, per_axis, with_batch
 
 
 def _operands(
@@ -139,30 +140,21 @@ def _convolve_transposed(
     return _recorded(CONV_TRANSPOSE, CONV_TRANSPOSE_BIAS, y, w, b, single, {"window": window, "groups": groups})
 
 
-@operator(namespace="nn.functional", method=False, dtype="equal floating")
-def conv1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Size = 1,
-    padding: Size | str = 0,
-    dilation: Size = 1,
-    groups: int = 1,
-) -> Tensor:
+def _conv(axes: int) -> Callable[..., Tensor]:
     """``bias[o] + sum_ck weight[o, c, k] input[n, c, t * stride + k * dilation - padding]``: the cross-correlation.
 
     t and k run over the windows and their elements, one index per axis; places outside of the input are zero. With
     ``groups`` the channels fall into as many groups, each convolved on its own.
 
-    Derivative: input: ``conv_transpose1d`` of g with the weight; weight: the cross-correlation of the input with g,
+    Derivative: input: ``conv_transpose{n}d`` of g with the weight; weight: the cross-correlation of the input with g,
     summed over the batch; bias: the sum of g over all but its channel.
-    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch, to O channels; per axis
-    ``L' = (L + 2 * padding - dilation * (K - 1) - 1) // stride + 1``.
+    Shape: {input}, to O channels; per axis
+    ``{length}' = ({length} + 2 * padding - dilation * ({k} - 1) - 1) // stride + 1``.
 
     Args:
-        weight: ``(O, C / groups, K)``.
+        weight: ``(O, C / groups, {kernel})``.
         bias: ``(O,)``.
-        stride: the distance of windows; one integer.
+        stride: the distance of windows; {integers}, as for ``padding`` and ``dilation``.
         padding: zeros around the input; ``"valid"`` means none, ``"same"`` as many as keep its size (one more at the
             end where their number is odd).
         dilation: the distance of the elements that a window reads.
@@ -171,99 +163,53 @@ def conv1d(
     Raises:
         RuntimeError: the shapes or dtypes do not match, the kernel is larger than the padded input, or an argument is
             out of range.
-
-    >>> F.conv1d(rg.tensor([[[1.0, 2.0, 4.0, 8.0]]]), rg.tensor([[[-1.0, 1.0]]]))
-    tensor([[[1., 2., 4.]]])
     """
-    return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
+
+    def conv(
+        input: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Size = 1,
+        padding: Size | str = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+    ) -> Tensor:
+        return _convolve(axes, input, weight, bias, stride, padding, dilation, groups)
+
+    return conv
 
 
-@operator(namespace="nn.functional", method=False, like=conv1d)
-def conv2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Size = 1,
-    padding: Size | str = 0,
-    dilation: Size = 1,
-    groups: int = 1,
-) -> Tensor:
-    """``bias[o] + sum_ck weight[o, c, k] input[n, c, t * stride + k * dilation - padding]``: the cross-correlation.
-
-    t and k run over the windows and their elements, one index per axis; places outside of the input are zero. With
-    ``groups`` the channels fall into as many groups, each convolved on its own.
-
-    Derivative: input: ``conv_transpose2d`` of g with the weight; weight: the cross-correlation of the input with g,
-    summed over the batch; bias: the sum of g over all but its channel.
-    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch, to O channels; per axis
-    ``H' = (H + 2 * padding - dilation * (kH - 1) - 1) // stride + 1``.
-
-    Args:
-        weight: ``(O, C / groups, kH, kW)``.
-        stride: the distance of windows; one integer or one per axis, as are the next two.
-
-    >>> F.conv2d(rg.arange(9.0).reshape(1, 1, 3, 3), rg.ones(1, 1, 2, 2))
+conv1d, conv2d, conv3d = for_axes(
+    _conv,
+    {
+        1: """>>> F.conv1d(rg.tensor([[[1.0, 2.0, 4.0, 8.0]]]), rg.tensor([[[-1.0, 1.0]]]))
+    tensor([[[1., 2., 4.]]])""",
+        2: """>>> F.conv2d(rg.arange(9.0).reshape(1, 1, 3, 3), rg.ones(1, 1, 2, 2))
     tensor([[[[ 8., 12.],
-              [20., 24.]]]])
-    """
-    return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
+              [20., 24.]]]])""",
+        3: """>>> F.conv3d(rg.ones(1, 2, 4, 4, 4), rg.ones(3, 2, 3, 3, 3)).shape
+    (1, 3, 2, 2, 2)""",
+    },
+    dtype="equal floating",
+)
 
 
-@operator(namespace="nn.functional", method=False, like=conv2d)
-def conv3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Size = 1,
-    padding: Size | str = 0,
-    dilation: Size = 1,
-    groups: int = 1,
-) -> Tensor:
-    """``bias[o] + sum_ck weight[o, c, k] input[n, c, t * stride + k * dilation - padding]``: the cross-correlation.
-
-    t and k run over the windows and their elements, one index per axis; places outside of the input are zero. With
-    ``groups`` the channels fall into as many groups, each convolved on its own.
-
-    Derivative: input: ``conv_transpose3d`` of g with the weight; weight: the cross-correlation of the input with g,
-    summed over the batch; bias: the sum of g over all but its channel.
-    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch, to O channels; per axis
-    ``D' = (D + 2 * padding - dilation * (kD - 1) - 1) // stride + 1``.
-
-    Args:
-        weight: ``(O, C / groups, kD, kH, kW)``.
-
-    >>> F.conv3d(rg.ones(1, 2, 4, 4, 4), rg.ones(3, 2, 3, 3, 3)).shape
-    (1, 3, 2, 2, 2)
-    """
-    return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
-
-
-@operator(namespace="nn.functional", method=False, like=conv1d)
-def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Size = 1,
-    padding: Size = 0,
-    output_padding: Size = 0,
-    groups: int = 1,
-    dilation: Size = 1,
-) -> Tensor:
-    """The transpose of ``conv1d`` as a linear map of its input, with the same weight: also called deconvolution.
+def _conv_transpose(axes: int) -> Callable[..., Tensor]:
+    """The transpose of ``conv{n}d`` as a linear map of its input, with the same weight: also called deconvolution.
 
     Each element of the input adds a multiple of the kernel to the result, ``stride`` places apart; ``padding`` places
     are then cut off at each side.
 
-    Derivative: input: ``conv1d`` of g with the weight; weight: the cross-correlation of g with the input, summed over
+    Derivative: input: ``conv{n}d`` of g with the weight; weight: the cross-correlation of g with the input, summed over
     the batch; bias: the sum of g over all but its channel.
-    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch, to O channels; per axis
-    ``L' = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1``.
+    Shape: {input}, to O channels; per axis
+    ``{length}' = ({length} - 1) * stride - 2 * padding + dilation * ({k} - 1) + output_padding + 1``.
 
     Args:
-        weight: ``(C, O / groups, K)``.
-        stride: the distance of kernels in the result; one integer.
+        weight: ``(C, O / groups, {kernel})``.
+        stride: the distance of kernels in the result; {integers}, as for the paddings and ``dilation``.
         padding: how much is cut off.
-        output_padding: where several sizes of the result have the input's size under ``conv1d``, how many more places
+        output_padding: where several sizes of the result have the input's size under ``conv{n}d``, how many more places
             at the end are wanted than the smallest has.
         dilation: the distance of the kernel's elements.
 
@@ -272,79 +218,37 @@ def conv_transpose1d(
             ``output_padding`` is neither below ``stride`` nor below ``dilation``.
 
     Source: Zeiler, Krishnan, Taylor, Fergus, "Deconvolutional networks", 2010.
-
-    >>> F.conv_transpose1d(rg.tensor([[[1.0, 2.0]]]), rg.tensor([[[1.0, 10.0]]]), stride=2)
-    tensor([[[ 1., 10.,  2., 20.]]])
     """
-    return _convolve_transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+    def conv_transpose(
+        input: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Size = 1,
+        padding: Size = 0,
+        output_padding: Size = 0,
+        groups: int = 1,
+        dilation: Size = 1,
+    ) -> Tensor:
+        return _convolve_transposed(axes, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+    return conv_transpose
 
 
-@operator(namespace="nn.functional", method=False, like=conv_transpose1d)
-def conv_transpose2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Size = 1,
-    padding: Size = 0,
-    output_padding: Size = 0,
-    groups: int = 1,
-    dilation: Size = 1,
-) -> Tensor:
-    """The transpose of ``conv2d`` as a linear map of its input, with the same weight: also called deconvolution.
-
-    Each element of the input adds a multiple of the kernel to the result, ``stride`` places apart; ``padding`` places
-    are then cut off at each side.
-
-    Derivative: input: ``conv2d`` of g with the weight; weight: the cross-correlation of g with the input, summed over
-    the batch; bias: the sum of g over all but its channel.
-    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch, to O channels; per axis
-    ``H' = (H - 1) * stride - 2 * padding + dilation * (kH - 1) + output_padding + 1``.
-
-    Args:
-        weight: ``(C, O / groups, kH, kW)``.
-        stride: the distance of kernels in the result; one integer or one per axis, as are the next two.
-        output_padding: where several sizes of the result have the input's size under ``conv2d``, how many more places
-            at the end are wanted than the smallest has.
-        dilation: the distance of the kernel's elements; one integer or one per axis.
-
-    >>> F.conv_transpose2d(rg.ones(1, 1, 2, 2), rg.ones(1, 1, 2, 2))
+conv_transpose1d, conv_transpose2d, conv_transpose3d = for_axes(
+    _conv_transpose,
+    {
+        1: """>>> F.conv_transpose1d(rg.tensor([[[1.0, 2.0]]]), rg.tensor([[[1.0, 10.0]]]), stride=2)
+    tensor([[[ 1., 10.,  2., 20.]]])""",
+        2: """>>> F.conv_transpose2d(rg.ones(1, 1, 2, 2), rg.ones(1, 1, 2, 2))
     tensor([[[[1., 2., 1.],
               [2., 4., 2.],
-              [1., 2., 1.]]]])
-    """
-    return _convolve_transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@operator(namespace="nn.functional", method=False, like=conv_transpose2d)
-def conv_transpose3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Size = 1,
-    padding: Size = 0,
-    output_padding: Size = 0,
-    groups: int = 1,
-    dilation: Size = 1,
-) -> Tensor:
-    """The transpose of ``conv3d`` as a linear map of its input, with the same weight: also called deconvolution.
-
-    Each element of the input adds a multiple of the kernel to the result, ``stride`` places apart; ``padding`` places
-    are then cut off at each side.
-
-    Derivative: input: ``conv3d`` of g with the weight; weight: the cross-correlation of g with the input, summed over
-    the batch; bias: the sum of g over all but its channel.
-    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch, to O channels; per axis
-    ``D' = (D - 1) * stride - 2 * padding + dilation * (kD - 1) + output_padding + 1``.
-
-    Args:
-        weight: ``(C, O / groups, kD, kH, kW)``.
-        output_padding: where several sizes of the result have the input's size under ``conv3d``, how many more places
-            at the end are wanted than the smallest has.
-
-    >>> F.conv_transpose3d(rg.ones(1, 2, 2, 2, 2), rg.ones(2, 3, 3, 3, 3)).shape
-    (1, 3, 4, 4, 4)
-    """
-    return _convolve_transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+              [1., 2., 1.]]]])""",
+        3: """>>> F.conv_transpose3d(rg.ones(1, 2, 2, 2, 2), rg.ones(2, 3, 3, 3, 3)).shape
+    (1, 3, 4, 4, 4)""",
+    },
+    like=conv1d,
+)
 
 
 @operator(method=False)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.graph.primitive import Primitive
 from ....core.opaque_calls import LoopMissing
@@ -68,7 +69,7 @@ class Layout:
         self.rows = channels * prod(self.window.kernel)
         self.columns = prod(self.window.out)
 
-    def part(self, columns: Any, step: int) -> Any:
+    def part(self, columns: Array, step: int) -> Array:
         """The columns that step ``step`` of the kernel reads."""
         return columns[..., step * self.jump : step * self.jump + self.count]
 
@@ -155,7 +156,7 @@ def _unrolled(x: Any, layout: Layout, groups: int) -> Iterator[tuple[slice, Any]
         yield images, columns.reshape((block.shape[0], *shape))
 
 
-def _matrices(w: Any, layout: Layout, groups: int) -> Any:
+def _matrices(w: Array, layout: Layout, groups: int) -> Array:
     """The weight as matrices ``(steps, groups, outs, rows)``, one per step and group."""
     shape = (groups, w.shape[0] // groups, w.shape[1], layout.steps, -1)
     matrices = np.moveaxis(w.reshape(shape), 3, 0) if w.size else w.reshape((layout.steps, *shape[:3], 0))
@@ -181,7 +182,7 @@ def _flat(x: Any) -> Any:
 
 @in_single_precision
 @or_reference
-def _conv(x: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
+def _conv(x: Array, w: Array, b: Array | None = None, *, window: Window, groups: int) -> Array:
     """T by y: the convolution."""
     n, outs = x.shape[0], w.shape[0]
     if groups == 1 and window.is_whole:
@@ -225,7 +226,7 @@ def _mirrored(window: Window) -> Window:
 
 @in_single_precision
 @or_reference
-def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
+def _conv_transpose(y: Array, w: Array, b: Array | None = None, *, window: Window, groups: int) -> Array:
     """T by x: what each element of y had read gets it back."""
     n, outs = y.shape[:2]
     channels = w.shape[1]
@@ -274,7 +275,7 @@ def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: in
 
 @in_single_precision
 @or_reference
-def _conv_weight(x: Any, y: Any, *, window: Window, groups: int) -> Any:
+def _conv_weight(x: Array, y: Array, *, window: Window, groups: int) -> Array:
     """T by w: the correlation of x and y, summed over the batch."""
     n, outs = y.shape[:2]
     channels, outs_per_group = x.shape[1] // groups, outs // groups
@@ -303,7 +304,7 @@ def _conv_weight(x: Any, y: Any, *, window: Window, groups: int) -> Any:
     return total.reshape((outs, channels, *window.kernel))
 
 
-def _as_channels(t: Any, window: Window) -> Any:
+def _as_channels(t: Array, window: Window) -> Array:
     """What the tangent of a bias adds to every place of its channel."""
     return t.reshape((t.shape[0],) + (1,) * len(window.out))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
@@ -116,7 +117,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
 
 @lru_cache(maxsize=16)
-def _regular_grid(size: Ints, align: bool, dtype: Any) -> Any:
+def _regular_grid(size: Ints, align: bool, dtype: Any) -> Array:
     """The points ``(x, y, 1)`` of the regular grid, whose constant 1 carries the shift; not to be written."""
     coordinates = []
     for length in size:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.dtypes import FLOATING, DType
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import apply, operand
@@ -37,7 +38,7 @@ MODES: dict[str, tuple[int | None, bool]] = {
 }
 
 
-def _cubic(t: Any, a: float) -> Any:
+def _cubic(t: Array, a: float) -> Array:
     """The kernel of cubic convolution at distance t."""
     t = np.abs(t)
     near = ((a + 2) * t - (a + 3)) * t * t + 1

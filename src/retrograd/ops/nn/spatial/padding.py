@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.layout import row_major
 from ....core.arrays.python_numbers import converted
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Widths = tuple[tuple[int, int], ...]
 
 
-def _pad(x: Any, widths: Widths, value: Any) -> Any:
+def _pad(x: Array, widths: Widths, value: float) -> Array:
     shape, inside, part = _places(x.shape, widths)
     out = array_module(x).empty(shape, x.dtype)
     out[...] = value
@@ -44,7 +45,7 @@ def _inside(shape: tuple[int, ...], widths: Widths) -> tuple[slice, ...]:
     return tuple([slice(max(left, 0), length - max(right, 0)) for length, (left, right) in zip(shape, widths)])
 
 
-def _pad_rule(g: Any, widths: Widths) -> Any:
+def _pad_rule(g: Array, widths: Widths) -> Array:
     """The adjoint of padding is cropping, and of cropping, padding with zeros."""
     if all(left >= 0 and right >= 0 for left, right in widths):
         return GETITEM(g, index=(*_inside(g.shape, widths), Ellipsis))
@@ -60,7 +61,7 @@ PAD: Primitive = Primitive("pad", _pad, "x", [_pad_rule], contiguous=True, batch
 _NUMPY_MODE = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
-def _fold_edges(x: Any, widths: Widths, mode: str) -> Any:
+def _fold_edges(x: Array, widths: Widths, mode: str) -> Array:
     """The adjoint of padding with what lies inside: the padding is added to where it came from."""
     x = x.copy()
     for axis, (left, right) in enumerate(widths):
@@ -86,7 +87,7 @@ def _fold_edges(x: Any, widths: Widths, mode: str) -> Any:
 SMALL = 1 << 12  # elements up to which they are taken axis by axis, by their numbers
 
 
-def _pad_edges(x: Any, widths: Widths, mode: str) -> Any:
+def _pad_edges(x: Array, widths: Widths, mode: str) -> Array:
     if type(x) is not np.ndarray:
         return array_module(x).pad(x, widths, _NUMPY_MODE[mode])
     if x.size <= SMALL and any(map(any, widths)):
@@ -107,7 +108,7 @@ def _pad_edges(x: Any, widths: Widths, mode: str) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _sources(length: int, pair: tuple[int, int], mode: str) -> Any:
+def _sources(length: int, pair: tuple[int, int], mode: str) -> Array:
     """Which element stands at each place of a padded dimension."""
     return np.pad(np.arange(length), pair, _NUMPY_MODE[mode])  # type: ignore[call-overload]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.graph.primitive import Primitive
 from ....kernels import or_reference
@@ -105,7 +106,7 @@ class AxisMap:
         result.__dict__["transposed"] = self
         return result
 
-    def as_matrix(self, x: Any, axis: int) -> Any:
+    def as_matrix(self, x: Array, axis: int) -> Array:
         """The map along ``axis`` of x as one product of matrices."""
         matrix = self.matrix.astype(x.dtype, copy=False)
         if axis == x.ndim - 1:
@@ -116,7 +117,7 @@ class AxisMap:
             (*shape[:axis], self.out, *shape[axis + 1 :])
         )
 
-    def by_terms(self, x: Any, axis: int) -> Any:
+    def by_terms(self, x: Array, axis: int) -> Array:
         """The map along ``axis`` of x term by term: each output sees its own inputs only."""
         xp = array_module(x)
         indices, weights = self.terms
@@ -131,7 +132,7 @@ class AxisMap:
         return total
 
 
-def resampled(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
+def resampled(x: Array, maps: tuple[AxisMap | None, ...]) -> Array:
     """The maps applied along the last axes of x, None leaving its axis as it is."""
     dtype = x.dtype
     axes = [(axis, linear) for axis, linear in zip(range(x.ndim - len(maps), x.ndim), maps) if linear is not None]
@@ -150,7 +151,7 @@ def resampled(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
 
 
 @or_reference
-def _applied(x: Any, maps: tuple[AxisMap | None, ...], axes: list[tuple[int, AxisMap]]) -> Any:
+def _applied(x: Array, maps: tuple[AxisMap | None, ...], axes: list[tuple[int, AxisMap]]) -> Array:
     if resampling.takes(x, maps):
         return resampling.resample(x, maps)
     # Shrinking axes first, growing ones last, keeps what lies between small.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply, operand
@@ -15,13 +15,13 @@ from ...table.types import Size
 from .windows import Ints, Window, gather_windows, per_axis, scatter_windows, with_batch
 
 
-def _unfold(x: Any, window: Window) -> Any:
+def _unfold(x: Array, window: Window) -> Array:
     columns = array_module(x).zeros(x.shape[:2] + window.kernel + window.out, dtype=x.dtype)
     gather_windows(x, columns, window)
     return columns.reshape((x.shape[0], x.shape[1] * prod(window.kernel), prod(window.out)))
 
 
-def _fold(columns: Any, window: Window) -> Any:
+def _fold(columns: Array, window: Window) -> Array:
     n, channels = columns.shape[0], columns.shape[1] // prod(window.kernel)
     x = array_module(columns).zeros((n, channels, *window.size), dtype=columns.dtype)
     scatter_windows(columns.reshape((n, channels, *window.kernel, *window.out)), x, window)

@@ -5,30 +5,27 @@ Convolution, pooling and unfold all read the same places of their input; ``Windo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
 from operator import index as as_integer
-from typing import Any
+from typing import Any, TypeVar, get_overloads, overload
 
+from ....core.arrays import Array
 from ....core.errors import describe
+from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor
+from ...table.registry import operator
 from ...table.types import Size
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 Ints = tuple[int, ...]
 Tap = tuple[Ints, tuple[slice, ...], tuple[slice, ...]]
 EVERY = (slice(None), slice(None))  # all images and channels, in front of spatial slices
 
 
-@dataclass(frozen=True)
-class Window:
-    """Windows over spatial axes: per axis, offset k of window t reads ``x[t * stride + k * dilation - padding]``.
-
-    A place outside of ``x`` reads as zero, so padding may differ at the two ends: it starts with ``padding`` and
-    goes as far as ``out`` windows reach.
-    """
-
+class _Window(NamedTuple):
     size: Ints
     kernel: Ints
     stride: Ints
@@ -36,12 +33,13 @@ class Window:
     dilation: Ints
     out: Ints
 
-    def __post_init__(self) -> None:
-        fields = self.size, self.kernel, self.stride, self.padding, self.dilation, self.out
-        object.__setattr__(self, "_hash", hash(fields))  # asked for at every call
 
-    def __hash__(self) -> int:
-        return self._hash  # type: ignore[attr-defined]
+class Window(_Window):
+    """Windows over spatial axes: per axis, offset k of window t reads ``x[t * stride + k * dilation - padding]``.
+
+    A place outside of ``x`` reads as zero, so padding may differ at the two ends: it starts with ``padding`` and
+    goes as far as ``out`` windows reach.
+    """
 
     @cached_property
     def reads(self) -> int:
@@ -99,7 +97,7 @@ def gather_windows(x: Any, columns: Any, window: Window) -> None:
         columns[EVERY + offset + places] = x[EVERY + reads]
 
 
-def scatter_windows(columns: Any, x: Any, window: Window) -> None:
+def scatter_windows(columns: Array, x: Array, window: Window) -> None:
     """The transpose of ``gather_windows``: add each element of ``columns`` to the place that it was read from."""
     for offset, places, reads in taps(window):
         x[EVERY + reads] += columns[EVERY + offset + places]
@@ -141,3 +139,42 @@ def with_batch(x: Tensor, axes: int) -> tuple[Tensor, bool]:
     if ndim == axes + 1:
         return x[None], True
     raise RuntimeError(f"expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input, but got {describe(x)}")
+
+
+# What docstrings of operators on one, two and three spatial axes say in braces.
+_WORDS = {
+    axes: {
+        "n": axes,
+        "dimensions": f"{axes} dimension{'s' * (axes > 1)}",
+        "input": f"``(N, C, {sizes})``, or ``(C, {sizes})`` without a batch",
+        "places": f"flattened ``{sizes.replace(', ', ' * ')}``" if axes > 1 else f"axis ``{sizes}``",
+        "length": sizes[0],
+        "kernel": ", ".join(f"k{size}" for size in sizes.split(", ")) if axes > 1 else "K",
+        "k": f"k{sizes[0]}" if axes > 1 else "K",
+        "integers": "one integer or one per axis" if axes > 1 else "one integer",
+    }
+    for axes, sizes in {1: "L", 2: "H, W", 3: "D, H, W"}.items()
+}
+
+
+def for_axes(define: Callable[[int], Function], examples: dict[int, str], **options: Any) -> list[Function]:
+    """Enter an operator in the table for several numbers of spatial axes.
+
+    Args:
+        define: returns the function for a number of axes. Its docstring is that of the operators, with ``_WORDS``.
+        examples: the numbers of axes, and the example of each docstring.
+        options: the arguments of ``operator``.
+    """
+    entered = []
+    for axes, example in examples.items():
+        function: Any = define(axes)
+        forms: Any = get_overloads(function)
+        name = f"{function.__name__}{axes}d"
+        for form in forms:  # each is known by its function's qualified name
+            form.__qualname__ = name
+            overload(form)
+        function.__name__ = function.__qualname__ = name
+        if define.__doc__:
+            function.__doc__ = define.__doc__.format(**_WORDS[axes]).rstrip() + f"\n\n    {example}\n    "
+        entered.append(operator(namespace="nn.functional", method=False, **options)(function))
+    return entered

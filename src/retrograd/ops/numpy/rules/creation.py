@@ -15,10 +15,10 @@ from ..arguments import only, tensors
 
 def _array(
     like: Tensor,
-    object: Any,
-    dtype: Any = None,
+    object: object,
+    dtype: object = None,
     *,
-    copy: Any = True,
+    copy: object = True,
     order: str = "K",
     subok: bool = False,
     ndmin: int = 0,
@@ -42,7 +42,7 @@ def _asarray(
 def _made(function: Callable[..., Any]) -> Callable[..., Tensor]:
     """A function of lengths and numbers, whose array becomes a Tensor where ``like`` is."""
 
-    def rule(like: Tensor, *args: Any, **options: Any) -> Tensor:
+    def rule(like: Tensor, *args: object, **options: object) -> Tensor:
         return new_tensor(backend_of(like.array).asarray(function(*args, **options)))
 
     return rule

@@ -19,14 +19,14 @@ def _given(a: Any) -> Tensor:
 
 
 def _transform(name: str) -> Callable[..., Tensor]:
-    def rule(a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Tensor:
+    def rule(a: object, n: int | None = None, axis: int = -1, norm: object = None) -> Tensor:
         return getattr(fft, name)(_given(a), n, axis, norm)
 
     return rule
 
 
 def _transform_of_axes(name: str, default: tuple[int, int] | None) -> Callable[..., Tensor]:
-    def rule(a: Any, s: Any = None, axes: Any = default, norm: Any = None) -> Tensor:
+    def rule(a: object, s: object = None, axes: object = default, norm: object = None) -> Tensor:
         return getattr(fft, name)(_given(a), s, axes, norm)
 
     return rule

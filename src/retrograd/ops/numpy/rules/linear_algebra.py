@@ -77,13 +77,13 @@ def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Tensor:
     return linalg.tensorsolve(x, y, axes)
 
 
-def _qr(a: Any, mode: Literal["reduced", "complete", "r"] = "reduced") -> Any:
+def _qr(a: object, mode: Literal["reduced", "complete", "r"] = "reduced") -> Any:
     only("linalg.qr", "mode", mode, "reduced", "complete", "r")
     found = linalg.qr(_matrix(a), "reduced" if mode == "r" else mode)
     return found.R if mode == "r" else found
 
 
-def _lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Tensor, Tensor, int, Tensor]:
+def _lstsq(a: object, b: object, rcond: float | None = None) -> tuple[Tensor, Tensor, int, Tensor]:
     x, y = _matrices(a, b)
     rows, columns = x.shape
     precision = float(np.finfo(x.dtype).eps) * (max(rows, columns) if rcond is None else 1)
@@ -96,7 +96,7 @@ def _lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Tensor, Tensor, 
     return solution, squares if rank == columns < rows else squares[:0], rank, values
 
 
-def _one_triangle(a: Any, UPLO: str = "L") -> Tensor:
+def _one_triangle(a: object, UPLO: str = "L") -> Tensor:
     """The Hermitian matrix of which NumPy reads one triangle: the gradient belongs to that triangle alone."""
     x = _matrix(a)
     if UPLO.upper() not in ("L", "U"):
@@ -105,7 +105,7 @@ def _one_triangle(a: Any, UPLO: str = "L") -> Tensor:
     return half + rest.mH
 
 
-def _eig(a: Any) -> EigResult:
+def _eig(a: object) -> EigResult:
     """Real where all eigenvalues of a real matrix are."""
     x = _matrix(a)
     found = linalg.eig(x)
@@ -114,7 +114,7 @@ def _eig(a: Any) -> EigResult:
     return EigResult(ops.real(found.eigenvalues), ops.real(found.eigenvectors))
 
 
-def eigenvalues(a: Any) -> Tensor:
+def eigenvalues(a: object) -> Tensor:
     return _eig(a).eigenvalues
 
 
@@ -132,7 +132,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     return linalg.vecdot(*alike(x1, x2), dim=axis)
 
 
-def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+def _svd(a: object, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     return linalg.svd(_matrix(a), full_matrices) if compute_uv else linalg.svdvals(_matrix(a))
 
 

@@ -57,7 +57,7 @@ def _squeeze(a: Any, axis: Any = None) -> Tensor:
     return ops.squeeze(x, places)
 
 
-def _expand_dims(a: Any, axis: Any) -> Tensor:
+def _expand_dims(a: Tensor, axis: int) -> Tensor:
     x = tensor(a)
     places = axis if isinstance(axis, (tuple, list)) else (axis,)
     ndim = x.ndim + len(places)
@@ -76,19 +76,21 @@ def _in_dtype(joined: Tensor, dtype: Any, casting: Any) -> Tensor:
     return joined.astype(wanted, copy=False)
 
 
-def _concatenate(arrays: Arrays, /, axis: int | None = 0, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
+def _concatenate(
+    arrays: Arrays, /, axis: int | None = 0, *, dtype: object = None, casting: str = "same_kind"
+) -> Tensor:
     parts = alike(*arrays)
     if axis is None:
         parts, axis = tuple([ops.reshape(part, (-1,)) for part in parts]), 0
     return _in_dtype(ops.cat(parts, axis), dtype, casting)
 
 
-def _stack(arrays: Arrays, axis: int = 0, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
+def _stack(arrays: Arrays, axis: int = 0, *, dtype: object = None, casting: str = "same_kind") -> Tensor:
     return _in_dtype(ops.stack(alike(*arrays), axis), dtype, casting)
 
 
 def _stacked(name: str) -> Callable[..., Tensor]:
-    def rule(tup: Arrays, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
+    def rule(tup: Arrays, *, dtype: object = None, casting: str = "same_kind") -> Tensor:
         return _in_dtype(getattr(ops, name)(alike(*tup)), dtype, casting)
 
     return rule
@@ -148,7 +150,7 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values:
 
 
 def _meshgrid(
-    *xi: Any, copy: bool = True, sparse: bool = False, indexing: Literal["ij", "xy"] = "xy"
+    *xi: object, copy: bool = True, sparse: bool = False, indexing: Literal["ij", "xy"] = "xy"
 ) -> tuple[Tensor, ...]:
     xs = tensors(*xi)
     axes = [1, 0, *range(2, len(xs))] if indexing == "xy" and len(xs) > 1 else range(len(xs))
@@ -197,7 +199,7 @@ def _block(arrays: Any) -> Tensor:
     return result if depth else ops.clone(result)
 
 
-def _leaves_of(part: Any) -> list[Any]:
+def _leaves_of(part: object) -> list[Any]:
     return [leaf for inner in part for leaf in _leaves_of(inner)] if isinstance(part, list) else [part]
 
 
@@ -219,7 +221,13 @@ def _sliding_window_view(
 
 def _like(name: str) -> Callable[..., Tensor]:
     def rule(
-        a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+        a: Tensor,
+        dtype: object = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: object = None,
+        *,
+        device: object = None,
     ) -> Tensor:
         x = tensor(a)
         if shape is None:
@@ -230,7 +238,7 @@ def _like(name: str) -> Callable[..., Tensor]:
     return rule
 
 
-def _empty_like(prototype: Any, *args: Any, **options: Any) -> Tensor:
+def _empty_like(prototype: object, *args: object, **options: object) -> Tensor:
     return _like("empty_like")(prototype, *args, **options)
 
 

@@ -33,7 +33,7 @@ from ..promotion import summed_dtype
 
 
 def scan(name: str) -> Callable[..., Tensor]:
-    def rule(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    def rule(a: object, axis: int | None = None, dtype: Any = None) -> Tensor:
         x, dim = flat(a, axis)
         dtype = summed_dtype(x.dtype) if dtype is None else np.dtype(dtype)
         return getattr(ops, name)(x.astype(dtype, copy=False), dim).astype(dtype, copy=False)
@@ -100,7 +100,7 @@ def _gradient(f: Any, *spacings: Any, axis: Any = None, edge_order: int = 1) -> 
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
+def _ediff1d(ary: object, to_end: object = None, to_begin: object = None) -> Tensor:
     x = flat(ary, None)[0]
     ends = [[] if end is None else [flat(tensors(x, end)[1], None)[0]] for end in (to_begin, to_end)]
     return ops.cat([*ends[0], ops.diff(x), *ends[1]])
@@ -166,7 +166,7 @@ def _bincount(x: Any, weights: Any = None, minlength: int = 0) -> Tensor:
 def _histogram(name: str) -> Callable[..., Any]:
     counted = without_derivative(getattr(np, name))
 
-    def rule(*args: Any, weights: Any = None, **options: Any) -> Any:
+    def rule(*args: object, weights: object = None, **options: object) -> Any:
         if isinstance(weights, Tensor) and weights.requires_grad:
             raise TypeError(f"np.{name} on Tensors: weights that require grad are not supported; use np.bincount")
         return counted(*args, weights=weights, **options)
@@ -222,7 +222,7 @@ def _where_real(function: Callable[..., Any], low: float = 0, high: float = np.i
 _log = _where_real(np.log)
 
 
-def _logn(n: Any, x: Any) -> Tensor:
+def _logn(n: object, x: object) -> Tensor:
     base, y = tensors(n, x)
     quotient: Any = np.divide(_log(y), _log(base))
     return quotient
@@ -232,7 +232,7 @@ def _as_numpy(base: Any, exponent: Any) -> Any:
     return np.power(base, exponent)
 
 
-def _power(x: Any, p: Any) -> Tensor:
+def _power(x: object, p: object) -> Tensor:
     base, exponent = tensors(x, p)
     if exponent.dtype.kind in "iu" and bool((exponent.array < 0).any()):
         exponent = floating(exponent)
@@ -241,7 +241,7 @@ def _power(x: Any, p: Any) -> Tensor:
     return _where_real(lambda y: _as_numpy(y, exponent))(base)
 
 
-def _heaviside(x1: Any, x2: Any) -> Tensor:
+def _heaviside(x1: object, x2: object) -> Tensor:
     x, at_zero = tensors(x1, x2)
     return ops.where(x == 0, at_zero, (ops.sign(x) + 1) / 2)
 
@@ -256,7 +256,7 @@ def _modf(x: Any) -> tuple[Tensor, Tensor]:
     return ops.where(ops.isinf(y), ops.copysign(ops.zeros_like(y), y.detach()), ops.frac(y)), ops.trunc(y)
 
 
-def _is_complex(value: Any) -> bool:
+def _is_complex(value: object) -> bool:
     array = value.array if isinstance(value, Tensor) else value
     return array.dtype.kind == "c" if hasattr(array, "dtype") else isinstance(array, complex)
 

@@ -25,7 +25,7 @@ def _nan_sum(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False
     return statistics.sum_(_without_nan(a, 0), axis, dtype, keepdims, **among)
 
 
-def _nan_prod(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, **among: Any) -> Tensor:
+def _nan_prod(a: object, axis: object = None, dtype: object = None, keepdims: bool = False, **among: object) -> Tensor:
     return statistics.prod(_without_nan(a, 1), axis, dtype, keepdims, **among)
 
 
@@ -52,7 +52,7 @@ def _nan_extreme(extreme: Callable[..., Tensor], fill: float) -> Callable[..., T
 
 
 def _nan_scan(name: str, fill: float) -> Callable[..., Tensor]:
-    def rule(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    def rule(a: object, axis: int | None = None, dtype: object = None) -> Tensor:
         return scan(name)(_without_nan(a, fill), axis, dtype)
 
     return rule
@@ -81,7 +81,7 @@ def _nan_std(a: Any, *args: Any, **options: Any) -> Tensor:
     return statistics.root(_nan_var(a, *args, **options))
 
 
-def _nan_median(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
+def _nan_median(a: object, axis: object = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
     return statistics.quantile(1, "nanquantile")(a, 0.5, axis, keepdims=keepdims)
 
 

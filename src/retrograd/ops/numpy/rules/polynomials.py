@@ -28,12 +28,12 @@ def _of_one_length(a1: Any, a2: Any) -> list[Tensor]:
     return [functional.pad(x, [length - len(x), 0]) for x in pair]
 
 
-def _polyadd(a1: Any, a2: Any) -> Tensor:
+def _polyadd(a1: object, a2: object) -> Tensor:
     x, y = _of_one_length(a1, a2)
     return x + y
 
 
-def _polysub(a1: Any, a2: Any) -> Tensor:
+def _polysub(a1: object, a2: object) -> Tensor:
     x, y = _of_one_length(a1, a2)
     return x - y
 
@@ -76,7 +76,7 @@ def _polyder(p: Any, m: int = 1) -> Tensor:
     return x
 
 
-def _polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
+def _polyint(p: object, m: int = 1, k: object = None) -> Tensor:
     x, constants = doubles(p, 0.0 if k is None else k)
     constants = ops.broadcast_to(constants, (m,)) if constants.ndim == 0 or len(constants) == 1 else constants
     for constant in constants:
@@ -126,7 +126,7 @@ def _polyfit(
     return found / (scale[:, None] if values.ndim == 2 else scale)
 
 
-def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
+def _vander(x: object, N: int | None = None, increasing: bool = False) -> Tensor:
     powers = linalg.vander(in_double(flat(x, None)[0]), N=N)  # NumPy's is as wide as int64
     return powers if increasing else ops.flip(powers, (-1,))
 

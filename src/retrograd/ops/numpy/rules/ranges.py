@@ -38,15 +38,15 @@ def _finished(y: Tensor, stop: Tensor, endpoint: bool, dtype: Any, axis: int) ->
 
 
 def _linspace(
-    start: Any,
-    stop: Any,
+    start: object,
+    stop: object,
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: object = None,
     axis: int = 0,
     *,
-    device: Any = None,
+    device: object = None,
 ) -> Any:
     first, last = _ends(start, stop)
     y = _finished(first + _places(first, num, endpoint) * (last - first), last, endpoint, dtype, axis)
@@ -55,7 +55,13 @@ def _linspace(
 
 
 def _logspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+    start: object,
+    stop: object,
+    num: int = 50,
+    endpoint: bool = True,
+    base: object = 10.0,
+    dtype: object = None,
+    axis: int = 0,
 ) -> Tensor:
     first, last, radix = _ends(start, stop, base)
     exponents = _linspace(first, last, num, endpoint)

@@ -43,12 +43,12 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     return x[(slice(None),) * dim + (index,)]
 
 
-def _delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
+def _delete(arr: object, obj: object, axis: int | None = None) -> Tensor:
     x, dim = flat(arr, axis)
     return take(x, np.delete(np.arange(x.shape[dim]), unwrapped(obj)), dim)
 
 
-def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
+def _insert(arr: object, obj: object, values: object, axis: int | None = None) -> Tensor:
     x, new = tensors(arr, values)
     x, dim = flat(x, axis)
     dim = dimension(dim, x.ndim)
@@ -65,7 +65,7 @@ def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     return take(ops.cat([x, new], dim), order, dim)
 
 
-def _extract(condition: Any, arr: Any) -> Tensor:
+def _extract(condition: object, arr: object) -> Tensor:
     x = flat(arr, None)[0]
     return take(x, np.flatnonzero(unwrapped(condition)), 0)
 

@@ -45,18 +45,18 @@ def _distinct(*arrays: Any, unique_already: bool = False) -> list[Tensor]:
     return [ops.reshape(x, (-1,)) if unique_already else _unique(x) for x in alike(*arrays)]
 
 
-def _intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Tensor:
+def _intersect1d(ar1: object, ar2: object, assume_unique: bool = False, return_indices: bool = False) -> Tensor:
     only("intersect1d", "return_indices", return_indices, False)
     x, y = _distinct(ar1, ar2, unique_already=assume_unique)
     return ops.sort(_members(x, y)).values
 
 
-def _setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
+def _setdiff1d(ar1: object, ar2: object, assume_unique: bool = False) -> Tensor:
     x, y = tensors(ar1, ar2)
     return _members(ops.reshape(x, (-1,)) if assume_unique else _unique(x), y, invert=True)
 
 
-def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
+def _setxor1d(ar1: object, ar2: object, assume_unique: bool = False) -> Tensor:
     x, y = _distinct(ar1, ar2, unique_already=assume_unique)
     return ops.sort(ops.cat([_members(x, y, invert=True), _members(y, x, invert=True)])).values
 

@@ -82,7 +82,7 @@ def _extreme(name: str) -> Callable[..., Tensor]:
 max_, min_ = _extreme("amax"), _extreme("amin")
 
 
-def _ptp(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def _ptp(a: object, axis: object = None, keepdims: bool = False) -> Tensor:
     return max_(a, axis, keepdims) - min_(a, axis, keepdims)
 
 
@@ -247,12 +247,12 @@ def _weighted(rows: Tensor, weights: Tensor, levels: Any) -> Tensor:
     return ops.stack([ops.where(ops.any(ops.isnan(rows), -1), np.nan, y) for y in found])
 
 
-def _median(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
+def _median(a: object, axis: object = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
     """NumPy's median is the mean of the two middle elements; PyTorch's the lower one."""
     return quantile(1)(a, 0.5, axis, keepdims=keepdims)
 
 
-def _variables(m: Any, y: Any, rowvar: bool) -> Tensor:
+def _variables(m: object, y: object, rowvar: bool) -> Tensor:
     """The variables of ``m`` and then of ``y`` as rows."""
     given = [floating(x) for x in tensors(m, *[] if y is None else [y])]
     rows = [ops.atleast_2d(x if rowvar or x.ndim < 2 else ops.t(x)) for x in given]

@@ -52,7 +52,7 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
     target[chosen] = _filled(vals, int(chosen.array.sum())).astype(target.dtype)
 
 
-def _put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
+def _put(a: object, ind: object, v: object, mode: object = "raise") -> None:
     target = _target("put", a, v)
     size = target.array.size
     index = np.ravel(np.asarray(unwrapped(ind)))
@@ -63,7 +63,7 @@ def _put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     target[np.unravel_index(index % size, target.shape)] = _filled(v, index.size).astype(target.dtype)
 
 
-def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+def _put_along_axis(arr: object, indices: object, values: object, axis: int | None) -> None:
     target = _target("put_along_axis", arr, values)
     index = np.asarray(unwrapped(indices))
     if axis is None:
@@ -75,7 +75,7 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
     return None
 
 
-def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+def _fill_diagonal(a: object, val: object, wrap: bool = False) -> None:
     target = _target("fill_diagonal", a, val)
     if target.ndim < 2 or target.ndim > 2 and len(set(target.shape)) > 1:
         raise ValueError(f"wanted a matrix, or all dimensions of one length, got {describe(target)}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....ops.linear.decompositions.ldl import ldl_factor
 from ...case import Call, Case, Fixed, together
 from .solving import COMPLEX, SQUARE, TALL, WIDE, Function, names, of_complex, of_normal, of_positive
@@ -20,7 +21,7 @@ CASES: list[Case] = []
 def without_signs(function: Function) -> Function:
     """Results whose columns' signs are free, squared."""
 
-    def signless(*args: Any, **kwargs: Any) -> Any:
+    def signless(*args: object, **kwargs: object) -> Any:
         return [result * result for result in function(*args, **kwargs)]
 
     return signless
@@ -33,7 +34,7 @@ def triangle(x: Any, upper: bool) -> Any:
 def without_phases(function: Function) -> Function:
     """Results whose columns' signs, or phases, are free: their squared magnitudes."""
 
-    def phaseless(*args: Any, **kwargs: Any) -> Any:
+    def phaseless(*args: object, **kwargs: object) -> Any:
         return [(result * result.conj()).real for result in function(*args, **kwargs)]
 
     return phaseless
@@ -88,7 +89,7 @@ def packed(rng: np.random.Generator) -> Iterator[Call]:
 def without_phases_of_factors(function: Function) -> Function:
     """Eigenvalues, and what of the eigenvectors does not depend on their phases."""
 
-    def determined(*args: Any, **kwargs: Any) -> Any:
+    def determined(*args: object, **kwargs: object) -> Any:
         w, v = function(*args, **kwargs)
         return w, (v * v.conj()).real
 
@@ -152,7 +153,7 @@ CASES += [
 # ldl: Cases of LDL decompositions and what they solve.
 
 
-def symmetric(rng: np.random.Generator, shape: tuple[int, ...], small: float = 1.0) -> Any:
+def symmetric(rng: np.random.Generator, shape: tuple[int, ...], small: float = 1.0) -> Array:
     a = rng.standard_normal(shape)
     a = a + np.swapaxes(a, -1, -2)
     a[..., np.arange(shape[-1]), np.arange(shape[-1])] *= small
@@ -267,7 +268,7 @@ def of_symmetric(function: Function) -> Function:
 def with_determined_vectors(function: Function) -> Function:
     """Singular values and the vectors that belong to them."""
 
-    def determined(x: Any, **options: Any) -> Any:
+    def determined(x: object, **options: object) -> Any:
         u, s, vh = function(x, **options)
         return u[..., : s.shape[-1]], s, vh[..., : s.shape[-1], :]
 
@@ -277,7 +278,7 @@ def with_determined_vectors(function: Function) -> Function:
 def with_shared_phase(function: Function) -> Function:
     """Also the product of U and V^H, of whose phases only the difference counts."""
 
-    def shared(x: Any, **options: Any) -> Any:
+    def shared(x: object, **options: object) -> Any:
         u, s, vh = with_determined_vectors(function)(x, **options)
         return *without_phases(lambda: (u, s, vh))(), u @ vh
 

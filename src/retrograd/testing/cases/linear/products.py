@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,9 @@ CASES: list[Case] = []
 # matmul: Cases of the products of matrices and vectors.
 
 
-def products(*shapes: tuple[tuple[int, ...], ...], **options: Any) -> Callable[[np.random.Generator], Iterator[Call]]:
+def products(
+    *shapes: tuple[tuple[int, ...], ...], **options: object
+) -> Callable[[np.random.Generator], Iterator[Call]]:
     """A call per entry, of standard normal arrays of its shapes."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:

@@ -17,7 +17,7 @@ CASES: list[Case] = []
 Function = Callable[..., Any]
 
 
-def of_normal(*groups: tuple[tuple[int, ...], ...], **options: Any) -> Calls:
+def of_normal(*groups: tuple[tuple[int, ...], ...], **options: object) -> Calls:
     """A call per group, of normal arrays of its shapes; square matrices are moved away from singular ones."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -95,7 +95,7 @@ CASES += [
 # matrix_norms: Cases of norms of matrices.
 
 
-def with_orders(*orders: Any) -> Calls:
+def with_orders(*orders: object) -> Calls:
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for order in orders:
             yield Call(rng.standard_normal((2, 3, 4)), order)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ...case import Call, Case
 from ..shape import integers, normals
 from .solving import Function
@@ -14,7 +15,7 @@ from .solving import Function
 AT = integers([0, 2, 0, 1, 2], [1, 0, 1, 3, 2])  # one coordinate twice
 
 
-def sparse(values: Any, indices: Any = AT, size: tuple[int, ...] = (3, 4)) -> Any:
+def sparse(values: object, indices: Array = AT, size: tuple[int, ...] = (3, 4)) -> Any:
     """A sparse matrix of the library that the values are of, ours or PyTorch's."""
     library = import_module(type(values).__module__.partition(".")[0])
     at = library.from_numpy(np.array(indices)) if isinstance(indices, np.ndarray) else indices

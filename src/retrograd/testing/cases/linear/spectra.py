@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ...case import Call, Calls, Case
 
 CASES: list[Case] = []
@@ -15,7 +15,7 @@ CASES: list[Case] = []
 # fourier: Cases of the discrete Fourier transforms.
 
 
-def spectrum(rng: np.random.Generator, shape: tuple[int, ...], complex_: bool) -> Any:
+def spectrum(rng: np.random.Generator, shape: tuple[int, ...], complex_: bool) -> Array:
     x = rng.standard_normal(shape)
     return x + 1j * rng.standard_normal(shape) if complex_ else x
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ...case import Call, Calls, Case, Fixed, together
 
 CASES: list[Case] = []
@@ -17,7 +18,7 @@ CASES: list[Case] = []
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Any]
 
 
-def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Standard normal numbers."""
     return np.asarray(rng.standard_normal(shape))
 
@@ -30,7 +31,7 @@ def uniform(low: float, high: float) -> Draw:
 def apart(*kinks: float, scale: float = 1.0) -> Draw:
     """Normal numbers at least 0.05 away from each of the kinks."""
 
-    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         x = scale * rng.standard_normal(shape)
         for kink in kinks:
             x = np.where(np.abs(x - kink) < 0.05, x + 0.2, x)
@@ -39,7 +40,7 @@ def apart(*kinks: float, scale: float = 1.0) -> Draw:
     return draw
 
 
-def complex_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def complex_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Complex numbers with standard normal parts."""
     return np.asarray(rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
 
@@ -57,7 +58,9 @@ PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 )
 
 
-def unary_calls(draw: Draw = normal, *args: Any, also: Draw | None = None, empty: bool = True, **kwargs: Any) -> Calls:
+def unary_calls(
+    draw: Draw = normal, *args: object, also: Draw | None = None, empty: bool = True, **kwargs: object
+) -> Calls:
     """A matrix, a scalar and an empty tensor; with ``also`` a vector normals otherwise."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -70,7 +73,12 @@ def unary_calls(draw: Draw = normal, *args: Any, also: Draw | None = None, empty
 
 
 def binary_calls(
-    draw: Draw = normal, draw_other: Draw | None = None, *, number: bool = True, also: Draw | None = None, **kwargs: Any
+    draw: Draw = normal,
+    draw_other: Draw | None = None,
+    *,
+    number: bool = True,
+    also: Draw | None = None,
+    **kwargs: object,
 ) -> Calls:
     """Equal shapes, broadcasting either way, 0-d, and a number; with ``also`` vectors normals otherwise."""
     other = draw_other or draw
@@ -86,7 +94,7 @@ def binary_calls(
     return calls
 
 
-def at(*values: float, **kwargs: Any) -> Calls:
+def at(*values: float, **kwargs: object) -> Calls:
     """One call on a vector of chosen values."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -105,7 +113,7 @@ def at_pairs(*pairs: tuple[float, float]) -> Calls:
     return calls
 
 
-def quotient_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def quotient_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Dividends for divisors near 1, with quotients away from whole numbers."""
     return np.asarray(rng.integers(-4, 4, shape) + rng.uniform(0.4, 0.6, shape))
 
@@ -394,7 +402,7 @@ CASES += [
 # interpolation: Cases of interpolation, and of sums with products and quotients.
 
 
-def three(draw: Draw, draw_last: Draw, **kwargs: Any) -> Calls:
+def three(draw: Draw, draw_last: Draw, **kwargs: object) -> Calls:
     """Three inputs that broadcast."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:

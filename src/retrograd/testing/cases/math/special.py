@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ...case import Call, Case, Fixed
 from .elementwise import INF, NAN, apart, at, away_from_zero, normal, positive, unary_calls, uniform, unit
 
@@ -41,7 +42,7 @@ def fixed_first(low: float) -> Callable[[np.random.Generator], Iterator[Call]]:
     return calls
 
 
-def sinc(x: Any) -> Any:
+def sinc(x: Array) -> Array:
     return np.sinc(x / np.pi)
 
 

@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ...case import Call, Calls, Case, Fixed
 
 REDUCTIONS = ("mean", "sum", "none")
 
 
-def signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return np.where(rng.random(shape) < 0.5, -1.0, 1.0)
 
 
-def probabilities(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def probabilities(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.uniform(0.1, 0.9, shape)
 
 
-def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.standard_normal(shape)
 
 
@@ -41,7 +42,7 @@ def pairs(*draws: Callable[..., Any], options: tuple[dict[str, Any], ...] = ()) 
     return calls
 
 
-def weighted_pairs(*draws: Callable[..., Any], **options: Any) -> Calls:
+def weighted_pairs(*draws: Callable[..., Any], **options: object) -> Calls:
     """As ``pairs``, and with a weight."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:

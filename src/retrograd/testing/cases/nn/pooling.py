@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ...case import Call, Calls, Case, Fixed
 
 
-def distinct(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def distinct(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Numbers well apart from each other, so that no difference quotient changes which is the largest."""
     size = int(np.prod(shape))
     return (rng.permutation(size).reshape(shape) - size / 2) / 4 + 0.05
@@ -28,7 +29,7 @@ def images(axes: int, *several: dict[str, Any], batch: bool = True) -> Calls:
     return calls
 
 
-def ties(axes: int, **keywords: Any) -> Calls:
+def ties(axes: int, **keywords: object) -> Calls:
     """Equal elements, infinities and NaN."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -43,7 +44,7 @@ def ties(axes: int, **keywords: Any) -> Calls:
     return calls
 
 
-def empty(axes: int, **keywords: Any) -> Calls:
+def empty(axes: int, **keywords: object) -> Calls:
     """A batch of no images."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:

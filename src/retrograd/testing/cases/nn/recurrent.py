@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ...case import Call, Case
 
 
@@ -23,7 +23,7 @@ def cell_calls(gates: int, states: int) -> Callable[[np.random.Generator], Itera
 
 def sequence_calls(gates: int, states: int) -> Callable[[np.random.Generator], Iterator[Call]]:
     def calls(rng: np.random.Generator) -> Iterator[Call]:
-        def draw(*shape: int) -> Any:
+        def draw(*shape: int) -> Array:
             return 0.7 * rng.standard_normal(shape)
 
         size, features, batch, steps = 2, 1, 2, 3
