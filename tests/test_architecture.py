@@ -18,11 +18,11 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 # Figures of the package and the bound of each, which may only go down: lower it when you lower the figure.
 BOUNDS = {
     "modules in circles": 0,
-    "lines of operators' docstrings that repeat another one": 1291,
+    "lines of operators' docstrings that repeat another one": 1204,
     "files of 60 lines and fewer, without `__init__.py`": 85,
-    "uses of Any": 6300,
+    "uses of Any": 5847,
     "files with a `# mypy:` switch": 15,
-    "`type: ignore` comments": 153,
+    "`type: ignore` comments": 150,
 }
 FILES_PER_FOLDER = 14
 FULLER_FOLDERS: dict[str, int] = {}  # and how many they may have; these bounds may only go down, too

@@ -16,7 +16,8 @@ from .core.missing_names import LegacyMethod, provided
 
 # Methods and properties of PyTorch's Tensors that have no effect here, or are deprecated there.
 _LEGACY_METHODS = (
-    "_is_view apply_ as_subclass bfloat16 coalesce dense_dim get_device is_coalesced is_conj is_cpu "
+    "_is_view _make_subclass _make_wrapper_subclass apply_ as_subclass bfloat16 coalesce dense_dim get_device "
+    "is_coalesced is_conj is_cpu "
     "is_distributed is_inference is_meta is_mkldnn is_mps is_neg is_nested is_nonzero is_pinned is_quantized "
     "is_same_size is_set_to is_shared is_signed is_sparse is_sparse_csr is_xla is_xpu layout map2_ map_ module_load "
     "new new_empty_strided output_nr pin_memory record_stream resize resize_ resize_as resize_as_ resolve_conj "
@@ -57,6 +58,12 @@ def _meta_backend() -> object:
     from .core.meta.evaluation import backend
 
     return backend()
+
+
+def _tensor_subclass(cls: type) -> None:
+    from .compat.torch_function import subclass_defined
+
+    subclass_defined(cls)
 
 
 def _of_other_classes(
@@ -154,8 +161,8 @@ provided.update(
     legacy_name=_legacy_name,
     meta=_meta_backend,
     module_html=_module_html,
-    of_other_classes=_of_other_classes,
     tensor_html=_tensor_html,
     **{name: partial(_records_html, name) for name in ("event_html", "groups_html", "records_html")},
+    tensor_subclass=_tensor_subclass,
 )
 answers.append(_of_other_classes)

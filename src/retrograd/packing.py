@@ -169,7 +169,7 @@ def _tied_entries(structure: object) -> list[dict[str, Any]]:
     return entries
 
 
-def _viewed(own: Tensor, view: list[Any], tensors: dict[str, Tensor]) -> Tensor:
+def _viewed(own: Tensor, view: list[object], tensors: dict[str, Tensor]) -> Tensor:
     """Return a Tensor as a view of another one; ``own`` is its copy in the file."""
     match view:
         case [str(name), int(offset), list(strides)] if name in tensors and len(strides) == own.ndim and own.numel():

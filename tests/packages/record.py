@@ -36,7 +36,7 @@ def main() -> None:
             continue
         expected[path.stem] = result.stdout.splitlines()
         print(path.stem, len(expected[path.stem]), "lines")
-    FILE.write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
+        FILE.write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

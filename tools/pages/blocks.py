@@ -8,6 +8,7 @@ program is its output. A comment on the line before the program qualifies it:
         <!-- data: mnist -->     needs this folder of RETROGRAD_DATA, as do all later blocks; skipped without the data
         <!-- file: name.py -->   is saved and run as a script
         <!-- two: name.py -->    is run by two MPI processes; skipped, with all later blocks, without mpi4py
+        <!-- torch: name.py timm -->  is saved and run by ``retrograd run``; skipped unless this package is installed
         <!-- slow -->            takes more than a few seconds, including later blocks
 """
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FENCE = re.compile(
-    r"(?:^<!-- (?P<note>raises|not run|slow|data: [\w-]+|file: [\w.]+|two: [\w.]+) -->\n)?"
+    r"(?:^<!-- (?P<note>raises|not run|slow|data: [\w-]+|file: [\w.]+|two: [\w.]+|torch: [\w.]+ \w+) -->\n)?"
     r"^```python\n(?P<code>.*?)^```\n"
     r"(?P<gap>\n*^```text\n(?P<output>.*?)^```\n)?",
     re.DOTALL | re.MULTILINE,
@@ -49,7 +50,12 @@ class Program:
     @property
     def file(self) -> str | None:
         """The file name of a script."""
-        return self.value("file") or self.value("two")
+        return self.value("file") or self.value("two") or (self.value("torch") or "").partition(" ")[0] or None
+
+    @property
+    def package(self) -> str | None:
+        """The package that a program of PyTorch needs."""
+        return (self.value("torch") or "").partition(" ")[2] or None
 
     def value(self, name: str) -> str | None:
         """Return the value of ``name:`` in the comment."""

@@ -52,10 +52,14 @@ def run(path: Path, slow: bool = True) -> Iterator[Result]:
                 return
             if program.note == "slow" and not slow or program.value("two") and find_spec("mpi4py") is None:
                 return
+            if program.package and find_spec(program.package) is None:
+                continue
             try:
                 if program.file:
                     mpiexec = str(Path(sys.executable).with_name("mpiexec"))
-                    launcher = [mpiexec, "-n", "2"] if program.value("two") else []
+                    launcher = [mpiexec, "-n", "2", sys.executable] if program.value("two") else [sys.executable]
+                    if program.package:
+                        launcher += ["-W", "ignore", "-m", "retrograd", "run"]
                     yield Result(program, run_file(Path(folder) / program.file, program.code, launcher))
                 else:
                     start = written.count("\n")
@@ -89,7 +93,7 @@ def has_data(name: str) -> bool:
 def run_file(file: Path, code: str, launcher: list[str]) -> str:
     """Run a program as a script, and return its output."""
     file.write_text(code, encoding="utf-8")
-    done = subprocess.run([*launcher, sys.executable, file.name], capture_output=True, text=True, cwd=file.parent)
+    done = subprocess.run([*launcher, file.name], capture_output=True, text=True, cwd=file.parent)
     if done.returncode:
         raise Failure(f"exit code {done.returncode}\n{done.stderr}")
     return done.stdout

@@ -46,7 +46,7 @@ class detect_anomaly(Mode):
         super().__init__()
 
     @property
-    def changes(self) -> dict[str, Any]:  # type: ignore[override]
+    def changes(self) -> dict[str, object]:  # type: ignore[override]
         """Return the thread's observers, with one that checks for anomalies."""
         return {"observers": (*_other_observers(), _Anomaly(self.check_nan))}
 
@@ -145,7 +145,7 @@ def _arithmetic_rule(node: Node, number: int, g: Any, incoming: Any) -> str:
     return f"{where} is {shown(out)}: {finding.sentence}; inspect.guard() shows where the value came from\n"
 
 
-def _checksums(saved: tuple[Any, ...] | None) -> tuple[int, ...]:
+def _checksums(saved: tuple[object, ...] | None) -> tuple[int, ...]:
     def one(value: object) -> int:
         value = all_examples(value)
         array = backend_of(value).to_numpy(value)

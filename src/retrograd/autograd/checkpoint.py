@@ -164,8 +164,8 @@ class _Stop(Observer):
     def called(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:

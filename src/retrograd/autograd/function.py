@@ -260,7 +260,7 @@ def _function_primitive(cls: type[Function]) -> Primitive:
     primitive = cls.__dict__.get("_primitive")
     if primitive is None:
 
-        def vjp(g: tuple[Array, ...], ctx: Context, needs: tuple[bool, ...]) -> list[Any]:
+        def vjp(g: tuple[Array, ...], ctx: Context, needs: tuple[bool, ...]) -> list[Array | None]:
             return _run_backward(cls, ctx, g, needs)
 
         primitive = Primitive(cls.__name__, cls.apply, "*args", vjp=vjp, outputs=-1)
@@ -275,7 +275,7 @@ def _function_primitive(cls: type[Function]) -> Primitive:
     return primitive
 
 
-def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: tuple[bool, ...]) -> list[Any]:
+def _run_backward(cls: type[Function], ctx: Context, g: tuple[Array, ...], needs: tuple[bool, ...]) -> list[Any]:
     """Call the user's ``backward`` with Tensors in PyTorch's complex convention and return the engine's cotangents."""
     given = next(x for x in g if x is not None)
     recorded = isinstance(given, Tensor)

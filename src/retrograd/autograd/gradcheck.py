@@ -194,7 +194,7 @@ def gradient_function(func: Callable[..., Any], count: int) -> Callable[..., tup
     return gradient
 
 
-def wanted_inputs(arguments: Sequence[Any]) -> list[Tensor]:
+def wanted_inputs(arguments: Sequence[object]) -> list[Tensor]:
     """Return the Tensors among the arguments that require grad."""
     return [x for x in arguments if isinstance(x, Tensor) and x._requires]
 

@@ -30,8 +30,8 @@ class Packing(Observer):
     def called(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:

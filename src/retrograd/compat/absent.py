@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple, NoReturn
 
-DOCUMENTATION = "docs/packages.md#what-is-left-out"
+DOCUMENTATION = "docs/guides/packages.md#what-is-left-out"
 
 
 class Group(NamedTuple):
@@ -151,7 +151,7 @@ ABSENT = (
         {
             "": "SymBool SymFloat SymInt",
             "_C": "Graph Value",
-            "_C._functorch": "TransformType _add_batch_dim _remove_batch_dim get_unwrapped is_batchedtensor",
+            "_C._functorch": "TransformType _add_batch_dim _remove_batch_dim get_unwrapped",
             "_functorch.vmap": "_add_batch_dim _broadcast_to_and_flatten _create_batched_inputs _process_batched_inputs "
             "_remove_batch_dim _unwrap_batched _validate_and_get_batch_size",
             "_dynamo._trace_wrapped_higher_order_op": "TransformGetItemToIndex",

@@ -64,6 +64,7 @@ _MOVED = {
 # Sections of the files in ``compat``, and the paths that have their names.
 _SECTIONS = {
     "modules.jit:_C": "_C _utils",
+    "torch_function:_C": "_C",
     "modules.compilers:_dynamo": "_dynamo",
     "modules.compilers:_logging": "_logging",
     "modules.jit:jit": "jit",
@@ -118,7 +119,7 @@ _SECTIONS = {
     "modules.toplevel:random": "random",
     "modules.toplevel:version": "version",
     "modules.utils:_six": "_six",
-    "modules.utils:overrides": "overrides",
+    "torch_function:overrides": "overrides",
     "modules.utils:profiler": "profiler autograd.profiler",
     "modules.internals.pytree:utils._pytree": "utils._pytree",
     "modules.utils:utils.benchmark": "utils.benchmark",

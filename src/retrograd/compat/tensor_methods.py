@@ -17,6 +17,7 @@ from ..core.missing_names import LegacyMethod
 from ..core.tensor.storage import storage_of
 from ..core.tensor.tensor import Tensor, constructed, new_tensor
 from ..ops.table.arguments import integers
+from . import torch_function
 from .types import TypedStorage, UntypedStorage, memory_of, place_in_memory
 from .types import layout as _layout
 from .types import resize as _resize
@@ -135,10 +136,8 @@ def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable
 
 
 def as_subclass(self: Tensor, cls: type) -> Any:
-    """Return a detached instance of a subclass that shares the Tensor's memory."""
-    instance: Any = object.__new__(cls)
-    instance._initialise(self.array)
-    return instance
+    """Return an instance of a subclass on the same memory and with the same history."""
+    return torch_function.as_subclass(self, cls)
 
 
 def share_memory_(self: Tensor) -> Tensor:
@@ -329,6 +328,8 @@ def _add_methods() -> None:
     values: dict[str, Any] = {f"is_{kind}": property(_no, doc=f"False: no Tensor is {kind}.") for kind in kinds}
     values |= {
         "is_cpu": property(_is_on_cpu, doc="Whether the Tensor is on the CPU."),
+        "_make_subclass": staticmethod(torch_function._make_subclass),
+        "_make_wrapper_subclass": staticmethod(torch_function._make_wrapper_subclass),
         "is_meta": property(lambda self: self.device.type == "meta", doc="Whether the Tensor has no numbers."),
         "is_conj": _no,
         "is_neg": _no,

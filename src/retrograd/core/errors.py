@@ -72,7 +72,7 @@ def describe(value: object, depth: int = 8) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def describe_call(name: str, inputs: tuple[Any, ...], params: dict[str, Any] | None = None) -> str:
+def describe_call(name: str, inputs: tuple[object, ...], params: dict[str, object] | None = None) -> str:
     """The call as a user would read it: ``mul(float32(3,), float32(4,))``."""
     parts = [describe(value) for value in inputs]
     parts += [f"{key}={describe(value)}" for key, value in (params or {}).items()]
@@ -85,7 +85,7 @@ def is_zero_step(error: Exception) -> bool:
 
 
 def call_error(
-    kind: type[Exception], name: str, inputs: tuple[Any, ...], params: dict[str, Any] | None, reason: str
+    kind: type[Exception], name: str, inputs: tuple[object, ...], params: dict[str, object] | None, reason: str
 ) -> Exception:
     """The error of a call; an operator that calls this one finds the bare ``reason``, to report its own call."""
     error = kind(f"{describe_call(name, inputs, params)}: {reason}")
@@ -93,7 +93,9 @@ def call_error(
     return error
 
 
-def operator_error(name: str, inputs: tuple[Any, ...], params: dict[str, Any] | None, error: Exception) -> Exception:
+def operator_error(
+    name: str, inputs: tuple[object, ...], params: dict[str, object] | None, error: Exception
+) -> Exception:
     """What a forward raised, as the error of the operator's call, in the type PyTorch would raise."""
     error = conversion_behind(error)
     if isinstance(error, (GuardError, ConversionError)):  # of an operator within, on another layer or in a Function

@@ -42,7 +42,7 @@ class LegacyMethod:
         return getattr(owner if instance is None else instance, self.name)
 
 
-def legacy_call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def legacy_call(name: str, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """The result of a call that failed as it stands, read as a legacy form; NotImplemented if it is none."""
     return provided["legacy_call"](name, function, args, kwargs)
 

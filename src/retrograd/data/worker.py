@@ -120,7 +120,7 @@ class IterableFetcher:
             return Signal.EXHAUSTED
         return self.collate_fn(batch if self.batch_size else batch[0])
 
-    def _samples(self, epoch: int) -> Iterator[Any]:
+    def _samples(self, epoch: int) -> Iterator[object]:
         current = getattr(self._iteration, "epoch", None)
         if current is None or current < epoch:
             self._iteration.epoch = epoch
@@ -131,10 +131,10 @@ class IterableFetcher:
             )
         return self._iteration.samples
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name != "_iteration"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state, _iteration=threading.local())
 
 

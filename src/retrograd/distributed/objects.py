@@ -14,7 +14,7 @@ from .groups import ProcessGroup, get_rank, get_world_size, group_of, is_initial
 from .reductions import ReduceOp
 
 
-def all_gather_object(object_list: list[Any], obj: object, group: object = None) -> None:
+def all_gather_object(object_list: list[object], obj: object, group: object = None) -> None:
     """Gather the objects of all ranks: ``object_list[i]`` receives the object of group rank i.
 
     Raises:
@@ -30,7 +30,9 @@ def all_gather_object(object_list: list[Any], obj: object, group: object = None)
     object_list[:] = gather_from_all(process_group, obj)
 
 
-def gather_object(obj: object, object_gather_list: list[Any] | None = None, dst: int = 0, group: object = None) -> None:
+def gather_object(
+    obj: object, object_gather_list: list[object] | None = None, dst: int = 0, group: object = None
+) -> None:
     """Gather the objects of all ranks on rank ``dst``; ``object_gather_list`` must be None elsewhere."""
     process_group = group_of(group)
     if process_group is None:

@@ -53,7 +53,7 @@ class _Custom:
     def _check_rules(self) -> None:
         raise NotImplementedError
 
-    def _check_captured(self, outputs: Sequence[Any]) -> None:
+    def _check_captured(self, outputs: Sequence[object]) -> None:
         if modes.grad_enabled and any(isinstance(y, Tensor) and y._requires for y in outputs):
             raise self.captured()
 
@@ -98,7 +98,7 @@ class _Call:
         """Return a nest like ``primals``; the tangents of numbers are zero."""
         return self._nest(tensors, [0.0 if isinstance(leaf, (float, complex)) else None for leaf in self.leaves])
 
-    def _nest(self, tensors: Sequence[Tensor], others: Sequence[Any]) -> tuple[Any, ...]:
+    def _nest(self, tensors: Sequence[Tensor], others: Sequence[object]) -> tuple[Any, ...]:
         leaves = list(others)
         for place, x in zip(self.places, tensors, strict=True):
             leaves[place] = x
@@ -321,7 +321,7 @@ class custom_jvp(_Custom):
         if self.nondiff_argnums:
             raise TypeError(f"custom_jvp: defjvps of {self.name} does not support nondiff_argnums; use defjvp")
 
-        def jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+        def jvp(primals: tuple[object, ...], tangents: tuple[object, ...]) -> tuple[Any, Any]:
             if len(jvps) != len(primals):
                 raise TypeError(f"custom_jvp: {self.name} has {len(jvps)} rules, but {len(primals)} arguments")
             output = self(*primals)

@@ -42,7 +42,7 @@ def _dict(make: Callable[[Any, Iterable[tuple[Any, Any]]], Any], extra: Callable
     return Kind(parts, lambda context, children: make(context[0], zip(context[1], children, strict=True)))
 
 
-def _rebuild_dataclass(kind: type, children: list[Any]) -> Any:
+def _rebuild_dataclass(kind: type, children: list[object]) -> Any:
     """Return a dataclass with these fields. ``__init__`` and ``__post_init__``, which may check values, do not run."""
     nest: Any = object.__new__(kind)
     for field, child in zip(fields(kind), children, strict=True):
@@ -146,7 +146,7 @@ class Structure:
             for path in child.paths(root + step)
         ]  # fmt: skip
 
-    def unflatten(self, leaves: Iterable[Any]) -> Any:
+    def unflatten(self, leaves: Iterable[object]) -> Any:
         """Return a nest of this structure with the given leaves."""
         remaining = iter(leaves)
         nest = self._rebuild(remaining)
@@ -154,7 +154,7 @@ class Structure:
             raise ValueError(f"unflatten: more leaves than the {self.size} of {self!r}")
         return nest
 
-    def _rebuild(self, leaves: Iterator[Any]) -> Any:
+    def _rebuild(self, leaves: Iterator[object]) -> Any:
         if self.type is None:
             for leaf in leaves:
                 return leaf
@@ -215,7 +215,7 @@ def flatten(nest: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple
     return leaves, _structure(nest, is_leaf, leaves)
 
 
-def _structure(part: object, is_leaf: Callable[[Any], bool] | None, leaves: list[Any]) -> Structure:
+def _structure(part: object, is_leaf: Callable[[Any], bool] | None, leaves: list[object]) -> Structure:
     kind = None if is_leaf is not None and is_leaf(part) else kind_of(part)
     if kind is None:
         leaves.append(part)

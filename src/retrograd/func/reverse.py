@@ -125,7 +125,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def recorded_vjp(
-    transform: str, func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool
+    transform: str, func: Callable[..., Any], primals: tuple[object, ...], has_aux: bool
 ) -> tuple[Recorded, Callable[[Any], Any]]:
     """Record ``func`` and return the record and ``vjp_fn``; errors name ``transform``."""
     points, structure = points_of(transform, primals, [f"primals[{index}]" for index in range(len(primals))])
@@ -139,7 +139,7 @@ def recorded_vjp(
     return recorded, vjp_fn
 
 
-def hvp(func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def hvp(func: Callable[..., Any], primals: Sequence[object], tangents: Sequence[object]) -> tuple[Any, Any]:
     """Return the value of ``func`` and a Hessian-vector product: ``f(x)`` and ``H(x) @ t``.
 
     The Hessian is never formed: with ``g`` the gradient, ``H @ t`` is the gradient of ``<g(x), t>`` with respect to x,
@@ -163,7 +163,7 @@ def hvp(func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any
     return _hessian_product("hvp", func, primals, tangents, "tangents")
 
 
-def vhp(func: Callable[..., Any], primals: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, Any]:
+def vhp(func: Callable[..., Any], primals: Sequence[object], cotangents: Sequence[object]) -> tuple[Any, Any]:
     """Return the value of ``func`` and a vector-Hessian product: ``f(x)`` and ``v @ H(x)``.
 
     Args:
@@ -184,7 +184,7 @@ def vhp(func: Callable[..., Any], primals: Sequence[Any], cotangents: Sequence[A
 
 
 def _hessian_product(
-    transform: str, func: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any], name: str
+    transform: str, func: Callable[..., Any], primals: Sequence[object], vectors: Sequence[object], name: str
 ) -> tuple[Any, Any]:
     for what, values in (("primals", primals), (name, vectors)):
         if not isinstance(values, (tuple, list)):
@@ -251,8 +251,8 @@ def _differentiated(
     func: Callable[..., Any],
     argnums: Argnums,
     has_aux: bool,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
 ) -> tuple[Recorded, Any]:
     """Record a scalar function; return the record and the gradient with respect to the chosen arguments."""
     function, chosen, paths = chosen_arguments(transform, func, argnums, args, kwargs)
@@ -273,7 +273,7 @@ def check_outputs(recorded: Recorded) -> None:
 
 
 def chosen_arguments(
-    transform: str, func: Callable[..., Any], argnums: Argnums, args: tuple[Any, ...], kwargs: dict[str, Any]
+    transform: str, func: Callable[..., Any], argnums: Argnums, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], list[str]]:
     """Return a function of only the arguments at ``argnums``, these arguments, and their names for errors."""
     numbers = (argnums,) if isinstance(argnums, int) and not isinstance(argnums, bool) else argnums
@@ -297,7 +297,7 @@ def chosen_arguments(
     return function, tuple(args[place] for place in places), [f"args[{place}]" for place in places]
 
 
-def points_of(transform: str, nests: tuple[Any, ...], names: list[str]) -> tuple[list[Tensor], Structure]:
+def points_of(transform: str, nests: tuple[object, ...], names: list[str]) -> tuple[list[Tensor], Structure]:
     """Return the leaves of the arguments to differentiate with respect to, and the structure of their tuple."""
     leaves, structure = flatten(nests)
     paths = [path for name, child in zip(names, structure.children, strict=True) for path in child.paths(name)]

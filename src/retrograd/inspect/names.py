@@ -74,7 +74,7 @@ class Names:
         self._tensors[id(x)] = ref(x), name
         return name
 
-    def _known(self, module: Any) -> str | None:
+    def _known(self, module: object) -> str | None:
         found = self._modules.get(id(module))
         return found[1] if found is not None and found[0]() is module else None
 

@@ -255,7 +255,7 @@ class Recorder(Observer):
         source = self.source(x)
         made = isinstance(source, Record) and not source.creates
         name = "" if made and not (x._requires and x._node is None) else self.names.of(x)
-        leaf = self.names.number(x) if x._node is None else 0
+        leaf = self.names.number(x if x._requires else x.array) if x._node is None else 0
         return Input(source, name, x.array.shape, x.array.dtype, x._requires, leaf)
 
     def _complete(

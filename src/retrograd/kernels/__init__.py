@@ -203,7 +203,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
                 except LoopMissing:
                     return reference(x)
 
-            def write(out: Any, x: Any) -> None:
+            def write(out: Array, x: Array) -> None:
                 if x.size >= least and suits(out) and takes(x, least=least):
                     try:
                         run_loop(x, out)
@@ -260,7 +260,7 @@ def _dense(*arrays: Array) -> list[Any] | None:
     return list(map(np.ascontiguousarray, arrays))
 
 
-def _repeats(x: Any, *others: Any) -> bool:
+def _repeats(x: Array, *others: Any) -> bool:
     """Whether the only other array is broadcast along axes in front alone, and long enough to be gone through."""
     if len(others) != 1 or others[0].size < REPEATED:
         return False
@@ -326,7 +326,7 @@ def launch_planes(name: str, lanes: tuple[int, int, int], *args: object) -> None
     launch(loop("loops.elements.plane_loops", name), count * -(-places // PLACES), least, *args)
 
 
-def _transposed(x: Any) -> Any:
+def _transposed(x: Array) -> Any:
     """Matrices with rows and columns exchanged."""
     count, rows, columns = x.shape
     out = empty((count, columns, rows), x.dtype)

@@ -33,9 +33,9 @@ def export(
     *,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
-    dynamic_axes: Mapping[str, Any] | None = None,
+    dynamic_axes: Mapping[str, object] | None = None,
     opset_version: int | None = None,
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Mapping[str, object] | None = None,
     f: Any = None,
     **options: Any,
 ) -> None:
@@ -125,7 +125,7 @@ def export(
         stream.write(content)
 
 
-def _is_whole(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+def _is_whole(name: str, args: tuple[object, ...], named: dict[str, object]) -> bool:
     if name not in WHOLE:
         return False
     try:
@@ -141,7 +141,7 @@ def _weights(model: Any) -> dict[str, Tensor]:
 
 
 def _input_names(
-    model: Any, given: Sequence[str] | None, args: tuple[Any, ...], named: dict[str, Any], count: int
+    model: Any, given: Sequence[str] | None, args: tuple[object, ...], named: dict[str, object], count: int
 ) -> list[str]:
     if given is None:
         import inspect

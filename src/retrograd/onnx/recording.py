@@ -67,7 +67,7 @@ class _Recorder(Observer):
         self.open: list[tuple[str, bool]] = []
         self.skipping = 0
 
-    def _tensors(self, values: Iterable[Any]) -> list[Tensor]:
+    def _tensors(self, values: Iterable[object]) -> list[Tensor]:
         return [x for value in values for x in flatten(value)[0] if isinstance(x, Tensor)]
 
     def _note(self, call: Call) -> None:
@@ -131,7 +131,7 @@ def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return values[:split], dict(zip(names, values[split:], strict=True))
 
 
-def record(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], whole: Whole) -> Recording:
+def record(model: Any, args: tuple[object, ...], kwargs: dict[str, object], whole: Whole) -> Recording:
     """Run a model and record its calls; ``whole`` decides which public operators are recorded as single calls."""
     inputs = [x for x in flatten((args, kwargs))[0] if isinstance(x, Tensor)]
     recording = Recording(inputs, [])

@@ -62,7 +62,7 @@ Fraction: TypeAlias = Annotated[float, Range("in [0, 1]", lambda x: 0 <= x <= 1)
 Betas: TypeAlias = Annotated[tuple[float | Tensor, float | Tensor], DECAY]
 
 
-def hyperparameters(arguments: dict[str, Any]) -> dict[str, Any]:
+def hyperparameters(arguments: dict[str, object]) -> dict[str, Any]:
     """The defaults of an optimizer's groups: the ``locals()`` of its ``__init__``, checked against their ranges."""
     optimizer = type(arguments["self"]).__name__
     defaults = {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}

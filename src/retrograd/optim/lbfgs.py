@@ -148,7 +148,7 @@ class LBFGS(Optimizer):
                 if group["line_search_fn"] is not None:
                     here = [parameter.array.copy() for parameter in self._params]
 
-                    def trial(t: float, here: list[Any] = here, direction: Array = direction) -> Trial:
+                    def trial(t: float, here: list[Array] = here, direction: Array = direction) -> Trial:
                         self._move(t, direction)
                         _, loss, gradient = evaluate()
                         for parameter, values in zip(self._params, here):

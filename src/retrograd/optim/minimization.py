@@ -30,7 +30,7 @@ _WITH_HESSIAN = {"dogleg", "trust-exact"}
 def minimize(
     fun: Callable[..., Any],
     x0: object,
-    args: tuple[Any, ...] = (),
+    args: tuple[object, ...] = (),
     method: Any = None,
     *,
     hess: bool = False,
@@ -38,7 +38,7 @@ def minimize(
     constraints: object = (),
     tol: float | None = None,
     callback: Callable[..., Any] | None = None,
-    options: dict[str, Any] | None = None,
+    options: dict[str, object] | None = None,
 ) -> Any:
     r"""``argmin f(x)`` by SciPy's methods; values, gradients and products with the Hessian come from ``func``.
 
@@ -309,7 +309,7 @@ def _constraints(constraints: Any, nest: _Nest, optimize: Any) -> Any:
     return found
 
 
-def _with(function: Callable[..., Any], args: tuple[Any, ...], nest: object) -> Any:
+def _with(function: Callable[..., Any], args: tuple[object, ...], nest: object) -> Any:
     return function(nest, *args)
 
 

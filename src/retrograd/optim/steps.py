@@ -40,7 +40,7 @@ def decay_towards(average: Array, value: Array, rate: float, scratch: Array) -> 
         np.subtract(value, scratch, out=average)
 
 
-def average_all(averages: Sequence[Any], values: Sequence[Any], rate: float) -> None:
+def average_all(averages: Sequence[Array], values: Sequence[Array], rate: float) -> None:
     """``decay_towards`` for many arrays; averages of integers are the values themselves."""
     rows = list(zip(averages, values, strict=True))
     if rows and updates.takes(rows, "averaged", 2):

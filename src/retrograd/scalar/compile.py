@@ -143,7 +143,7 @@ class Compiled:
                     layers.setdefault(tuple(map(id, inputs)), []).append(node)
         return {id(node): layer for layer in layers.values() for node in layer}
 
-    def _replay(self, leaves: list[Any]) -> Any:
+    def _replay(self, leaves: list[object]) -> Any:
         tensors = [x.double() if isinstance(x, Tensor) else new_tensor(np.array(x, np.float64)) for x in leaves]
         shape = np.broadcast_shapes(*(x.array.shape for x in tensors))
         known: dict[int, Any] = {}
@@ -224,7 +224,7 @@ def _evaluate(node: Value, operands: list[Any]) -> Any:
     return getattr(x, op.lower())()
 
 
-def _flatten(value: object, leaves: list[Any]) -> Any:
+def _flatten(value: object, leaves: list[object]) -> Any:
     """Return the nesting of lists and tuples, with None for each leaf."""
     if isinstance(value, (list, tuple)):
         return type(value)(_flatten(item, leaves) for item in value)

@@ -208,7 +208,7 @@ def as_function(program: Program) -> tuple[list[Any], Function]:
     return arrays, function
 
 
-def _examples(array: Any, arrays: list[Any], index: int, function: Function) -> list[Any]:
+def _examples(array: Any, arrays: list[object], index: int, function: Function) -> list[Any]:
     """Return two values of one argument: its own, and another one that the operator accepts."""
     if array.dtype.kind in "fc":
         return [array, (array * SCALE).astype(array.dtype)]

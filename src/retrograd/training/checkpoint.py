@@ -98,7 +98,7 @@ class Checkpoint:
         for generator in self.generators.values():
             numpy_generator(generator)  # raises for other types
 
-    def save(self, step: int, metadata: Mapping[str, Any] | None = None) -> None:
+    def save(self, step: int, metadata: Mapping[str, object] | None = None) -> None:
         """Write the state of the run after ``step`` steps, with JSON metadata.
 
         If an error is raised, the path still has the previous or the new checkpoint, complete.
@@ -112,7 +112,7 @@ class Checkpoint:
                 part.consolidate_state_dict()
         by_first(partial(self._write, operator.index(step), metadata))
 
-    def _write(self, step: int, metadata: Mapping[str, Any] | None) -> None:
+    def _write(self, step: int, metadata: Mapping[str, object] | None) -> None:
         packed = Packed()
         parts = pack({name: part.state_dict() for name, part in self.parts.items()}, "", packed)
         random = {
@@ -232,12 +232,12 @@ def _held(part: Any) -> Any:
     return part.optim if hasattr(part, "consolidate_state_dict") else part
 
 
-def _attributes(part: object) -> dict[str, Any]:
+def _attributes(part: object) -> dict[str, object]:
     attributes: dict[str, Any] = getattr(part, "__dict__", {})
     return attributes
 
 
-def _restore_attributes(part: object, attributes: dict[str, Any]) -> None:
+def _restore_attributes(part: object, attributes: dict[str, object]) -> None:
     own = _attributes(part)
     own.update(attributes)
     for name in own.keys() - attributes.keys():

@@ -198,7 +198,7 @@ class Loop:
             "means": {name: [mean.sum, mean.count] for name, mean in self._means.items()},
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Restore a state from ``state_dict()``.
 
         Raises:

@@ -81,21 +81,21 @@ class _ResultSaver(Observer):
         self.calls: list[_Call] = []
         self.last: _Result | None = None  # the result whose Tensors do not exist yet
 
-    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[object, ...]) -> None:
         """Open a call that collects the results of a public operator's primitives."""
         if isinstance(what, str):
             self.calls.append(_Call(what, inputs))
 
-    def closed(self, what: object, inputs: tuple[Any, ...], result: object) -> None:
+    def closed(self, what: object, inputs: tuple[object, ...], result: object) -> None:
         if isinstance(what, str) and self.calls:
             self._ask(self.calls.pop(), result)
 
     def answering(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        arrays: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        arrays: tuple[object, ...],
+        params: dict[str, object],
         forward: Callable[..., Any],
     ) -> Callable[..., Any]:
         """Return a version of ``forward`` that records its result."""
@@ -117,8 +117,8 @@ class _ResultSaver(Observer):
     def called(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
@@ -132,7 +132,7 @@ class _ResultSaver(Observer):
             self._ask(call, outputs[0] if len(outputs) == 1 else outputs)
 
     def failed(
-        self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any], error: BaseException
+        self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object], error: BaseException
     ) -> None:
         self.last = None
         if self.calls and self.calls[-1].name == "":
@@ -164,9 +164,9 @@ class _ResultReplayer(Observer):
     def answering(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        arrays: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        arrays: tuple[object, ...],
+        params: dict[str, object],
         forward: Callable[..., Any],
     ) -> Callable[..., Any]:
         """Return a function that returns the saved result, or ``forward`` if none was saved."""
@@ -186,8 +186,8 @@ class _ResultReplayer(Observer):
     def called(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
@@ -210,7 +210,7 @@ class _Second(observing):
         return super().__enter__()
 
 
-def _shapes(arrays: tuple[Any, ...]) -> list[Any]:
+def _shapes(arrays: tuple[object, ...]) -> list[Any]:
     return [(getattr(x, "shape", None), getattr(x, "dtype", None)) for x in arrays]
 
 

@@ -114,7 +114,7 @@ def test_proxies_leave_no_trace_of_themselves_behind():
         (lambda x: [y for y in x], TraceError, "cannot be iterated"),
         (lambda x: int(x), TypeError, "int"),
         (lambda x: range(x), TypeError, "integer"),
-        (lambda x: x.update({x: 1}), RuntimeError, "Keys for dictionaries"),
+        (lambda x: rg.sum({x: 1}), TypeError, "must be a? ?Tensor"),
     ],
 )
 def test_what_needs_the_value_of_a_proxy_is_an_error(function, error, message):
@@ -227,7 +227,6 @@ def test_patterns_are_replaced_everywhere_with_shared_values():
 def test_a_pattern_whose_inner_value_is_used_elsewhere_stays():
     traced = fx.symbolic_trace(lambda x: (x.neg().relu(), x.neg()))
     assert len(fx.replace_pattern(traced, lambda x: x.neg().relu(), lambda x: x.exp())) == 1
-
     def both(x):
         y = x.neg()
         return y.relu() + y
@@ -275,9 +274,9 @@ def test_an_object_with_torch_function_decides_what_an_operator_does():
 
     a = Diagonal(rg.tensor([1.0, 2.0]))
     assert rg.matmul(a, a).values.tolist() == [1, 4]
-    with pytest.raises(TypeError, match="no implementation found for 'exp'"):
+    with pytest.raises(TypeError, match="no implementation of torch.exp found"):
         rg.exp(a)
-    with pytest.raises(TypeError, match="no implementation found for 'cat'"):
+    with pytest.raises(TypeError, match="no implementation of torch.cat found"):
         rg.cat([rg.ones(1), a])
 
 

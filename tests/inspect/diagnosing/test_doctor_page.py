@@ -105,7 +105,8 @@ def test_the_slider_and_the_loss_curve_move_through_the_steps(broadcast, tmp_pat
     later = measured[-1]
     found = browse_drawing(Page(text), tmp_path, body.replace("LATER", str(later)), width)
     assert found["first"][0].startswith("step 0: loss") and found["later"][0].startswith(f"step {later}: loss")
-    assert float(found["first"][1]) < float(found["later"][1]) and found["back"] == max(i for i in measured if i < later) and found["wide"]
+    assert float(found["first"][1]) < float(found["later"][1]) and found["wide"]
+    assert found["back"] == max(i for i in measured if i < later)
     assert "by the optimizer, rate 0.05" in found["facts"] and "Its gradient came from" in found["facts"]
     assert found["sentence"].startswith("broadcast-loss")
     assert [text.split()[0] for text in found["ends"]] == ["without", "with"]

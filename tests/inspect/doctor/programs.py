@@ -1,6 +1,6 @@
 """Training programs for the doctor: for each kind of finding a broken one, and its healthy twin.
 
-A line ``healthy || broken`` has one side in each version, and an empty side leaves the line out. The marker ``#!`` is at
+A line ``healthy || broken`` has one side in each version; an empty side leaves the line out. The marker ``#!`` is at
 the end of the line that the finding names.
 """
 

@@ -79,7 +79,7 @@ def test_heat_maps_of_the_page_have_the_signs_and_sizes_of_the_arrays(tmp_path):
     step((x * rg.ones(2, 3)).sum()).save(tmp_path / "walk.html")
     walk = walk_of((tmp_path / "walk.html").read_text())
     read = next(s for s in walk["steps"] if s["title"].endswith("mul"))["read"]
-    part, rows, columns, largest, letters = dict((name, map_) for name, _, _, map_ in read).get("x") or read[0][3]
+    part, rows, columns, largest, letters = {name: map_ for name, _, _, map_ in read}.get("x") or read[0][3]
     assert (part, rows, columns, len(letters)) == ("", 2, 3, 6)
     went = [map_ for *_, map_ in walk["steps"][-1]["went"] if map_]
     assert went and float(largest) > 0

@@ -14,7 +14,7 @@ model = torch.nn.Sequential(
 model = GradSampleModule(filled(model))
 loss_of(model(data("images", 3, 1, 4, 4)), torch.tensor([0, 1, 0])).backward()
 for name, parameter in model.named_parameters():
-    show(**{name: parameter.grad_sample[1]})
+    show(**{name: parameter.grad_sample[1].abs()})
 
 plain = filled(torch.nn.Linear(3, 2))
 optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)

@@ -1,13 +1,22 @@
 """`retrograd explain`, `draw` and `profile`: the tools of `retrograd.inspect` on an unchanged script."""
 
+from __future__ import annotations
+
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..arguments import path, positive_int
 from ..console import UserError
 from .scripts import StoppedError, acting_at_backward, check_script, run_script
+
+if TYPE_CHECKING:
+    from retrograd import Tensor
+    from retrograd.inspect import trace
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _MOST = 3  # gradients explained by default
 
@@ -19,7 +28,7 @@ EXAMPLES = {
 }
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Add the parsers of the three commands."""
     one = _parser(subparsers, "explain", "explain the gradients of a script's loss", explain_script)
     one.description = (
@@ -43,7 +52,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         each.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's sys.argv")
 
 
-def _parser(subparsers: Any, name: str, text: str, run: Any) -> argparse.ArgumentParser:
+def _parser(
+    subparsers: Subparsers, name: str, text: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         name, help=text, epilog=EXAMPLES[name], formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -55,7 +66,7 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=positive_int, default=1, help="the backward pass to stop at; default 1")
 
 
-def _until_backward(options: argparse.Namespace, act: Any) -> int:
+def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace], None]) -> int:
     """Run the script under a trace to its n-th backward pass, call ``act`` with the loss, and end the script."""
     from retrograd.inspect import trace
 
@@ -63,7 +74,7 @@ def _until_backward(options: argparse.Namespace, act: Any) -> int:
     passes = 0
     problems: list[UserError] = []  # which are not errors of the script
 
-    def at(loss: Any) -> None:
+    def at(loss: Tensor) -> None:
         nonlocal passes
         passes += 1
         if passes == options.step:
@@ -86,7 +97,7 @@ def _until_backward(options: argparse.Namespace, act: Any) -> int:
 def explain_script(options: argparse.Namespace) -> int:
     """Print the gradients of the script's loss, and explanations of some."""
 
-    def act(loss: Any, t: Any) -> None:
+    def act(loss: Tensor, t: trace) -> None:
         from retrograd import autograd
         from retrograd.core.graph.nodes import edge_of, reachable
         from retrograd.inspect import explain
@@ -113,7 +124,7 @@ def draw_script(options: argparse.Namespace) -> int:
     """Write the drawing of the script's graph."""
     out = options.out or Path(options.script).with_suffix(".html").name
 
-    def act(loss: Any, t: Any) -> None:
+    def act(loss: Tensor, t: trace) -> None:
         from retrograd.inspect import draw
 
         try:
@@ -134,7 +145,7 @@ def profile_script(options: argparse.Namespace) -> int:
         raise UserError(f"--out must end in .html, got {options.out}")
     passes = 0
 
-    def at(loss: Any) -> None:
+    def at(loss: Tensor) -> None:
         nonlocal passes
         passes += 1
         if options.steps is not None and passes > options.steps:

@@ -1,15 +1,21 @@
 """What commands that run a script share: running it again, stopping it, and watching it without an edit."""
 
+from __future__ import annotations
+
 import contextlib
 import gc
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..console import UserError
+
+if TYPE_CHECKING:
+    from retrograd import Tensor, nn
+    from retrograd.optim import Optimizer
 
 
 class StoppedError(SystemExit):
@@ -23,12 +29,12 @@ def check_script(script: str) -> None:
 
 
 def run_script(script: str, arguments: list[str], failed: Callable[[BaseException], object] | None = None) -> int:
-    """Run a script with Retrograd as ``torch``, and return its exit code, also if it calls ``sys.exit``."""
-    from retrograd.compat.as_torch import install, run_program
+    """Run a script, and return its exit code, also if it calls ``sys.exit``. One that imports torch gets Retrograd."""
+    from retrograd.compat.as_torch import installed_when_imported, run_program
 
-    install()
     try:
-        return run_program(script, arguments, failed)
+        with installed_when_imported():
+            return run_program(script, arguments, failed)
     except SystemExit as error:
         if error.code is None or isinstance(error.code, int):
             return error.code or 0
@@ -53,40 +59,35 @@ def random_states() -> Callable[[], None]:
 
 
 @contextlib.contextmanager
-def acting_at_backward(act: Callable[[Any], None]) -> Iterator[None]:
+def acting_at_backward(act: Callable[[Tensor], None]) -> Iterator[None]:
     """Call ``act`` with the Tensor of each backward pass before it begins."""
     from retrograd import autograd
     from retrograd.autograd import gradients
     from retrograd.core.tensor.tensor import Tensor
 
-    plain, plain_of_several = Tensor.backward, autograd.backward
+    def patched(plain: Callable[..., None]) -> Callable[..., None]:
+        def backward(tensors: Tensor | Sequence[Tensor], *args: object, **kwargs: object) -> None:
+            act(tensors if isinstance(tensors, Tensor) else tensors[0])
+            plain(tensors, *args, **kwargs)
 
-    def of_one(self: Any, *args: Any, **kwargs: Any) -> None:
-        act(self)
-        plain(self, *args, **kwargs)
+        return backward
 
-    def of_several(tensors: Any, *args: Any, **kwargs: Any) -> None:
-        act(tensors if isinstance(tensors, Tensor) else tensors[0])
-        plain_of_several(tensors, *args, **kwargs)
-
-    Tensor.backward = of_one  # type: ignore[method-assign]
-    autograd.backward = gradients.backward = of_several
-    try:
+    with contextlib.ExitStack() as stack:
+        for owner, name in ((Tensor, "backward"), (autograd, "backward"), (gradients, "backward")):
+            plain = getattr(owner, name)
+            stack.callback(setattr, owner, name, plain)
+            setattr(owner, name, patched(plain))
         yield
-    finally:
-        Tensor.backward = plain  # type: ignore[method-assign]
-        autograd.backward = gradients.backward = plain_of_several
 
 
 @contextlib.contextmanager
 def watching_script(out: Path) -> Iterator[None]:
     """Watch the models and optimizers of a script from their second step on; at the end, write ``out`` and alarms."""
     from retrograd.inspect import watch
-    from retrograd.optim import Optimizer
     from retrograd.optim.optimizer import register_optimizer_step_post_hook
 
     seen: list[Optimizer] = []
-    active: list[Any] = []
+    active: list[watch] = []
 
     def stepped(optimizer: Optimizer, args: object, kwargs: object) -> None:
         if active:
@@ -113,7 +114,7 @@ def watching_script(out: Path) -> Iterator[None]:
             print(f"watch: no optimizer made two steps; {out} was not written", file=sys.stderr)
 
 
-def model_of(optimizers: list[Any]) -> Any:
+def model_of(optimizers: list[Optimizer]) -> nn.Module:
     """Return the smallest module with all parameters of the optimizers, or one that is made of several.
 
     Parameters that no module holds are entered into it by themselves.

@@ -277,7 +277,7 @@ class Debugger(cmd.Cmd):
             raise _Failed(f"expected a number of operators, got {argument!r}")
         return min(int(argument or 1), len(self.stepper.events) + 1)
 
-    def _names(self) -> dict[str, Any]:
+    def _names(self) -> dict[str, object]:
         return {**self.frame.f_globals, **self.frame.f_locals, "event": self.stepper.event, "stepper": self.stepper}
 
     def _value(self, expression: str, event: Event | None = None) -> Any:

@@ -52,7 +52,7 @@ def read_run(path: Path) -> SavedRun:
     raise UserError(f"{path} is not a checkpoint of 'retrograd train'")
 
 
-def _is_config(config: dict[str, Any]) -> bool:
+def _is_config(config: dict[str, object]) -> bool:
     """Return whether a run's settings name a known task and model, and how the data are drawn."""
     match config:
         case {"task": str(task), "model": str(model), "batch_size": int(size), "seed": int(seed)}:

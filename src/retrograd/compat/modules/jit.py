@@ -11,7 +11,7 @@ from typing import Final as Final
 
 from ...autograd.function import Function
 from ...core.arrays.devices import Device
-from ...core.arrays.dtypes import DType
+from ...core.arrays.public_dtypes import dtype as PublicDType
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Size, Tensor
 from ...nn.base.module import Module as Module
@@ -200,7 +200,7 @@ def _log_api_usage_once(message: str) -> None:
     """Do nothing: usage is not counted."""
 
 
-def _element_size(dtype: DType) -> int:
+def _element_size(dtype: PublicDType) -> int:
     """Return the bytes of one element."""
     return dtype.itemsize
 
@@ -230,7 +230,7 @@ NAMES: dict[str, str | dict[str, Any]] = {
     "onnx": "OperatorExportTypes TrainingMode is_in_onnx_export",
     "_C": {
         "Generator": Generator, "Size": Size, "TensorBase": Tensor, "_TensorBase": Tensor, "_FunctionBase": Function,
-        "device": Device, "dtype": DType, "_get_tracing_state": _get_tracing_state,
+        "device": Device, "dtype": PublicDType, "_get_tracing_state": _get_tracing_state,
         "_log_api_usage_once": _log_api_usage_once, "_element_size": _element_size,
         "_flatten_dense_tensors": _flatten_dense_tensors, "_unflatten_dense_tensors": _unflatten_dense_tensors,
     },

@@ -367,26 +367,11 @@ def __getattr__(name: str) -> Any:
 # ``_six``: names of Python for programs that also ran on Python 2
 
 
-# ``overrides``: PyTorch's protocol for tensors of other libraries, which Retrograd does not use
-
-
-def has_torch_function(*args: Any) -> bool:
-    """Return False: operators do not call ``__torch_function__``."""
-    return False
-
-
-def is_tensor_like(inp: Any) -> bool:
-    """Return whether the object is a Tensor."""
-    return isinstance(inp, Tensor)
-
-
 NAMES: dict[str, str | dict[str, Any]] = {
     "_six": {
         "FileNotFoundError": FileNotFoundError, "PY3": True, "PY37": True, "container_abcs": container_abcs, "inf": inf,
         "int_classes": int, "nan": nan, "string_classes": (str, bytes),
     },
-    "overrides": "has_torch_function has_torch_function_unary=has_torch_function "
-    "has_torch_function_variadic=has_torch_function is_tensor_like",
     "profiler": "ProfilerAction ProfilerActivity profile record_function schedule tensorboard_trace_handler",
     "testing": "assert_allclose assert_close",
     "utils.benchmark": "Measurement Timer",

@@ -99,7 +99,7 @@ def _processor() -> tuple[str, str]:
     return llvm.get_host_cpu_name(), wide(llvm.get_host_cpu_features().flatten())
 
 
-def _machine(fresh: bool = False, made: list[Any] = []) -> Any:  # noqa: B006
+def _machine(fresh: bool = False, made: list[object] = []) -> Any:  # noqa: B006
     """Return the target machine of this processor; an engine needs a fresh one, which it owns."""
     import llvmlite.binding as llvm
 

@@ -41,7 +41,7 @@ def _frame(body: Body, count: int, strides: Sequence[int]) -> None:
         body.do(f"store i64 {stride}, ptr {place}")
 
 
-def loop_call(ufunc: np.ufunc, dtypes: Sequence[Any], out: Place, inputs: Sequence[Place]) -> Step:
+def loop_call(ufunc: np.ufunc, dtypes: Sequence[object], out: Place, inputs: Sequence[Place]) -> Step:
     """Return ``out = ufunc(inputs)`` by NumPy's inner loop, called for each row of the result."""
     loop = _numpy_loop(ufunc, dtypes)
     wide = [

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ..program import Instruction, Value
 from ..run.replay import Miss
 from .emission import Body, Kernel, type_of
@@ -92,7 +93,7 @@ class Update:
             found.append(array)
         return found
 
-    def fetch(self) -> tuple[Any, ...]:
+    def fetch(self) -> tuple[Array, ...]:
         """Return the current numbers and state arrays; raise Miss if the form has changed."""
         numbers, arrays = self._current_numbers(), self._arrays()
         if numbers is None or arrays is None:

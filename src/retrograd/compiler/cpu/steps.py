@@ -156,7 +156,7 @@ class Map(Step):
         self.name = f"{other.name}+{self.name}"
 
 
-def map_step(name: str, out: Place, inputs: Sequence[Operand], emit: Any, dtypes: Sequence[Any], dtype: Any) -> Map:
+def map_step(name: str, out: Place, inputs: Sequence[Operand], emit: Any, dtypes: Sequence[object], dtype: Any) -> Map:
     """Return ``out = emit(inputs)``: inputs are cast to ``dtypes``, the result from ``dtype`` to that of ``out``."""
     operands = [out]
     nodes: list[Node] = []

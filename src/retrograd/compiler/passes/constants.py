@@ -70,7 +70,7 @@ def fold_constants(program: Program, gives: Sequence[Value]) -> FoldedConstants:
 
 
 def _computed(
-    step: Instruction, known: dict[Value, Any], leaving: set[Value], snapshots: dict[int, Any]
+    step: Instruction, known: dict[Value, Any], leaving: set[Value], snapshots: dict[int, object]
 ) -> dict[Value, Any] | None:
     """Return the results of an instruction if they are the same in each call and may be folded, else None."""
     if step.kind not in ("array", "primitive", "whole", "guard") or step.writes or step.name in _UNSET:
@@ -104,7 +104,7 @@ def _computed(
     return found
 
 
-def _is_pure(step: Instruction, snapshots: dict[int, Any]) -> bool:
+def _is_pure(step: Instruction, snapshots: dict[int, object]) -> bool:
     """Return whether the result depends only on the arguments, and on no outside array or hidden state."""
     if step.kind == "whole":
         function = step.function

@@ -192,7 +192,7 @@ def is_there(dtype: Any) -> bool:
     return True
 
 
-def values_of(numbers: Sequence[Any]) -> list[Any]:
+def values_of(numbers: Sequence[object]) -> list[Any]:
     """Return the numbers of a call as Python numbers."""
     return [
         x.flat[0].item() if isinstance(x, np.ndarray) else x.item() if isinstance(x, np.generic) else x for x in numbers

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...kernels import multiplies
 from ...kernels.loops.matrices.products import USEFUL, add_dot
 from ..program import Instruction, Value
@@ -24,7 +25,7 @@ class Product:
         self.x, self.y = step.args[:2]
         self.has_bias = len(step.args) > 2
 
-    def matrices(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def matrices(self, x: Any, y: Any) -> tuple[Array, Array]:
         """Return the factors as two matrices."""
         x = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
         if self.step.name == "linear":

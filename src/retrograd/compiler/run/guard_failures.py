@@ -18,7 +18,7 @@ from ..trace.effects import hooks_of
 from ..trace.untrace import same_number
 
 
-def modes_now() -> dict[str, Any]:
+def modes_now() -> dict[str, object]:
     """Return the modes that a program depends on, by name."""
     return {
         "grad mode": modes.grad_enabled,

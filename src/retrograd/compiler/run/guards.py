@@ -258,7 +258,7 @@ class Surroundings:
         self._method_names += [(name, code_names.mentioned_in(code)) for name in called]
         self._code(code, function.__globals__, depth)
 
-    def _code(self, code: types.CodeType, names: dict[str, Any], depth: int) -> None:
+    def _code(self, code: types.CodeType, names: dict[str, object], depth: int) -> None:
         if code in self._codes:
             return
         self._codes.add(code)
@@ -458,7 +458,7 @@ class Surroundings:
             found.append(f"the contents of {len(self.lists)} containers: parameters, buffers, children, hooks, lists")
         return found
 
-    def check(self, free: set[tuple[int, Any]], taken: set[int], constants: dict[str, Any]) -> list[str]:
+    def check(self, free: set[tuple[int, Any]], taken: set[int], constants: dict[str, object]) -> list[str]:
         """Return expressions that are true while nothing has changed, and add the objects they name to ``constants``.
 
         Not compared are the values of the places ``free``, and the elements of the arrays with ids in ``taken``.

@@ -153,7 +153,7 @@ class Replay:
             if gone:
                 yield gone[2:]
 
-    def _result_arrays(self, again: Sequence[Any], slots: str) -> str:
+    def _result_arrays(self, again: Sequence[object], slots: str) -> str:
         """Return the tuple of arrays for an instruction's results, with reused gradients among them."""
         return self._tuple(
             f"spent({self._expression(leaf)})" if leaf is not None else f"{slots}[{number}]" if slots else "None"

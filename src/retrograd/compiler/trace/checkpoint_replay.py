@@ -19,7 +19,7 @@ class Tracing(Protocol):
     checkpoint_runs: CheckpointRuns | None
     checkpoint_reruns: int
 
-    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Call a function and record it."""
 
 

@@ -8,7 +8,6 @@ import types
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 _STDLIB = sysconfig.get_path("stdlib")
 
@@ -31,7 +30,7 @@ def globals_of(code: types.CodeType) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def strings_in(constants: tuple[Any, ...]) -> Iterator[str]:
+def strings_in(constants: tuple[object, ...]) -> Iterator[str]:
     """Yield the strings among constants, which ``getattr`` and ``match`` patterns may use as attribute names."""
     for constant in constants:
         if isinstance(constant, str):

@@ -26,7 +26,7 @@ class Tracing(Protocol):
         """Whether calls on this thread belong to the program."""
 
     def call(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, kind: str = ""
+        self, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object], *, kind: str = ""
     ) -> Any:
         """Call a function and record it."""
 

@@ -53,7 +53,9 @@ def _put_into_attributes(holder: object, x: object, real: object) -> None:
             object.__setattr__(holder, name, real)
 
 
-def is_referenced_outside(tensors: Sequence[Tensor], found: list[Any], nests: list[Any], gradients: Set[int]) -> bool:
+def is_referenced_outside(
+    tensors: Sequence[Tensor], found: list[object], nests: list[object], gradients: Set[int]
+) -> bool:
     """Return whether an object outside of the call refers to a Tensor that the call created.
 
     Args:

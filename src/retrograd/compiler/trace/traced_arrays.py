@@ -34,14 +34,14 @@ class Tracing(Protocol):
     def call(
         self,
         function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        writes: tuple[Any, ...] = (),
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        writes: tuple[object, ...] = (),
         kind: str = "",
     ) -> Any:
         """Call a function with the real arrays, and record it."""
 
-    def made_by(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def made_by(self, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Return the result of a function of traced arrays, which each replay computes again."""
 
     def read_number(self, number: Any) -> Any:

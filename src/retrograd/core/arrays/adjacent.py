@@ -17,7 +17,7 @@ from . import Array
 from .layout import dense, place_of
 
 
-def like_slices(xs: Sequence[Any], empty: Callable[[tuple[int, ...], Any], Any]) -> list[Any] | None:
+def like_slices(xs: Sequence[Array], empty: Callable[[tuple[int, ...], Any], Any]) -> list[Any] | None:
     """New arrays that lie to each other as these do, slices of one without gaps; None where these are not of that kind.
 
     ``empty`` makes the one.
@@ -45,7 +45,7 @@ def _order(
     return tuple([shape[axis] for axis in order]), tuple(map(order.index, range(len(order))))
 
 
-def _distance(xs: Sequence[Any]) -> int | None:
+def _distance(xs: Sequence[Array]) -> int | None:
     """How far neighbours lie apart, of NumPy arrays that are alike and lie evenly in one array's memory."""
     first = xs[0]
     if type(first) is not ndarray or first.base is None or len(xs) < 2 or not first.size:
@@ -61,13 +61,13 @@ def _distance(xs: Sequence[Any]) -> int | None:
     return apart if even else None
 
 
-def joined(xs: tuple[Any, ...], dim: int, join: Callable[..., Any], new: bool) -> Any:
+def joined(xs: tuple[Array, ...], dim: int, join: Callable[..., Any], new: bool) -> Any:
     """``join(*xs, dim=dim)``, which stacks along a ``new`` dimension or concatenates; a view where they lie so."""
     bare = [getattr(x, "numbers", x) for x in xs]  # of arrays in a trace
     return join(*xs, dim=dim) if _layout(bare, dim, new) is None else _as_one(*xs, dim=dim, new=new)
 
 
-def _layout(xs: Sequence[Any], dim: int, new: bool) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+def _layout(xs: Sequence[Array], dim: int, new: bool) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """The shape and the strides of the array without gaps whose slices along a dimension lie where these do."""
     apart = _distance(xs)
     if apart is None or type(xs[0].base) is not ndarray or not xs[0].base.flags.c_contiguous:

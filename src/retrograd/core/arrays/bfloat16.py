@@ -101,7 +101,7 @@ def _widen(primitive: Primitive) -> None:
         primitive.write = _widened_write(primitive.write)
 
 
-def _has(arrays: tuple[Any, ...]) -> bool:
+def _has(arrays: tuple[object, ...]) -> bool:
     narrow = _dtype[0]
     return any(getattr(array, "dtype", None) is narrow for array in arrays)
 
@@ -137,7 +137,7 @@ def _widened_write(write: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def write_for(primitive: Primitive, arrays: tuple[Any, ...]) -> Any:
+def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:
     """The primitive's in-place form for these arrays: what it was before bfloat16 came, where none is of that."""
     narrow = getattr(primitive.write, "narrow", None)
     return primitive.write if narrow is None or _has(arrays) else narrow

@@ -446,7 +446,7 @@ def backend_for(device: str | Device | None) -> Backend:
     return NUMPY if place.type == "cpu" else cupy_backend()
 
 
-def as_array_like(value: object, arrays: tuple[Any, ...]) -> Any:
+def as_array_like(value: object, arrays: tuple[object, ...]) -> Any:
     """A result as an array of the library that the first array among the inputs is of."""
     for array in arrays:
         if type(array) is np.ndarray:

@@ -305,7 +305,7 @@ class Walk:
             g, unshared = owned(g, unshared), True
         accumulate(leaf, g, unshared, self.create_graph)
 
-    def _fill_outputs(self, node: Node, outputs: list[Any]) -> tuple[Any, ...]:
+    def _fill_outputs(self, node: Node, outputs: list[Array | None]) -> tuple[Array, ...]:
         """Zeros stand for the outputs of a primitive that no gradient reached."""
         xp = array_module(next(g for g in outputs if g is not None))
 
@@ -415,7 +415,7 @@ def shown_to_hooks(g: object) -> Tensor | None:
     return None if g is None else conjugate(g if isinstance(g, Tensor) else new_tensor(as_array(g)))
 
 
-def replaced_by(node: Node, gradients: tuple[Any, ...], changed: Any) -> tuple[Any, ...]:
+def replaced_by(node: Node, gradients: tuple[object, ...], changed: Any) -> tuple[Any, ...]:
     changed = changed if isinstance(changed, tuple) else (changed,)
     if len(changed) != len(gradients) or not all(x is None or isinstance(x, Tensor) for x in changed):
         raise RuntimeError(

@@ -44,7 +44,7 @@ class RemovableHandle:
             assert isinstance(hooks, OrderedDict)
             hooks.move_to_end(self.id, last=False)
 
-    def hooks_dict_ref(self) -> dict[int, Any]:
+    def hooks_dict_ref(self) -> dict[int, object]:
         """The hooks that the handle's own is among, by the handles' ``id``: PyTorch's name for them."""
         return self._hooks
 

@@ -160,7 +160,7 @@ def decorated(function: Function, mode: Callable[[], AbstractContextManager[Any]
             return function(*args, **kwargs)
 
     @functools.wraps(function)
-    def steps(*args: object, **kwargs: object) -> Iterator[Any]:
+    def steps(*args: object, **kwargs: object) -> Iterator[object]:
         generator = function(*args, **kwargs)
         resume, value = generator.send, None
         while True:

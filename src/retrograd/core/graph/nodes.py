@@ -114,7 +114,7 @@ def saved_by(node: Node) -> tuple[Any, ...]:
     return node.saved
 
 
-def new_node(plan: Plan, parents: tuple[Any, ...], saved: tuple[Any, ...], shape: object, dtype: object) -> Node:
+def new_node(plan: Plan, parents: tuple[object, ...], saved: tuple[object, ...], shape: object, dtype: object) -> Node:
     node = Node()
     node.plan = plan
     node.parents = parents
@@ -144,12 +144,12 @@ def edge_of(x: Recorded) -> Any:
     return x if x._node is None else x._node
 
 
-def oldest(edges: Iterable[Any]) -> int:
+def oldest(edges: Iterable[object]) -> int:
     """The sequence number below which no search for these nodes need go; leaves may be read by any node."""
     return min((edge.sequence if type(edge) is Node else -1 for edge in edges), default=-1)
 
 
-def reachable(roots: Iterable[Any], since: int = -1) -> tuple[list[Node], dict[Any, list[Any]]]:
+def reachable(roots: Iterable[object], since: int = -1) -> tuple[list[Node], dict[Any, list[Any]]]:
     """The nodes below the roots, latest first, and per node the leaves that no earlier node reads.
 
     Nodes that were recorded before number ``since`` are left out, with all that is below them.

@@ -37,15 +37,15 @@ class Observer:
 
     counts = False
 
-    def calling(self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+    def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
         """An operator is about to run; calls of a custom Function enclose those of its forward."""
 
     def answering(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        arrays: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        arrays: tuple[object, ...],
+        params: dict[str, object],
         forward: Callable[..., Any],
     ) -> Callable[..., Any]:
         """Return what computes the result in place of ``forward``, called like it; no write in place asks this."""
@@ -57,24 +57,24 @@ class Observer:
     def called(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
         """It has run; a write in place gives the Tensor it wrote, its first input. ``node`` where it was recorded."""
 
     def failed(
-        self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any], error: BaseException
+        self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object], error: BaseException
     ) -> None:
         """It has raised, and ``called`` does not follow."""
 
-    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[object, ...]) -> None:
         """A call of a module begins, or of a public operator, by its name; the calls until ``closed`` are its parts.
 
         The inputs of an operator are ``Given``."""
 
-    def closed(self, what: object, inputs: tuple[Any, ...], result: object) -> None:
+    def closed(self, what: object, inputs: tuple[object, ...], result: object) -> None:
         """It has ended; ``result`` is what it gave, or the exception that it raised."""
 
     def switched(self, grad_enabled: bool) -> None:
@@ -131,7 +131,7 @@ class observing(Mode):
         self.observer = observer
 
     @property
-    def changes(self) -> dict[str, Any]:  # type: ignore[override]
+    def changes(self) -> dict[str, object]:  # type: ignore[override]
         """The observers of the thread, with this one after the others."""
         return {"observers": (*modes.observers, self.observer)}
 
@@ -139,7 +139,7 @@ class observing(Mode):
         return observing(self.observer)
 
 
-def observed_step(step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def observed_step(step: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """Run the step of an optimizer, its first argument, and tell this thread's observers when it begins and ends."""
     observers, optimizer = modes.observers, args[0]
     for observer in observers:

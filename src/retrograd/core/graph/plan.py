@@ -115,7 +115,7 @@ class Plan:
         self.kept_extras = tuple([(place, *_source(primitive, primitive.layout[place])) for place in extras])
         self.kept_values = tuple([place for place, _, _, shaped in self.kept_extras if shaped is None])
 
-    def frees(self, saved: tuple[Any, ...]) -> bool:
+    def frees(self, saved: tuple[object, ...]) -> bool:
         """Whether a walk has something to free of what a node saved."""
         kept = self.kept_values
         return self.keeps_arrays or bool(kept) and any(is_array(saved[place]) for place in kept)
@@ -156,7 +156,7 @@ def bind(rule: Rule, position: dict[str, int], first: str = "g") -> tuple[Callab
 def _bind_joint(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[Any, ...], tuple[bool, ...]], Any]:
     names = rule_arguments(rule)[1:]
 
-    def joint(g: object, saved: tuple[Any, ...], needs: tuple[bool, ...]) -> Any:
+    def joint(g: object, saved: tuple[object, ...], needs: tuple[bool, ...]) -> Any:
         return rule(g, *[needs if name == "needs" else saved[position[name]] for name in names])
 
     return joint

@@ -10,7 +10,7 @@ import contextvars
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from .modes import listing, modes, surroundings
 
@@ -38,7 +38,7 @@ def reentrant(function: Callable[..., Result], *args: object) -> Result:
         _here.depth = depth
 
 
-def _on_a_thread(function: Callable[..., Result], args: tuple[Any, ...]) -> Result:
+def _on_a_thread(function: Callable[..., Result], args: tuple[object, ...]) -> Result:
     found = dict(modes.__dict__)
     contexts = [surrounding() for surrounding in surroundings]
     results: list[Result] = []

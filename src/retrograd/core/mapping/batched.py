@@ -272,7 +272,7 @@ def _asked(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
         asked.pop()
 
 
-def _on_examples(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _on_examples(function: Callable[..., Any], args: Sequence[Array], kwargs: dict[str, object]) -> Any:
     """The function on the bare arrays of each example, stacked: for what has no derivative.
 
     Raises:
@@ -302,7 +302,7 @@ def _on_examples(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
     if together is not NotImplemented:
         return together
 
-    def joined(column: Sequence[Any]) -> Any:
+    def joined(column: Sequence[object]) -> Any:
         if isinstance(column[0], (tuple, list)):
             return tuple([joined(part) for part in zip(*column, strict=True)])
         backend = backend_of(next(_batched((args, kwargs))).examples)
@@ -316,7 +316,9 @@ def _on_examples(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
 ELEMENTWISE = {"__call__": (0, 1, 2), "isin": (0,), "searchsorted": (1,), "unravel_index": (0,)}
 
 
-def _element_by_element(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], level: Layer) -> Any:
+def _element_by_element(
+    function: Callable[..., Any], args: Sequence[object], kwargs: dict[str, object], level: Layer
+) -> Any:
     """The results of all examples, by one call; NotImplemented where examples differ in what is no element."""
     places = ELEMENTWISE.get(function.__name__, ())
     mapped = [index for index, x in enumerate(args) if any(part.mapped for part in _batched(x))]

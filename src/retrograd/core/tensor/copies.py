@@ -27,7 +27,7 @@ class Copies:
             copied.__dict__.update(self.__dict__)
         return copied
 
-    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self: Any, memo: dict[int, object]) -> Any:
         if self._node is not None:
             raise RuntimeError(
                 f"deepcopy: only leaves can be deep-copied, not the result of {self._node.operator}; use detach() first"
@@ -54,7 +54,7 @@ def _blank(kind: Any) -> Any:
     return kind.__new__(kind)
 
 
-def _rebuild(kind: Any, array: Any, device: str, requires: bool, attributes: dict[str, Any] | None) -> Any:
+def _rebuild(kind: Any, array: Any, device: str, requires: bool, attributes: dict[str, object] | None) -> Any:
     tensor = _blank(kind)
     tensor._initialise(backend_for(device).asarray(array))
     tensor._requires = requires

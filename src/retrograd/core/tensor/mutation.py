@@ -214,7 +214,7 @@ def _derived_node(view: Tensor) -> Node | None:
     return _place_node(EXTRACT, (edge_of(base),), place_of(view.array, base.array), view.array)
 
 
-def _place_node(primitive: Primitive, parents: tuple[Any, ...], place: Place, array: Any) -> Node:
+def _place_node(primitive: Primitive, parents: tuple[object, ...], place: Place, array: Any) -> Node:
     plan = primitive.plan(tuple(parent is not None for parent in parents))
     saved = [None] * len(primitive.layout)
     saved[primitive.position["place"]] = place  # type: ignore[call-overload]
@@ -385,7 +385,7 @@ def memory_of_its_own(x: Tensor) -> Any:
     return array
 
 
-def _fitting(primitive: Primitive, x: Tensor, others: tuple[Any, ...]) -> list[Any] | None:
+def _fitting(primitive: Primitive, x: Tensor, others: tuple[object, ...]) -> list[Any] | None:
     """The other inputs as arrays and numbers, where nothing is to be converted or refused; else None."""
     if not isinstance(x, Tensor) or len(others) + 1 != len(primitive.inputs):
         return None
@@ -414,7 +414,7 @@ def _stretches(value: Any, x: Any) -> bool:
 
 
 def _written_at_once(
-    primitive: Primitive, x: Tensor, others: tuple[Any, ...], fitting: list[Any], params: dict[str, Any]
+    primitive: Primitive, x: Tensor, others: tuple[object, ...], fitting: list[object], params: dict[str, object]
 ) -> bool:
     """The fast path of ``apply_inplace``: no gradient, and x in memory of its own."""
     if modes.grad_enabled:

@@ -36,6 +36,7 @@ from ..errors import (
 from ..graph.handles import LeafHooks
 from ..graph.modes import modes, tell_departed, watchers
 from ..graph.nodes import edge_of
+from ..missing_names import provided
 from .copies import Copies
 from .printing import tensor_repr
 from .storage import Storage, leave, share, sharers
@@ -96,6 +97,11 @@ class Tensor(Copies, TensorMethods):
         self._initialise(constructed("Tensor", data, dtype, device))
         if requires_grad:
             self.requires_grad = True
+
+    def __init_subclass__(cls, **keywords: object) -> None:
+        super().__init_subclass__(**keywords)
+        if not cls.__module__.startswith("retrograd."):
+            provided["tensor_subclass"](cls)
 
     def _initialise(self, array: Any) -> None:
         self.array = array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..._generated.toplevel import zeros_like
 from ...core.tensor.tensor import Size, Tensor
@@ -60,7 +60,7 @@ class Transform:
         self._inv: Transform | None = None
         self._cached_x_y: tuple[Tensor | None, Tensor | None] = (None, None)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "_inv": None}
 
     @property
@@ -156,7 +156,7 @@ class InverseTransform(Transform):
         super().__init__(cache_size=transform._cache_size)
         self._inv = transform
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return vars(self)
 
     @constraints.dependent_property(is_discrete=False)

@@ -8,7 +8,8 @@ import sys
 import time
 from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 from ...core.arrays.fp_warnings import silent
 from ..tracing import Records
@@ -90,7 +91,9 @@ class doctor:
         self._observation = observation
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
         observation = self._observation
         if observation is None:
             return False

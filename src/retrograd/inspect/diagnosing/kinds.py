@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from ...core.source_location import Site
+from ...core.tensor.tensor import Tensor
 from ..record import Record
 from .findings import JSON, Finding, as_json
-from .recording import Call, Source, Step
+from .recording import Array, Call, Source, Step
 from .run import Optimized, Run
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class Case:
         """The optimizer with the most steps."""
         return self.run.main
 
-    def at_start(self, parameter: Any) -> Any:
+    def at_start(self, parameter: Tensor) -> Array:
         """Return a parameter's values before the first step."""
         for optimized in self.run.optimizers:
             if id(parameter) in optimized.start:

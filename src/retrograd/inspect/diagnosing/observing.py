@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -20,16 +20,18 @@ from ...core.arrays.devices import backend_of
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node, reachable
-from ...core.graph.observers import Observer, attach, detach
-from ...core.graph.plan import Recordable
+from ...core.graph.observers import attach, detach
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor
-from .recording import StepRecorder
+from .first_calls import AtEvaluation, UntilGraph
+from .recording import Array, Call, Step, StepRecorder
 from .run import Evaluation, Loader, Optimized, Run, Schedule, StepHistory
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
+    from ...optim.lr_scheduler.base import LRScheduler
     from ...optim.optimizer import Optimizer
+    from ..names import Names
 
 SHARE = 0.07  # of the time that the doctor may use while it watches
 _ALWAYS = 3  # first steps that are recorded in full, whatever this costs
@@ -38,12 +40,11 @@ _KEPT = 4  # of these with their arrays
 _LEAST_SCALE = 1024.0  # of a GradScaler
 _WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
 _FORCED = 3
-_EVALUATED = 200  # operators of an evaluation that are watched
 _LABELS = 1 << 20  # class indices kept
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
 
 
-Plain: TypeAlias = Callable[..., Any]  # what a patch calls
+Plain: TypeAlias = Callable[..., Array]  # what a patch calls
 
 
 class Enough(SystemExit):
@@ -59,9 +60,9 @@ class Observation:
         self.ends = ends  # whether the program ends then
         self.count = 0  # training steps: those of the first optimizer that steps, else backward passes
         self.recorder: StepRecorder | None = None
-        self._first: _UntilGraph | None = None
+        self._first: UntilGraph | None = None
         self._stack = ExitStack()
-        self._names: Any = None
+        self._names: Names | None = None
         self._began = 0.0
         self.spent = 0.0
         self._nodes: list[ref[Node]] = []
@@ -113,7 +114,7 @@ class Observation:
             register_module_forward_pre_hook(self._called),
         ):
             self._stack.callback(handle.remove)
-        self._first = _UntilGraph(self)
+        self._first = UntilGraph(self.begin_first, self.run.written)
         attach(self._first)
         self._stack.callback(self._detach)
         self._began = time.perf_counter()
@@ -131,31 +132,32 @@ class Observation:
         self.recorder = None
         self._nodes.clear()
 
-    def _patch(self, owner: Any, name: str, around: Plain) -> None:
+    def _patch(self, owner: Array, name: str, around: Plain) -> None:
         owner = next(x for x in getattr(owner, "__mro__", (owner,)) if name in x.__dict__)
         plain = owner.__dict__[name]
 
         @functools.wraps(plain)
-        def patched(*args: object, **kwargs: object) -> Any:
+        def patched(*args: object, **kwargs: object) -> Array:
             return around(plain, *args, **kwargs)
 
         setattr(owner, name, patched)
         self._stack.callback(setattr, owner, name, plain)
 
     def _patch_requires_grad(self) -> None:
-        plain: Any = Tensor.__dict__["requires_grad"]
+        plain: Array = Tensor.__dict__["requires_grad"]
 
         def switch(x: Tensor, value: bool) -> None:
             plain.fset(x, value)
             if not value:
                 self.run.frozen[id(x)] = user_site(2)
 
-        Tensor.requires_grad = property(plain.fget, switch, doc=plain.__doc__)  # type: ignore[assignment, method-assign]
-        self._stack.callback(setattr, Tensor, "requires_grad", plain)
+        name = "requires_grad"
+        setattr(Tensor, name, property(plain.fget, switch, doc=plain.__doc__))
+        self._stack.callback(setattr, Tensor, name, plain)
 
     def _detach(self) -> None:
         for observer in modes.observers:
-            if isinstance(observer, _AtEvaluation):
+            if isinstance(observer, AtEvaluation):
                 detach(observer)
         for observer in (self._first, self.recorder):
             if observer is not None:
@@ -177,25 +179,25 @@ class Observation:
         plain(optimizer, *args, **kwargs)
         self.add(optimizer, user_site(3))
 
-    def _new_module(self, plain: Plain, module: Any, *args: object, **kwargs: object) -> None:
+    def _new_module(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> None:
         plain(module, *args, **kwargs)
         self.run.created[id(module)] = ref(module), user_site(3)
 
-    def _new_schedule(self, plain: Plain, scheduler: Any, *args: object, **kwargs: object) -> None:
+    def _new_schedule(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> None:
         self.run.schedules.append(Schedule(scheduler, user_site(3)))
         plain(scheduler, *args, **kwargs)
 
-    def _new_loader(self, plain: Plain, loader: Any, *args: object, **kwargs: object) -> None:
+    def _new_loader(self, plain: Plain, loader: object, *args: object, **kwargs: object) -> None:
         plain(loader, *args, **kwargs)
         shuffled = type(getattr(loader, "sampler", None)).__name__ != "SequentialSampler"
         self.run.loaders.append(Loader(user_site(3), getattr(loader, "batch_size", None), shuffled))
 
-    def _loading(self, plain: Plain, module: Any, *args: object, **kwargs: object) -> Any:
+    def _loading(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> Array:
         result = plain(module, *args, **kwargs)
         self.run.loaded.update(id(p) for p in module.parameters())
         return result
 
-    def _switching(self, plain: Plain, module: Any, mode: bool = True) -> Any:
+    def _switching(self, plain: Plain, module: Module, mode: bool = True) -> Array:
         result = plain(module, mode)
         site = user_site(3)
         if "nn/base" not in site.file.replace("\\", "/"):
@@ -205,14 +207,14 @@ class Observation:
 
     # Training
 
-    def _scheduling(self, plain: Plain, scheduler: Any, *args: object, **kwargs: object) -> Any:
+    def _scheduling(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> Array:
         for x in self.run.schedules:
             if x.scheduler is scheduler:
                 x.stepped = user_site(3)
                 x.steps += 1
         return plain(scheduler, *args, **kwargs)
 
-    def _zeroing(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> Any:
+    def _zeroing(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> Array:
         self._note_zero(self.add(optimizer), user_site(3))
         return plain(optimizer, *args, **kwargs)
 
@@ -224,25 +226,25 @@ class Observation:
         optimized.zeroed = site
         optimized.zeros += 1
 
-    def _zeroing_module(self, plain: Plain, module: Any, *args: object, **kwargs: object) -> Any:
+    def _zeroing_module(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> Array:
         held = {id(p) for p in module.parameters()}
         for x in self.run.optimizers:
             if any(id(p) in held for p in x.parameters):
                 self._note_zero(x, user_site(3))
         return plain(module, *args, **kwargs)
 
-    def _labelled(self, plain: Plain, x: Tensor, target: Tensor) -> Any:
+    def _labelled(self, plain: Plain, x: Tensor, target: Tensor) -> Array:
         result = plain(x, target)
         if modes.grad_enabled and self._labels < _LABELS and isinstance(result[1], np.ndarray):
             self.run.labels.append(result[1].reshape(-1).copy())
             self._labels += result[1].size
         return result
 
-    def _called(self, module: Any, args: Any) -> None:
+    def _called(self, module: Module, args: object) -> None:
         if modes.grad_enabled:
             return
         if not self.run.evaluated and self.count:
-            attach(_AtEvaluation(self, module))
+            attach(AtEvaluation(self.run.evaluations, module, self.count))
         self.run.evaluated = True
         if not module.training:
             return
@@ -256,14 +258,14 @@ class Observation:
             found.step = self.count
             found.periods += 1
 
-    def _grad(self, plain: Plain, outputs: Any, inputs: Any, *args: object, **kwargs: object) -> Any:
+    def _grad(self, plain: Plain, outputs: object, inputs: Array, *args: object, **kwargs: object) -> Array:
         if self.recorder is not None:
             for x in [inputs] if isinstance(inputs, Tensor) else inputs:
                 if isinstance(x, Tensor):
                     self.recorder.step.wanted.add(id(x))
         return plain(outputs, inputs, *args, **kwargs)
 
-    def _backward(self, plain: Plain, tensors: Any, *args: object, **kwargs: object) -> Any:
+    def _backward(self, plain: Plain, tensors: Array, *args: object, **kwargs: object) -> Array:
         if self._depth:
             return plain(tensors, *args, **kwargs)
         began = time.perf_counter()
@@ -402,7 +404,7 @@ class Observation:
             before[name] = p, p.array.copy()
         self._before = before
 
-    _before: dict[str, tuple[Tensor, Any]] = {}
+    _before: dict[str, tuple[Tensor, Array]] = {}
 
     def _after_step(self, optimizer: Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         began = time.perf_counter()
@@ -441,12 +443,13 @@ class Observation:
 
     # Steps in full
 
-    def begin_first(self) -> None:
+    def begin_first(self) -> StepRecorder | None:
         """Record from here to the end of the first step."""
         if self._first is not None:
             detach(self._first)
             self._first = None
             self._record()
+        return self.recorder
 
     def _end_of_step(self) -> None:
         self.count += 1
@@ -514,80 +517,14 @@ class Observation:
         return "parameter"
 
 
-class _UntilGraph(Observer):
-    """Waits for the first call that is recorded for differentiation, or of a module, and notes writes until then."""
-
-    def __init__(self, observation: Observation) -> None:
-        self.observation = observation
-
-    def writing(self, x: Tensor) -> None:
-        self.observation.run.written[x.array.__array_interface__["data"][0]] = user_site(3)
-
-    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
-        if not isinstance(what, str):
-            self.observation.begin_first()
-            recorder = self.observation.recorder
-            if recorder is not None:
-                recorder.opened(what, inputs)
-
-    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
-        recorder = self.observation.recorder
-        if recorder is not None and not isinstance(what, str):
-            recorder.closed(what, inputs, result)
-
-    def calling(self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
-        if modes.grad_enabled and any(isinstance(x, Tensor) and x._requires for x in inputs):
-            self.observation.begin_first()
-            recorder = self.observation.recorder
-            if recorder is not None:
-                recorder.calling(primitive, inputs, params)
-
-    def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
-    ) -> None:
-        recorder = self.observation.recorder
-        if recorder is not None and recorder._running:
-            recorder.called(primitive, inputs, params, outputs, node)
-
-
-class _AtEvaluation(Observer):
-    """Watches the first operators of an evaluation for dropout that runs in it as a function."""
-
-    def __init__(self, observation: Observation, module: Module) -> None:
-        self.observation = observation
-        self.module = module
-        self.remaining = _EVALUATED
-
-    def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
-    ) -> None:
-        self.remaining -= 1
-        if self.remaining <= 0 or modes.grad_enabled:
-            detach(self)
-        elif primitive.name == "dropout" and not self.module.training:
-            site = user_site(3)
-            found = Evaluation("Dropout (as a function)", site, calls=1, periods=1, step=self.observation.count)
-            self.observation.run.evaluations.setdefault(f"{site.file}:{site.line}", found)
-
-
-def digest(run: Run, step: Any) -> None:
+def digest(run: Run, step: Step) -> None:
     """Drop the arrays of a recorded step but those that rules compare across steps."""
     for call in step.calls:
         if call.outputs and sum([x.nbytes for x in call.outputs]) > 1 << 16 and not _is_small(call):
             call.outputs = ()
 
 
-def _is_small(call: Any) -> bool:
+def _is_small(call: Call) -> bool:
     return call.name in ("relu", "cross_entropy", "nll_loss")
 
 
@@ -616,7 +553,7 @@ def _scale_of(x: Tensor) -> float:
     return 1.0
 
 
-def _to_numpy(array: Any) -> Any:
+def _to_numpy(array: Array) -> Array:
     return backend_of(array).to_numpy(array)
 
 
@@ -628,10 +565,10 @@ def _number(x: Tensor) -> float:
     return float(abs(array.sum()) if array.dtype.kind == "c" else array.sum())
 
 
-def _item(value: Any) -> Any:
+def _item(value: Array) -> Array:
     return value.item() if isinstance(value, Tensor) else value
 
 
-def _norm(array: Any) -> float:
+def _norm(array: Array) -> float:
     flat = array.reshape(-1)
     return math.sqrt(float(flat @ flat)) if flat.dtype.itemsize >= 4 else float((flat.astype("f") ** 2).sum() ** 0.5)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -93,7 +94,7 @@ def _picture(d: Doctor, history: Sequence[StepHistory]) -> Picture:
     recorded = _recorded(d)
     if not recorded:
         return Picture()
-    picture = traced_picture(Records(recorded[-1].records, []), "doctor", recorded)
+    picture = _leading_to_outputs(traced_picture(Records(recorded[-1].records, []), "doctor", recorded))
     group(picture, {x.path: type(x.module).__name__ for step in d._run.steps for x in step.modules})
     numbers = [int(title.removeprefix("step ")) for title in picture.steps]
     if history:
@@ -104,6 +105,24 @@ def _picture(d: Doctor, history: Sequence[StepHistory]) -> Picture:
         picture.steps = [f"step {x.step}" for x in history]
         picture.step = max(0, len(history) - 1)
     return prepared(picture, repeats=True)
+
+
+def _leading_to_outputs(picture: Picture) -> Picture:
+    """Return the picture without what the program does besides: the next batch, clipping, metrics."""
+    kept = {vertex.key for vertex in picture.vertices if vertex.kind == "output"}
+    if not kept:
+        return picture
+    for edge in reversed(picture.edges):  # sources come before targets, so readers are known first
+        if edge.target in kept:
+            kept.add(edge.source)
+    number = {key: i for i, key in enumerate(sorted(kept))}
+    vertices = [replace(vertex, key=number[vertex.key]) for vertex in picture.vertices if vertex.key in kept]
+    edges = [
+        edge._replace(source=number[edge.source], target=number[edge.target])
+        for edge in picture.edges
+        if edge.target in kept
+    ]
+    return Picture(vertices, edges, picture.boxes, picture.steps, picture.step)
 
 
 def _measured(history: Sequence[StepHistory]) -> list[dict[str, float]]:

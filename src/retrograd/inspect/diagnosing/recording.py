@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import ref
 
 from ...core.arrays.devices import is_array
@@ -12,11 +12,16 @@ from ...core.graph.modes import modes
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor
+from ..names import Names
 from ..record import Departure, Record
 from ..recorder import Recorder
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
+
+Array: TypeAlias = Any  # of NumPy or CuPy
+Inputs: TypeAlias = tuple[Array, ...]  # of a call, as observers get them
+Params: TypeAlias = dict[str, Array]
 
 # Operators whose result has the elements of their (first) input, in another shape or dtype.
 SAME_ELEMENTS = frozenset({
@@ -25,6 +30,7 @@ SAME_ELEMENTS = frozenset({
     "index_select", "take", "alias",
 })  # fmt: skip
 
+LOGARITHMS = frozenset({"log", "log_softmax", "logsigmoid", "log1p"})
 _MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
 
 
@@ -37,7 +43,7 @@ class Source(NamedTuple):
     call: int
     output: int
     leaf: Tensor | None
-    value: Any
+    value: Array
     cut: bool = False
 
 
@@ -52,8 +58,8 @@ class Call:
         record: Record,
         primitive: Recordable | None,
         inputs: tuple[Source, ...],
-        params: dict[str, Any],
-        outputs: tuple[Any, ...],
+        params: Params,
+        outputs: Inputs,
         shapes: tuple[tuple[int, ...], ...],
         inplace: bool,
     ) -> None:
@@ -73,6 +79,10 @@ class Call:
     def shape(self) -> tuple[int, ...]:
         """The shape of the first output."""
         return tuple(self.outputs[0].shape) if self.outputs else ()
+
+    def needs(self, place: int) -> bool:
+        """Return whether an input depends on parameters."""
+        return place < len(self.record.inputs) and self.record.inputs[place].requires_grad
 
     @property
     def cotangent(self) -> float | None:
@@ -123,14 +133,14 @@ class Step:
     records: list[Record] = field(default_factory=list)
     departures: list[Departure] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    values: dict[int, Any] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
+    values: dict[int, Array] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
     wanted: set[int] = field(default_factory=set)  # ids of leaves that autograd.grad was asked for
 
     def producer(self, source: Source) -> Call | None:
         """Return the call that computed a value."""
         return self.calls[source.call] if source.call >= 0 else None
 
-    def array(self, source: Source) -> Any:
+    def array(self, source: Source) -> Array:
         """Return the array of a source as it was recorded."""
         if source.call >= 0:
             return self.calls[source.call].outputs[source.output]
@@ -170,6 +180,24 @@ class Step:
             if any(x.call == index for x in call.inputs):
                 yield call
 
+    def passed(self) -> list[Call]:
+        """Return the calls that the backward passes go through, latest first."""
+        found: set[int] = set()
+        for root in self.roots:
+            found |= self.below(root.source)
+        return [self.calls[i] for i in sorted(found, reverse=True)]
+
+    def following(self, call: Call) -> list[Call]:
+        """Return the calls that read a value, also through operators that move elements, logarithms and clamps."""
+        found: list[Call] = []
+        pending = [call]
+        while pending:
+            for reader in self.readers(pending.pop().index):
+                if reader.name in SAME_ELEMENTS or reader.name in LOGARITHMS or reader.name in ("clamp", "exp"):
+                    pending.append(reader)
+                found.append(reader)
+        return found
+
     def outermost(self) -> list[Opened]:
         """Return the calls of modules that no other module made."""
         return [x for x in self.modules if x.depth == 0]
@@ -189,7 +217,7 @@ class StepRecorder(Recorder):
 
     accounts = True
 
-    def __init__(self, number: int, names: Any = None) -> None:
+    def __init__(self, number: int, names: Names | None = None) -> None:
         super().__init__()
         if names is not None:
             self.names = names
@@ -198,7 +226,7 @@ class StepRecorder(Recorder):
         self._open: list[Opened] = []
         self._bytes = 0
 
-    def source_of(self, x: Any) -> Source:
+    def source_of(self, x: Array) -> Source:
         """Return the source of an input."""
         if not isinstance(x, Tensor):
             return Source(-1, 0, None, x)
@@ -216,8 +244,8 @@ class StepRecorder(Recorder):
         self,
         record: Record,
         primitive: Recordable | None,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: Inputs,
+        params: Params,
         outputs: tuple[Tensor, ...],
     ) -> None:
         if record.phase == "backward":
@@ -239,11 +267,11 @@ class StepRecorder(Recorder):
         if result is not None:
             self._made[id(result)] = ref(result), self.source_of(x)._replace(cut=True)
 
-    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: Inputs) -> None:
         super().opened(what, inputs)
         if isinstance(what, str):
             return
-        module: Any = what
+        module: Array = what
         tensors = [x for x in inputs if isinstance(x, Tensor)]
         entry = Opened(
             module,
@@ -259,7 +287,7 @@ class StepRecorder(Recorder):
         self._open.append(entry)
         self.step.modules.append(entry)
 
-    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: Inputs, result: Array) -> None:
         super().closed(what, inputs, result)
         if isinstance(what, str) or not self._open:
             return

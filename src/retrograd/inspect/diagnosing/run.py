@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import ref
 
 import numpy as np
@@ -13,8 +13,9 @@ from ...core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
+    from ...optim.lr_scheduler.base import LRScheduler
     from ...optim.optimizer import Optimizer
-    from .recording import Step
+    from .recording import Array, Step
 
 
 @dataclass
@@ -61,9 +62,9 @@ class Optimized:
     emptied: int = 0
     idle: int = 0
     graded: set[int] = field(default_factory=set)
-    start: dict[int, Any] = field(default_factory=dict)
+    start: dict[int, Array] = field(default_factory=dict)
     probe: Tensor | None = None  # a small parameter whose gradient is compared
-    left: Any = None  # the gradient of the probe after the last step
+    left: Array = None  # the gradient of the probe after the last step
     is_carried: bool = False
     had_gradient: bool = False  # since the last step
     backwards: int = 0  # since the last step
@@ -96,7 +97,7 @@ class Loader:
 class Schedule:
     """A learning rate scheduler of the program."""
 
-    scheduler: Any
+    scheduler: LRScheduler
     created: Site
     stepped: Site | None = None
     steps: int = 0

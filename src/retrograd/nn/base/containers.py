@@ -271,7 +271,7 @@ class ParameterList(Module):
     def __iter__(self) -> Iterator[Any]:
         return iter([self[place] for place in range(len(self))])
 
-    def __iadd__(self, parameters: Iterable[Any]) -> ParameterList:
+    def __iadd__(self, parameters: Iterable[object]) -> ParameterList:
         return self.extend(parameters)
 
     def append(self, value: object) -> ParameterList:

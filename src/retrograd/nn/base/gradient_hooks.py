@@ -120,7 +120,7 @@ class BackwardHooks:
                 )
 
 
-def _placed(positions: list[int], gradients: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+def _placed(positions: list[int], gradients: tuple[object, ...], count: int) -> tuple[Any, ...]:
     """Return the gradients at the positions of their Tensors among ``count`` values, None elsewhere."""
     placed: list[Any] = [None] * count
     for position, gradient in zip(positions, gradients, strict=True):

@@ -56,7 +56,7 @@ class LazyModuleMixin(Module):
         """Whether any parameter or buffer of this module has no shape."""
         return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(self, destination: dict[str, object], prefix: str, keep_vars: bool) -> None:
         """As for any module; uninitialized parameters and buffers are saved as such."""
         lazy = {prefix + name: value for name, value in self._own_tensors().items() if is_lazy(value)}
         tables = self._parameters, self._buffers
@@ -76,9 +76,9 @@ class LazyModuleMixin(Module):
 
     def _load_from_state_dict(
         self,
-        state_dict: dict[str, Any],
+        state_dict: dict[str, object],
         prefix: str,
-        local_metadata: dict[str, Any],
+        local_metadata: dict[str, object],
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -104,7 +104,7 @@ class LazyModuleMixin(Module):
         missing_keys += [prefix + name for name in held if prefix + name not in state_dict]
 
 
-def _infer(module: LazyModuleMixin, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _infer(module: LazyModuleMixin, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """Before the first call: materialize the parameters and change the class."""
     module.initialize_parameters(*args, **kwargs)
     if module.has_uninitialized_params():

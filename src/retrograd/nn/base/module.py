@@ -92,7 +92,9 @@ class Module(State):
             return self._call_watched(modes.observers, args, kwargs)
         return self._call_with_hooks(args, kwargs)
 
-    def _call_watched(self, observers: tuple[Observer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_watched(
+        self, observers: tuple[Observer, ...], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Any:
         inputs = (*args, *kwargs.values())
         for observer in observers:
             observer.opened(self, inputs)
@@ -106,7 +108,7 @@ class Module(State):
             observer.closed(self, inputs, result)
         return result
 
-    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_with_hooks(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()]
         try:
             for hook, with_kwargs in [*global_hooks.forward_pre_hooks.values(), *self._forward_pre_hooks.values()]:
@@ -139,7 +141,7 @@ class Module(State):
             raise
         return result if backward is None else backward.watch_outputs(result)
 
-    def _call_always_called(self, hooks: list[tuple[Any, bool, bool]], args: object, kwargs: dict[str, Any]) -> None:
+    def _call_always_called(self, hooks: list[tuple[Any, bool, bool]], args: object, kwargs: dict[str, object]) -> None:
         """Call the ``always_call`` hooks after an error; an error in a hook becomes a warning."""
         for hook, with_kwargs, always in hooks:
             if always:
@@ -543,7 +545,7 @@ class Module(State):
 
     _repr_html_ = repr_html("module_html")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
         compiled, own = state.pop("_compiled", (None, None))
         if compiled is not None and state.get("forward") is compiled:
@@ -551,7 +553,7 @@ class Module(State):
             state.update({} if own is None else {"forward": own})
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         Module.__init__(self)
         self.__dict__.update(state)
 

@@ -101,7 +101,7 @@ class Uninitialized:
     def __reduce_ex__(self, protocol: object) -> Any:
         return type(self), (self._requires, str(self._device), self._dtype)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         copied = memo[id(self)] = type(self)(self._requires, self._device, self._dtype)  # type: ignore[call-arg]
         return copied
 

@@ -36,7 +36,7 @@ def data_parallel(
     device_ids: object = None,
     output_device: object = None,
     dim: int = 0,
-    module_kwargs: dict[str, Any] | None = None,
+    module_kwargs: dict[str, object] | None = None,
 ) -> Any:
     """Return ``module(*inputs)``, computed on one device."""
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))

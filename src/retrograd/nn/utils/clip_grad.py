@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,7 @@ def _norm(x: Array, p: float) -> Array:
 
 
 @whole
-def _total_norm(arrays: list[Any], p: float) -> Array:
+def _total_norm(arrays: list[Array], p: float) -> Array:
     if p == 2 and updates.takes([[array] for array in arrays], updates.SQUARES, 0):
         return np.asarray(np.sqrt(updates.sum_of_squares(arrays)), arrays[0].dtype)
     xp = array_module(arrays[0])

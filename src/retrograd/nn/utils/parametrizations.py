@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,7 @@ class _WeightNorm(Module):
         return self._norm(weight), weight
 
 
-def _rename_older_keys(name: str, module: Module, state: dict[str, Any], prefix: str, *rest: object) -> None:
+def _rename_older_keys(name: str, module: Module, state: dict[str, object], prefix: str, *rest: object) -> None:
     """Rename g and v from the names that ``weight_hooks`` saves them under."""
     for place, older in enumerate(("g", "v")):
         key = f"{prefix}{name}_{older}"

@@ -16,7 +16,7 @@ def functional_call(
     module: Module,
     parameters_and_buffers: Mapping[str, Tensor],
     args: object = None,
-    kwargs: dict[str, Any] | None = None,
+    kwargs: dict[str, object] | None = None,
     *,
     tie_weights: bool = True,
     strict: bool = False,

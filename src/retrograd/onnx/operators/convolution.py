@@ -49,7 +49,7 @@ _CONVOLUTIONS: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _TRANSPOSED: dict[int, Any] = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
-def _function(at: Attributes, table: dict[int, Any], rank: int) -> Any:
+def _function(at: Attributes, table: dict[int, object], rank: int) -> Any:
     if rank not in table:
         raise ValueError(f"{at.type}: 1 to 3 spatial dimensions are supported, got {rank}")
     return table[rank]

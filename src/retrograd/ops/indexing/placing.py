@@ -77,7 +77,7 @@ LIST_WARNING = (
 )
 
 
-def is_read_as_tuple(index: list[Any]) -> bool:
+def is_read_as_tuple(index: list[int]) -> bool:
     """Whether PyTorch takes a list for all that stands between the brackets, and not for positions; then it warns."""
     if len(index) >= 32 or not any(map(_is_no_position, index)):
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
@@ -18,7 +17,7 @@ from .indexing import Index, setting
 SELECT_SCATTER, SLICE_SCATTER = setting("select_scatter"), setting("slice_scatter")
 
 
-def _replaced(primitive: Primitive, x: Tensor, src: Operand, key: tuple[Any, ...]) -> Tensor:
+def _replaced(primitive: Primitive, x: Tensor, src: Operand, key: tuple[object, ...]) -> Tensor:
     src = operand(src, "src")
     shape = x.array[key].shape
     if src.array.shape != shape:

@@ -30,7 +30,7 @@ def as_rows(x: Any) -> Any:
     return x.reshape((prod(x.shape[:-1]), x.shape[-1]))
 
 
-def are_rows(x: Any) -> bool:
+def are_rows(x: Array) -> bool:
     """Whether a step along all axes but the last leads from row to row in memory, each as far apart."""
     axes = [(length, step) for length, step in zip(x.shape[:-1], x.strides, strict=False) if length > 1]
     return all(outer == length * inner for (_, outer), (length, inner) in pairwise(axes))

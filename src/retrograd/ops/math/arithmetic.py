@@ -45,7 +45,7 @@ def _share_sums() -> None:
     adding[:] = [ADD.ufunc]
 
 
-def _negate(out: Any, x: Any) -> None:
+def _negate(out: Array, x: Array) -> None:
     out[...] = np.negative(x)  # np.negative(x, out=x) of NumPy 2.4 is wrong where x's elements lie 64 bytes apart
 
 
@@ -155,14 +155,14 @@ def _is_integral(x: Array, y: Any) -> bool:
     return (x if hasattr(x, "dtype") else y).dtype.kind in "iub"
 
 
-def _check_divisor(x: Any, y: Any) -> None:
+def _check_divisor(x: Array, y: Any) -> None:
     """Integers have no infinity: their division by zero is an error, where there is anything to divide."""
     if (np.any(y == 0) if hasattr(y, "dtype") else y == 0) and getattr(x, "size", 1):
         raise ZeroDivisionError("integer division or remainder by zero")
 
 
 def _integer_safe(ufunc: Any) -> Callable[[Any, Any], Any]:
-    def divide(x: Any, y: Any) -> Any:
+    def divide(x: Array, y: Any) -> Any:
         if _is_integral(x, y):
             _check_divisor(x, y)
         return ufunc(x, y)
@@ -334,7 +334,7 @@ def _sgn(x: Array) -> Array:
     return np.where(size == 0, 0, x / np.where(size == 0, 1, size))
 
 
-def _sign_rule(g: Any, x: Any) -> Any:
+def _sign_rule(g: Array, x: Array) -> Any:
     # For complex z: d(z / |z|) = i Im(conj(s) dz) s / |z| with s = sgn(z), which turns but does not grow.
     if x.dtype.kind != "c":
         return ZEROS(g)

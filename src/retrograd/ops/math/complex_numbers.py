@@ -122,7 +122,7 @@ def conj_physical(input: Tensor) -> Tensor:
     return apply1(CONJ, input)
 
 
-def _angle_rule(g: Any, x: Any) -> Any:
+def _angle_rule(g: Array, x: Array) -> Any:
     # d arg z = Im(dz / z) = Re(-i dz / z); at 0 the gradient is 0, as PyTorch's.
     if x.dtype.kind != "c":
         return ZEROS(g)

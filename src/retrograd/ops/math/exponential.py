@@ -260,7 +260,7 @@ def _logit(x: Array, eps: float | None) -> Array:
 
 
 @in_one_pass("logit_backward", 2, 0, 1)
-def _logit_rule(g: Any, x: Any, eps: float | None) -> Any:
+def _logit_rule(g: Array, x: Array, eps: float | None) -> Any:
     if eps is None:
         inside, outside = (x >= 0) & (x <= 1), math.nan
     else:

@@ -70,7 +70,7 @@ def _power(x: Any, y: Any) -> Any:
     return np.power(x, y)
 
 
-def _power_rule_x(g: Any, x: Any, y: Any) -> Any:
+def _power_rule_x(g: Array, x: Array, y: Any) -> Any:
     # y x^(y - 1). For y = 0 the power is constant, also where x^-1 is no number of which 0 times is 0.
     if _is_number(y):
         if y == 2:
@@ -81,7 +81,7 @@ def _power_rule_x(g: Any, x: Any, y: Any) -> Any:
     return KEEP(g * (y * POW(x, WHERE(constant, y, y - 1))), ~constant)
 
 
-def _power_rule_y(g: Any, ans: Any, x: Any, y: Any) -> Any:
+def _power_rule_y(g: Array, ans: Array, x: Any, y: Array) -> Any:
     # x^y log(x); at x = 0 its limit 0 for y > 0, which PyTorch takes for y = 0, too.
     at_zero = (x == 0) & (y.real >= 0)
     if _is_number(x):

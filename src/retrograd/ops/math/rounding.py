@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.dtypes import FLOATING, INEXACT
 from ...core.graph.primitive import apply, apply1, operand
 from ...core.tensor.tensor import Tensor, tensor_method
@@ -18,7 +19,7 @@ from ..table.registry import operator
 def _of_integers(ufunc: Any) -> Callable[[Any], Any]:
     """Integers are rounded already; bools are refused, as PyTorch does."""
 
-    def rounded(x: Any) -> Any:
+    def rounded(x: Array) -> Any:
         if x.dtype.kind not in "iub":
             return ufunc(x)
         if x.dtype.kind == "b":

@@ -73,7 +73,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 @lru_cache(maxsize=16)
-def _pairs(count: int) -> tuple[Any, Any]:
+def _pairs(count: int) -> tuple[Array, Array]:
     """The numbers of all pairs of so many rows."""
     return np.triu_indices(count, 1)
 
@@ -220,7 +220,7 @@ def _p_norm(difference: Tensor, p: float) -> Tensor:
     return difference.norm(p, -1)
 
 
-def _pairs_of(x: Array) -> tuple[Any, Any]:
+def _pairs_of(x: Array) -> tuple[Array, Array]:
     return _pairs(len(x)) if type(x) is ndarray else array_module(x).triu_indices(x.shape[0], 1)
 
 

@@ -146,7 +146,7 @@ def _edges(x: Array, bins: Any, bounds: Sequence[float] | None) -> Array:
     return xp.linspace(low, high, count + 1, dtype=x.dtype)
 
 
-def _histogram(points: Array, edges: list[Any], weight: Array | None, density: bool) -> Array:
+def _histogram(points: Array, edges: list[Array], weight: Array | None, density: bool) -> Array:
     """``points`` (count, dimensions); what lies outside, or is NaN, counts nowhere; the last bins are closed."""
     xp = array_module(points)
     counts = tuple(len(edge) - 1 for edge in edges)

@@ -37,7 +37,7 @@ def order(x: object, dim: int, descending: bool) -> Any:
     return _by_rows(x, dim, lambda rows: np.sort(words(rows), axis=-1) & PLACES)
 
 
-def first(x: Any, dim: int, k: int, descending: bool) -> Any:
+def first(x: Array, dim: int, k: int, descending: bool) -> Any:
     """The places of the first k elements of that order."""
     words = _words_of(x, descending)
     if words is None or x.shape[dim] > BLOCK:
@@ -118,7 +118,7 @@ def _words(rows: Any, low: int, downward: bool) -> Any:
 # that have some its stable sort.
 
 
-def _stably(rows: Any, descending: bool) -> Any:
+def _stably(rows: Array, descending: bool) -> Any:
     if descending:
         return rows.shape[1] - 1 - _stably(np.ascontiguousarray(rows[:, ::-1]), False)[:, ::-1]
     found = rows.argsort(axis=-1)
@@ -131,7 +131,7 @@ def _stably(rows: Any, descending: bool) -> Any:
     return found
 
 
-def _candidates(rows: Any, k: int, descending: bool) -> Any:
+def _candidates(rows: Array, k: int, descending: bool) -> Any:
     n = rows.shape[1]
     if not 0 < 8 * k < n:
         return _stably(rows, descending)[:, :k]
@@ -145,7 +145,7 @@ def _candidates(rows: Any, k: int, descending: bool) -> Any:
     return np.take_along_axis(part, chosen, axis=-1)
 
 
-def _at(rows: Any, k: int) -> Any:
+def _at(rows: Array, k: int) -> Any:
     found = rows.argpartition(k, axis=-1)[:, k : k + 1]
     tied = np.count_nonzero(rows == np.take_along_axis(rows, found, axis=-1), axis=-1) != 1  # so is NaN
     if tied.any():

@@ -39,7 +39,7 @@ def _repeated(g: Array, shape: tuple[int, ...], dim: tuple[int, ...] | None, kee
     return np.broadcast_to(kept(g, shape, dim, keepdim), shape)
 
 
-def _sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
+def _sum(x: Array, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
     if x.__class__ is np.ndarray and x.size < LONG and x.dtype.char in "fd":
         out = small_sum(x, dim, keepdim)
         if out is not None:

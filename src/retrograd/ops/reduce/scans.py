@@ -67,7 +67,7 @@ def _recurrence(a: Array, b: Array, dim: int, backward: bool) -> Array:
     return s
 
 
-def _recurrence_vjp(g: Array, a: Array, ans: Array, dim: int, backward: bool) -> tuple[Any, Any]:
+def _recurrence_vjp(g: Array, a: Array, ans: Array, dim: int, backward: bool) -> tuple[Array, Array]:
     gb = RECURRENCE(a, g, dim=dim, backward=not backward)
     return (shifted(gb, dim, 0) * ans if backward else gb * shifted(ans, dim, 0)), gb
 
@@ -242,7 +242,7 @@ def _logcumsumexp_vjp(g: Array, x: Array, ans: Array, dim: int) -> Array:
     return np.where(undefined, np.nan, weights * RECURRENCE(factors, g, dim=dim, backward=True))
 
 
-def _complex_logaddexp(x: Any, y: Any) -> Any:
+def _complex_logaddexp(x: Array, y: Array) -> Any:
     """``log(exp(x) + exp(y))`` of complex numbers, from the one with the larger real part."""
     larger, smaller = np.where(x.real < y.real, y, x), np.where(x.real < y.real, x, y)
     nothing = smaller.real == -np.inf

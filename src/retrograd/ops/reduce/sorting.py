@@ -42,7 +42,7 @@ class ValuesIndices(NamedTuple):
 # Elements picked along a dimension, and their derivative: max(dim), median, sort, topk, cummax ...
 
 
-def mesh(index: Array, dim: int) -> tuple[Any, ...]:
+def mesh(index: Array, dim: int) -> tuple[Array, ...]:
     """What indexes an array at ``index`` along ``dim`` and at its own place along the others."""
     if index.__class__ is np.ndarray:
         return tuple([index if axis == dim else places(n, axis, index.ndim) for axis, n in enumerate(index.shape)])

@@ -77,7 +77,7 @@ def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
     return apply_view(TRANSPOSE, x, {"dim0": dim0, "dim1": dim1})
 
 
-def _two_keywords(dims: tuple[Any, ...], keywords: dict[str, Size]) -> tuple[Any, ...]:
+def _two_keywords(dims: tuple[object, ...], keywords: dict[str, Size]) -> tuple[Any, ...]:
     for names in (("dim0", "dim1"), ("axis0", "axis1"), ("axis1", "axis2")):
         rest = names[len(dims) :]
         if rest and set(rest) == set(keywords):

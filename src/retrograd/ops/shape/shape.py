@@ -28,7 +28,7 @@ from ..table.types import Dims, DTypeLike, Operand, Size
 _bare_tensor = Tensor.__new__
 
 
-def apply_view(primitive: Primitive, a: Operand, params: dict[str, Any]) -> Tensor:
+def apply_view(primitive: Primitive, a: Operand, params: dict[str, object]) -> Tensor:
     """The fast path of ``apply`` for a view: one input, one output, and rules that read parameters and shapes only.
 
     It repeats what ``apply`` does for such a call, without the general case's tuples: views are taken so often (every
@@ -75,7 +75,7 @@ def apply_view(primitive: Primitive, a: Operand, params: dict[str, Any]) -> Tens
     return view
 
 
-def apply_views(primitive: Primitive, a: Tensor, params: dict[str, Any]) -> tuple[Tensor, ...]:
+def apply_views(primitive: Primitive, a: Tensor, params: dict[str, object]) -> tuple[Tensor, ...]:
     """``apply_view`` of a primitive with several outputs, all of the input's dtype and each a view of it."""
     if watchers:
         return apply(primitive, (a,), params)

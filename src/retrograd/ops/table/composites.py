@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ...core.arrays import Array
 from ...core.graph.backward import as_array, differentiate
 from ...core.graph.modes import enable_grad, modes
 from ...core.graph.nodes import NOTHING, edge_of, new_node
@@ -38,7 +39,7 @@ def one_node(name: str) -> Callable[..., tuple[Tensor, ...]]:
     return joined
 
 
-def where_needed(values: Iterable[Any], needs: Sequence[bool]) -> list[Any]:
+def where_needed(values: Iterable[Array], needs: Sequence[bool]) -> list[Array | None]:
     """The values in the places that are needed, None in the others."""
     values = iter(values)
     return [next(values) if need else None for need in needs]
@@ -51,12 +52,12 @@ def raw(x: Any) -> Any:
 
 def second_order(
     composite: Callable[..., Any],
-    g: tuple[Any, ...],
+    g: tuple[Array, ...],
     dy: object,
-    inputs: Sequence[Any],
+    inputs: Sequence[Array | None],
     wanted: Sequence[bool],
     needs: Sequence[bool],
-) -> list[Any]:
+) -> list[Array | None]:
     """The rule of a backward kernel.
 
     Args:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.graph.plan import Rule
 from ...core.graph.primitive import Primitive
 from ...kernels import at_first_use
@@ -29,7 +30,7 @@ def elementwise(
     ufunc.
     """
 
-    def write(out: Any, *arrays: Any, **params: Any) -> None:
+    def write(out: Array, *arrays: Array, **params: Any) -> None:
         out[...] = forward(*arrays, **params)
 
     if not isinstance(forward, np.ufunc):

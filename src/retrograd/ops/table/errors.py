@@ -19,7 +19,7 @@ KINDS = (TypeError, IndexError, NotImplementedError, MemoryError, AssertionError
 
 
 def failure(
-    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+    name: str, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object], error: Exception
 ) -> Exception:
     """``error`` as that of a call of operator ``name``; unchanged where it is not about bad input.
 
@@ -64,7 +64,7 @@ def _kind(error: Exception) -> type[Exception]:
     return next((kind for kind in KINDS if isinstance(error, kind)), RuntimeError)
 
 
-def _mismatch(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _mismatch(function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> str:
     """What is wrong with the first argument that is not of the kind its annotation says; empty where none is."""
     kwargs = {getattr(function, "other_names", {}).get(name, name): value for name, value in kwargs.items()}
     try:
@@ -81,7 +81,9 @@ def _mismatch(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     return ""
 
 
-def _number_for_tensor(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _number_for_tensor(
+    name: str, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
+) -> str:
     """Return which argument is a Python number where PyTorch accepts only Tensors, or an empty string.
 
     Operators accept numbers there as well; a call with one that fails raises TypeError, as in PyTorch.

@@ -18,9 +18,8 @@ from ...core.errors import GuardError, answers, describe
 from ...core.graph.modes import modes, watchers
 from ...core.graph.observers import Given
 from ...core.graph.primitive import Primitive
-from ...core.missing_names import legacy_call, provided
+from ...core.missing_names import legacy_call
 from ...core.named_tuples import NamedTuple
-from ...core.overrides import EagerlyAsked
 from ...core.tensor.mutation import COPY, apply_inplace, check_writable
 from ...core.tensor.tensor import Tensor
 from .arguments import dimension
@@ -179,7 +178,7 @@ def _with_out(plain: Function) -> Function:
             try:
                 return plain(*args, **kwargs)
             except TypeError:
-                return _answered(name, clone, args, kwargs)
+                return _answered("clone", clone, args, kwargs)
 
         return clone  # type: ignore[no-any-return]
 
@@ -201,6 +200,11 @@ def _with_out(plain: Function) -> Function:
             except TypeError:
                 return _answered(name, function, (input, other), {} if out is None else {"out": out})
 
+    def exchange(change: Callable[[Function], Function]) -> None:
+        nonlocal plain
+        plain = change(plain)
+
+    function.exchange = exchange
     return function
 
 
@@ -259,10 +263,6 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
     @wraps(function)
     def named(*args: object, **kwargs: object) -> Any:
         try:
-            if watchers and EagerlyAsked.alive:
-                result = provided["of_other_classes"](name, named, args, kwargs)
-                if result is not NotImplemented:
-                    return result
             if real:
                 _refuse_complex(name, function, args, kwargs)
             if kwargs and other_names:
@@ -281,7 +281,9 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
             return result
 
     def exchange(change: Callable[[Function], Function]) -> None:
-        nonlocal function
+        nonlocal function, real
+        if real:  # the changed function looks at arguments first
+            function, real = _of_real_numbers(name, function), False
         function = change(function)
 
     named.exchange = exchange  # how a mode that is on changes what the operator does
@@ -291,7 +293,7 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
     return named
 
 
-def _watched(name: str, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _watched(name: str, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """The call of a public operator, told to the observers: what primitives it runs are its parts."""
     observers, inputs = modes.observers, Given((*args, *kwargs.values()))
     inputs.names = tuple(kwargs)
@@ -311,7 +313,7 @@ def _watched(name: str, function: Function, args: tuple[Any, ...], kwargs: dict[
 _REAL = frozenset({int, bool, float, str, type(None)})
 
 
-def _refuse_complex(name: str, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _refuse_complex(name: str, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     for value in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(value, Tensor):
             kind = value.array.dtype.kind
@@ -324,7 +326,18 @@ def _refuse_complex(name: str, function: Function, args: tuple[Any, ...], kwargs
             raise NotImplementedError(f"{name}: is not defined for complex numbers")
 
 
-def _check_dimension(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _of_real_numbers(name: str, function: Function) -> Function:
+    """The function, which refuses complex numbers."""
+
+    @wraps(function)
+    def checked(*args: object, **kwargs: object) -> Any:
+        _refuse_complex(name, function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _check_dimension(function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """Refuse a dimension that is out of range before the dtype is refused, as PyTorch does."""
     try:
         given = signature(function).bind(*args, **kwargs).arguments
@@ -335,7 +348,7 @@ def _check_dimension(function: Function, args: tuple[Any, ...], kwargs: dict[str
         dimension(dim, x.array.ndim)
 
 
-def _rename(name: str, other_names: dict[str, str], kwargs: dict[str, Any]) -> None:
+def _rename(name: str, other_names: dict[str, str], kwargs: dict[str, object]) -> None:
     for other_name, own_name in other_names.items():
         if other_name in kwargs:
             if own_name in kwargs:

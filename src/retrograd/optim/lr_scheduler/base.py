@@ -109,7 +109,7 @@ class LRScheduler:
         """Everything but the optimizer, for ``load_state_dict``."""
         return {key: value for key, value in self.__dict__.items() if key not in self._not_in_state}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
         """Take over what ``state_dict()`` gave. Load the optimizer's state, too: it holds the learning rates."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key not in self._not_in_state})
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ....core.arrays.devices import Device
-from ....core.overrides import EagerlyAsked
+from ...torch_function import install
 from ....core.tensor.tensor import Tensor
 from ...types import layout, memory_format
 from .graph import Graph
@@ -127,7 +127,7 @@ class GraphAppendingTracer(TracerBase):
         self.graph = graph
 
 
-class Proxy(EagerlyAsked):
+class Proxy:
     """Stands for the value of a node. Operators, methods and functions that take it become nodes of the graph.
 
     >>> import retrograd as rg
@@ -142,6 +142,7 @@ class Proxy(EagerlyAsked):
     tracer: TracerBase
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
+        install()  # operators ask a Proxy before they look at it, since it answers every attribute
         self.node = node
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
 

@@ -16,6 +16,9 @@ from typing import NoReturn
 from urllib.parse import urlparse as urlparse
 
 from ....compiler.run.compiled_function import Compiled
+from ....core.graph.handles import RemovableHandle as RemovableHandle
+from ....data import DataLoader as DataLoader
+from ....nn.layers.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from ....core.arrays.devices import Device, is_cuda_available
 from ....core.tensor.tensor import Tensor
 from ....nn.base import global_hooks

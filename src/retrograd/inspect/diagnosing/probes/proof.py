@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from ....ops.make.generators import get_rng_state, set_rng_state
 from ....optim import optimizer as optimizers
 from ....optim.optimizer import Optimizer
 from ..findings import figure
+from ..recording import Params
 from ..run import Optimized, Run
 from .replay import NOTHING, Changes, Curves, Edit, Program, copies
 
@@ -115,7 +115,7 @@ def optimizer_like(
     if optimized is None:
         return SGD(list(leaves.values()), lr=0.01)
     like = optimized.optimizer
-    groups: list[dict[str, Any]] = []
+    groups: list[Params] = []
     rest = dict(leaves)
     for group in like.param_groups:
         mine = [rest.pop(id(p)) for p in group["params"] if id(p) in rest]

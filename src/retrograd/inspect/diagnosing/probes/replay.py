@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,13 +18,13 @@ from ....core.arrays.devices import backend_of
 from ....core.graph.primitive import Primitive
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....ops.nn.normalization.statistics import batch_norm
-from ..recording import Source, Step
+from ..recording import Array, Inputs, Params, Source, Step
 from ..run import Run
 
 _TOLERANCE = 2e-3  # relative, between a recorded loss and the same computed again
 _MOST_CALLS = 20_000
 
-Replacement = Callable[..., Any]  # of a call: takes its inputs, and returns its outputs
+Replacement = Callable[..., Array]  # of a call: takes its inputs, and returns its outputs
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,17 @@ class Changes:
     """
 
     calls: Mapping[int, Replacement] = field(default_factory=dict)
-    params: Mapping[int, dict[str, Any]] = field(default_factory=dict)
-    inputs: Mapping[tuple[int, int], Any] = field(default_factory=dict)
+    params: Mapping[int, Params] = field(default_factory=dict)
+    inputs: Mapping[tuple[int, int], Array] = field(default_factory=dict)
     root: Callable[[Tensor], Tensor] | None = None
 
 
 NOTHING = Changes()
+
+
+def same(x: Tensor, *others: object, **params: object) -> Tensor:
+    """Return the first input: the replacement of a call that is left out."""
+    return x
 
 
 class Curves(NamedTuple):
@@ -84,9 +89,9 @@ class Program:
 
     def run(self, values: Mapping[int, Tensor], changes: Changes = NOTHING, wanted: Source | None = None) -> Tensor:
         """Return the loss, or another value, with these Tensors in place of the leaves of these ids."""
-        results: dict[int, tuple[Any, ...]] = {}
+        results: dict[int, Inputs] = {}
 
-        def value(source: Source) -> Any:
+        def value(source: Source) -> Array:
             if source.call >= 0:
                 x = results[source.call][source.output]
             elif source.leaf is not None:
@@ -153,7 +158,7 @@ def program_of(run: Run) -> Program | None:
     return program if bad or close else None
 
 
-def copies(program: Program, values: Mapping[int, Any]) -> dict[int, Tensor]:
+def copies(program: Program, values: Mapping[int, Array]) -> dict[int, Tensor]:
     """Return trainable copies of the program's leaves with these values."""
     found: dict[int, Tensor] = {}
     for leaf in program.leaves():
@@ -164,5 +169,5 @@ def copies(program: Program, values: Mapping[int, Any]) -> dict[int, Tensor]:
     return found
 
 
-def _listed(out: Any) -> Sequence[Any]:
+def _listed(out: Array) -> Sequence[Array]:
     return out if isinstance(out, (tuple, list)) else (out,)

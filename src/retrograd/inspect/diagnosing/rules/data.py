@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from ..findings import figure
 from ..kinds import CLASS_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program
-from ..recording import Call, Source, Step
+from ..recording import Array, Call, Params, Source, Step
 
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
 _WEIGHTED = ("linear", "mm", "matmul", "addmm", "convolution", "lstm", "gru", "rnn", "bmm")
@@ -285,12 +284,12 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
     return None
 
 
-def _index_of(call: Call) -> Any:
+def _index_of(call: Call) -> Array:
     index = call.params["index"]
     return np.asarray(getattr(index, "array", index))
 
 
-def _shares(call: Call, array: Any) -> bool:
+def _shares(call: Call, array: Array) -> bool:
     """Return whether an embedding looks up these indices."""
     index = _index_of(call)
     return index.shape == array.shape and np.shares_memory(index, array)
@@ -325,7 +324,7 @@ def _other_row(
                 other = x.copy()
                 other[row] = x[(row + 1) % count] if x.dtype.kind in "iu" else x[row] + 1 + np.abs(x[row])
                 changed[key] = other
-            params: dict[int, dict[str, Any]] = {}
+            params: dict[int, Params] = {}
             for i, x in indices.items():
                 other = x.copy()
                 other[row] = x[row][..., ::-1] if x.ndim > 1 else x[(row + 1) % count]

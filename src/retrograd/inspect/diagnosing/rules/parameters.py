@@ -6,7 +6,6 @@ import copy
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ..kinds import Case, Found, HasPlace, Place, kind
 from ..probes.replay import Edit
-from ..recording import Opened, Step
+from ..recording import Array, Call, Opened, Step
 from .modes import place_of
 
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
@@ -47,7 +46,7 @@ def _unheld(case: Case, step: Step) -> list[Tensor]:
     return list(found.values())
 
 
-def _created(case: Case, module: Any) -> Site | None:
+def _created(case: Case, module: object) -> Site | None:
     known = case.run.created.get(id(module))
     if known is None or known[0]() is not module or known[1].file == copy.__file__:
         return None
@@ -240,7 +239,7 @@ def frozen_layer(case: Case) -> Found | None:
     return None
 
 
-def _freezing(case: Case, entry: Opened) -> Any:
+def _freezing(case: Case, entry: Opened) -> Site | None:
     return case.run.frozen.get(id(entry.module._parameters["weight"]))
 
 
@@ -273,7 +272,7 @@ def constant_init(case: Case) -> Found | None:
     return None
 
 
-def _alike(array: Any) -> bool:
+def _alike(array: Array) -> bool:
     rows = array.reshape(array.shape[0], -1)
     return bool(np.allclose(rows, rows[:1], rtol=1e-5, atol=0)) and rows.shape[1] > 0
 
@@ -342,8 +341,8 @@ def _identical_models(case: Case) -> Found | None:
 def dead_units(case: Case) -> Found | None:
     if case.main is None or case.main.steps < 3 or not case.stuck:
         return None
-    alive: dict[tuple[str, int, int], Any] = {}
-    calls: dict[tuple[str, int, int], Any] = {}
+    alive: dict[tuple[str, int, int], Array] = {}
+    calls: dict[tuple[str, int, int], Call] = {}
     count = 0
     steps = [step for step in case.run.steps if step.roots][-4:]
     for step in steps:

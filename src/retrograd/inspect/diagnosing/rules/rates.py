@@ -56,10 +56,12 @@ def learning_rate_too_high(case: Case) -> Found | None:
 def _moved(case: Case) -> float:
     """Return how far parameters moved in the run, relative to their size: the median over parameters."""
     main = case.main
-    shares = []
-    for p in main.parameters if main is not None else ():
-        start = main.start.get(id(p)) if main is not None else None
-        if start is None or p.array.ndim < 2 and len(main.parameters) > 1:  # type: ignore[union-attr]
+    shares: list[float] = []
+    if main is None:
+        return math.nan
+    for p in main.parameters:
+        start = main.start.get(id(p))
+        if start is None or p.array.ndim < 2 and len(main.parameters) > 1:
             continue
         norm = float(np.linalg.norm(start))
         move = float(np.linalg.norm(p.array - start))

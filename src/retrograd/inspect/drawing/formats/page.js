@@ -151,21 +151,24 @@ function titles() {
   shownAt = view.k;
   const far = view.k < READABLE;
   world.classList.toggle("far", far);
-  DATA.boxes.forEach((box, key) => {
-    const spot = scene.corner.get(~key), title = $(`t${key}`);
-    if (!spot || !title) return;
+  const named = new Set(); // boxes with a shown title inside
+  for (let key = DATA.boxes.length - 1; key >= 0; key--) {
+    const box = DATA.boxes[key], spot = scene.corner.get(~key), title = $(`t${key}`);
+    if (!spot || !title) continue;
     const name = title.querySelector(".name"), sign = title.querySelector(".sign"), note = title.querySelector("text.note");
-    if (!far) { name.removeAttribute("transform"); show(name, true); show(sign, true); show(note, true); return; }
+    if (!far) { name.removeAttribute("transform"); show(name, true); show(sign, true); show(note, true); continue; }
     const letters = Math.max(1, name.textContent.length), fits = (spot.width - 12) / (letters * 7.9);
     const size = Math.min(0.95 / view.k, fits), tall = spot.height * view.k;
-    const open = scene.placed.has(key), inner = open && DATA.boxes.some((other, at) => other.parent === key && scene.corner.has(~at));
+    const open = scene.placed.has(key);
     show(sign, false);
     show(note, false);
     // A title that would be too small, or that would hide those of the boxes inside, is left out.
-    show(name, size * view.k * 13 >= 7.5 && tall >= 14 && !(inner && size > 2));
+    const readable = size * view.k * 13 >= 7.5 && tall >= 14 && !(named.has(key) && size > 2);
+    show(name, readable);
+    if (readable || named.has(key)) named.add(box.parent);
     const y = open ? 18 : spot.height / 2 + 4.5 * size;
     name.setAttribute("transform", `translate(${(8 - 24 * size).toFixed(1)} ${(y - 18 * size).toFixed(1)}) scale(${size.toFixed(2)})`);
-  });
+  }
 }
 
 function zoom(factor, x, y) {
@@ -286,7 +289,7 @@ function origins(element, item) {
       const norm = flowOf(end), button = html("button", undefined, list), known = norm !== undefined && norm !== null;
       const name = html("span", undefined, button);
       if (DATA.scale.known) html("i", undefined, name, "flow").style.background = `var(--g-${levelOf(norm, DATA.scale)})`;
-      name.append(facts(end).title);
+      name.append((end < 0 && DATA.boxes[~end].path) || facts(end).title);
       html("u", DATA.scale.known ? (known ? `gradient ${short(norm)}` : "no gradient") : "", button);
       button.addEventListener("click", () => select(end));
     }

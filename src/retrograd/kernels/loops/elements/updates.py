@@ -83,7 +83,7 @@ def _bounds(*sizes: int) -> tuple[Any, int]:
 
 
 @lru_cache(maxsize=64)
-def _scalars(dtype: np.dtype, *numbers: float) -> tuple[Any, ...]:
+def _scalars(dtype: np.dtype, *numbers: float) -> tuple[Array, ...]:
     return tuple(map(dtype.type, numbers))
 
 

@@ -39,7 +39,7 @@ def takes(x: Array, other: Array, multiplications: int) -> bool:
     )
 
 
-def _grouped(array: Any, groups: int, window: Any) -> Any:
+def _grouped(array: Array, groups: int, window: Any) -> Any:
     """``(N, groups, C, D, H, W)``."""
     array = np.ascontiguousarray(array)
     size = (1,) * (3 - len(window.size)) + array.shape[2:]

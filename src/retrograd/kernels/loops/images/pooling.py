@@ -31,7 +31,7 @@ def takes(x: Array, window: Any, least: int = SEVERAL) -> bool:
     )
 
 
-def reads(x: Any, elements: int) -> bool:
+def reads(x: Array, elements: int) -> bool:
     """Whether a loop is to be used on this array that reads so many elements."""
     return type(x) is np.ndarray and x.dtype.char in "fd" and elements >= SEVERAL and compiled() is not None
 
@@ -46,7 +46,7 @@ def max_at(x: Array, corner: Array, offsets: Array) -> Array:
     return index
 
 
-def max_among(x: Any, places: Any) -> Any:
+def max_among(x: Array, places: Any) -> Any:
     """Where in its plane the maximum is of what each window reads: places ``(windows, reads)``, in all planes alike."""
     planes = x.shape[0] * x.shape[1]
     index = np.empty((planes, len(places)), np.int64)
@@ -85,7 +85,7 @@ def _laid_out(x: Array, shape: tuple[int, ...]) -> Array:
     return (x if x.flags.c_contiguous else np.ascontiguousarray(x)).reshape(shape)
 
 
-def max_pool(x: Array, window: object) -> tuple[Any, Any]:
+def max_pool(x: Array, window: object) -> tuple[Array, Array]:
     """The maximum of each window, and the number of its element in the kernel, which has at most 256."""
     layout = _layout(len(x), x.shape[1], window)
     out, winners = empty(layout.outer, x.dtype), empty(layout.outer, np.uint8)

@@ -26,7 +26,7 @@ def takes(x: Array, maps: tuple[Any, ...]) -> bool:
     )
 
 
-def resample(x: Array, maps: tuple[Any, ...]) -> Array:
+def resample(x: Array, maps: tuple[object, ...]) -> Array:
     """The maps applied along the last axes of x, None leaving its axis as it is."""
     before, size = x.shape[: x.ndim - len(maps)], x.shape[x.ndim - len(maps) :]
     tables, shape, steps = _tables(maps, size, x.dtype)

@@ -32,7 +32,7 @@ def takes(x: Array, grid: Array, elements: int) -> bool:
     )
 
 
-def _planes(array: Any) -> Any:
+def _planes(array: Array) -> Any:
     """``(N, C, L)``."""
     shape = array.shape
     return np.ascontiguousarray(array).reshape(shape[0], shape[1], prod(shape[2:]))
@@ -44,7 +44,7 @@ def _points(grid: Any) -> Any:
     return np.ascontiguousarray(grid).reshape(shape[0], prod(shape[1:-1]), shape[-1])
 
 
-def _run(name: str, items: int, work: int, arrays: tuple[Any, ...], way: Any, *more: Any) -> None:
+def _run(name: str, items: int, work: int, arrays: tuple[Array, ...], way: Any, *more: Any) -> None:
     """A loop over items that take so many steps each."""
     how = way.size, MODES[way.mode], PADDINGS[way.padding], way.align
     launch(loop("loops.images.sampling_loops", name), items, max(1, WORTH_SHARING // work), *arrays, *how, *more)
@@ -59,7 +59,7 @@ def sample(x: Array, grid: Array, way: object) -> Array:
     return out
 
 
-def transpose(y: Any, grid: Any, way: Any) -> Any:
+def transpose(y: Array, grid: Any, way: Any) -> Any:
     """What each point has read given back: the gradient of the input."""
     n, channels = y.shape[:2]
     out = np.empty((n, channels, *way.size), y.dtype)
@@ -70,7 +70,7 @@ def transpose(y: Any, grid: Any, way: Any) -> Any:
     return out
 
 
-def slope(y: Any, x: Any, grid: Any, way: Any) -> Any:
+def slope(y: Array, x: Array, grid: Any, way: Any) -> Any:
     """The gradient of the grid, for the cotangent y of the result."""
     out = np.empty(grid.shape, x.dtype)
     points = _points(grid)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.fp_warnings import silent
 from ....core.arrays.layout import LARGE as LARGE
@@ -23,22 +24,22 @@ TILE = 128  # elements along each of two dimensions that are copied at once wher
 _HALF_LOOPS = {"fe": "narrow", "de": "narrow_double", "ef": "widen", "ed": "widen"}
 
 
-def copied(x: Any) -> Any:
+def copied(x: Array) -> Any:
     """``x.copy(order="C")``."""
     return _filled(empty(x.shape, x.dtype), x)
 
 
-def cloned(x: Any) -> Any:
+def cloned(x: Array) -> Any:
     """The copy that lies in memory as x does, but in row-major order where elements of x share memory."""
     return _filled(np.empty_like(x, order=order_like(x)), x)
 
 
-def converted(x: Any, dtype: Any) -> Any:
+def converted(x: Array, dtype: Any) -> Any:
     """The copy in another dtype, in memory as ``cloned`` has it."""
     return _filled(np.empty_like(x, dtype, order=order_like(x)), x)
 
 
-def joined(xs: Sequence[Any], dim: int) -> Any:
+def joined(xs: Sequence[Array], dim: int) -> Any:
     """Arrays behind each other along ``dim``, in row-major order."""
     if sum([x.size for x in xs]) >= LARGE and all(type(x) is np.ndarray for x in xs):
         before, after, dtype = xs[0].shape[:dim], xs[0].shape[dim + 1 :], xs[0].dtype
@@ -54,7 +55,7 @@ def joined(xs: Sequence[Any], dim: int) -> Any:
 
 
 @or_reference
-def write(out: Any, value: Any) -> None:
+def write(out: Array, value: Any) -> None:
     """``out[...] = value``: an array that broadcasts, or a number."""
     if type(out) is not np.ndarray or out.size < LARGE:
         out[...] = value
@@ -92,19 +93,19 @@ def _filled(out: Any, x: Any) -> Any:
     return out
 
 
-def _are_words(*arrays: Any) -> bool:
+def _are_words(*arrays: Array) -> bool:
     """Whether the arrays' elements are of one dtype, and moved as integers by loops."""
     dtype = arrays[0].dtype
     same = all(array.dtype == dtype and array.flags.aligned for array in arrays)
     return same and dtype.itemsize in WORDS and not dtype.hasobject and compiled() is not None
 
 
-def _is_transposed(x: Any) -> bool:
+def _is_transposed(x: Array) -> bool:
     """Whether matrices lie in memory with their columns one behind the other."""
     return x.ndim > 1 and np.swapaxes(x, -1, -2).flags.c_contiguous and x.dtype.itemsize in WORDS and x.flags.aligned
 
 
-def _fill_lines(out: Any, x: Any) -> bool:
+def _fill_lines(out: Array, x: Array) -> bool:
     """By lines, which lie unbroken in both arrays, in x possibly turned round or one element; whether that was done."""
     item, length, way = x.itemsize, x.shape[-1], x.strides[-1] // x.itemsize
     if not _are_words(x, out) or length < LINE or out.strides[-1] != item or x.strides[-1] not in (item, 0, -item):
@@ -156,7 +157,7 @@ def _fill_flat(out: Any, x: Any) -> None:
     in_shares(share, x.size, WORTH_SHARING)
 
 
-def _fill_tiles(out: Any, x: Any) -> None:
+def _fill_tiles(out: Array, x: Array) -> None:
     """By tiles of the two dimensions along which neighbours in x and in ``out`` lie, so that both stay in the cache."""
     steps = [[abs(step) or inf for step in array.strides] for array in (out, x)]  # what is repeated is no neighbour
     near, far = [min(range(x.ndim), key=found.__getitem__) for found in steps]

@@ -52,7 +52,7 @@ def put(out: object, index: object, values: object, dim: int) -> None:
     _write("put", _words(out), index, _words(_like(values, index, out)), dim)
 
 
-def add(out: Any, index: Any, values: Any, dim: int) -> None:
+def add(out: Array, index: Any, values: Array, dim: int) -> None:
     """``out[i, index[i, j, k], k] += values[i, j, k]``, in the order of j."""
     _write("add", out, index, _like(values, index, out), dim)
 
@@ -61,7 +61,7 @@ def _like(values: Any, index: Any, out: Any) -> Any:
     return np.broadcast_to(np.asarray(values, out.dtype), index.shape)
 
 
-def _write(name: str, out: Any, index: Any, values: Any, dim: int) -> None:
+def _write(name: str, out: Array, index: Any, values: Array, dim: int) -> None:
     read = [array.copy() if np.may_share_memory(array, out) else array for array in (index, values)]
     _launch(name, dim, out, *read)
 
@@ -70,7 +70,7 @@ def _words(x: Any) -> Any:
     return np.ascontiguousarray(x).view(WORDS[x.dtype.itemsize])
 
 
-def _launch(name: str, dim: int, *arrays: Any) -> None:
+def _launch(name: str, dim: int, *arrays: Array) -> None:
     index = arrays[1]
     before, length, after = prod(index.shape[:dim]), index.shape[dim], prod(index.shape[dim + 1 :])
     lanes = [np.ascontiguousarray(array).reshape(before, array.shape[dim], after) for array in arrays]

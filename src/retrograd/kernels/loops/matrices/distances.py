@@ -17,19 +17,19 @@ def takes(x: Array) -> bool:
     return type(x) is ndarray and x.dtype.char in "fd" and len(x) * x.size >= USEFUL and compiled() is not None
 
 
-def _least(x: Any) -> int:
+def _least(x: Array) -> int:
     """How many rows a thread should at least be given."""
     return max(1, USEFUL // x.size)
 
 
-def pdist(x: Any) -> Any:
+def pdist(x: Array) -> Any:
     """The distances of the rows i < j."""
     out = np.empty(len(x) * (len(x) - 1) // 2, x.dtype)
     launch(loop("loops.matrices.distance_loops", "pdist"), len(x), _least(x), np.ascontiguousarray(x), out)
     return out
 
 
-def pdist_backward(w: Any, x: Any) -> Any:
+def pdist_backward(w: Array, x: Array) -> Any:
     """``out_i = sum_j w_ij (x_i - x_j)``."""
     out = np.empty(x.shape, x.dtype)
     arrays = np.ascontiguousarray(w), np.ascontiguousarray(x), out

@@ -47,7 +47,7 @@ def _shares() -> bool:
     return openblas() is not None and multiplies()
 
 
-def dot(x: Any, y: Any) -> Any:
+def dot(x: Array, y: Array) -> Any:
     """``x @ y`` of two matrices, of NumPy or CuPy."""
     if type(x) is not ndarray:
         return np.matmul(x, y)  # a CUDA graph captures it, but not ``dot``
@@ -67,7 +67,7 @@ def stack(x: Array, y: Array) -> Array:
     return np.matmul(x, y)
 
 
-def _shared_stack(x: Any, y: Any) -> Any:
+def _shared_stack(x: Array, y: Array) -> Any:
     kind = x.dtype.char
     if kind not in "fd" or y.dtype.char != kind or not _shares() or x.shape[-1] != y.shape[-2]:
         return beside_pool(np.matmul, x, y)
@@ -86,7 +86,7 @@ def _shared_stack(x: Any, y: Any) -> Any:
     return out
 
 
-def _form(x: Any, lead: tuple[int, ...]) -> tuple[int, bool, int] | None:
+def _form(x: Array, lead: tuple[int, ...]) -> tuple[int, bool, int] | None:
     """How far the matrices of a stack lie apart, whether they are turned, and their width; None where BLAS cannot say.
 
     A stack of one matrix is that matrix, again and again.
@@ -117,7 +117,7 @@ def _shared_dot(x: Array, y: Array) -> Array:
     return args[4]
 
 
-def add_dot(out: Any, x: Any, y: Any) -> None:
+def add_dot(out: Array, x: Array, y: Array) -> None:
     """``out += x @ y`` of a row-major matrix, without the product in memory of its own."""
     given = prepared(x, y, out)
     if given is not None:
@@ -130,7 +130,7 @@ def add_dot(out: Any, x: Any, y: Any) -> None:
     np.add(out, beside_pool(x.dot, y), out=out)
 
 
-def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]] | None:
+def prepared(x: Array, y: Array, out: Any = None) -> tuple[int, int, tuple[Any, ...]] | None:
     """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
     loop ``product_loops.product`` takes, the array of the result in the fifth place; None where the product is NumPy's:
     also where the shapes do not fit, which is an error of NumPy's.

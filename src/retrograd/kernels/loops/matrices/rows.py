@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.opaque_calls import LoopMissing
 from ... import BASIC, USEFUL, loop
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
 
-def outer(x: Any, y: Any) -> Any:
+def outer(x: Array, y: Array) -> Any:
     """``out_bij = x_bi y_bj``."""
     out = empty((len(x), x.shape[1], y.shape[1]), np.float32)
     try:

@@ -37,7 +37,9 @@ def forward(log_probs: Any, labels: Any, skips: Any, steps: Any, lengths: Any) -
     return loss, reached
 
 
-def backward(g: Any, log_probs: Any, loss: Any, reached: Any, labels: Any, skips: Any, steps: Any, lengths: Any) -> Any:
+def backward(
+    g: Array, log_probs: Any, loss: Any, reached: Any, labels: Any, skips: Any, steps: Any, lengths: Any
+) -> Any:
     """The gradient of the log-probabilities."""
     dx = np.zeros_like(log_probs)
     g = np.ascontiguousarray(g, np.float32)

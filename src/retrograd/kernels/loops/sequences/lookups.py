@@ -31,7 +31,7 @@ def takes_table(x: Array, index: Array, values: int, least: int) -> bool:
     return low >= 0 and high < len(x) and compiled() is not None
 
 
-def take_rows(x: Any, index: Any) -> Any:
+def take_rows(x: Array, index: Any) -> Any:
     """``x[index]`` for non-negative numbers of rows."""
     rows = x.reshape(len(x), -1)
     out = empty((index.size, rows.shape[1]), x.dtype)
@@ -68,7 +68,7 @@ def takes_logits(x: Array, index: Array, smoothing: float) -> bool:
     )
 
 
-def cross_entropy(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
+def cross_entropy(x: Array, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
     """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
     if x.ndim > 2:
         return _cross_entropy_of_planes(x, index)
@@ -81,15 +81,15 @@ def cross_entropy(x: Any, index: Any, class_weight: Any, smoothing: float) -> tu
     return rows[0], rows[1] if smoothing else None, top, total
 
 
-def _lanes(x: Any) -> tuple[int, int, int]:
+def _lanes(x: Array) -> tuple[int, int, int]:
     return len(x), x.shape[1], prod(x.shape[2:])
 
 
-def _planes(array: Any, lanes: tuple[int, int, int]) -> Any:
+def _planes(array: Array, lanes: tuple[int, int, int]) -> Any:
     return array.reshape(lanes[0], 1, lanes[2])
 
 
-def _cross_entropy_of_planes(x: Any, index: Any) -> tuple[Any, None, Any, Any]:
+def _cross_entropy_of_planes(x: Array, index: Any) -> tuple[Any, None, Any, Any]:
     shape, lanes = (len(x), *x.shape[2:]), _lanes(x)
     rows, top, total = [empty(shape, x.dtype) for _ in range(3)]
     planes = [_planes(array, lanes) for array in (_numbers(index), rows, top, total)]
@@ -98,7 +98,7 @@ def _cross_entropy_of_planes(x: Any, index: Any) -> tuple[Any, None, Any, Any]:
 
 
 def cross_entropy_backward(
-    x: Any, top: Any, total: Any, index: Any, factor: Any, picked: Any, spread: Any, class_weight: Any
+    x: Array, top: Any, total: Array, index: Any, factor: Any, picked: Any, spread: Any, class_weight: Any
 ) -> Any:
     """``softmax(x) * factor``, less ``picked`` at the class, and ``spread * class_weight``."""
     dx = empty(x.shape, x.dtype)
@@ -128,7 +128,7 @@ def _dense(x: Array) -> bool:
     return bool(x.dtype.char in "fd" and x.flags.c_contiguous and x.flags.aligned)
 
 
-def _is_dense(values: Any, dtype: Any) -> bool:
+def _is_dense(values: Array, dtype: Any) -> bool:
     return type(values) is np.ndarray and values.dtype is dtype and values.ndim > 0 and values.flags.c_contiguous
 
 
@@ -140,11 +140,11 @@ def _numbers(index: Any) -> Any:
 _no_numbers = cache(partial(np.empty, 0))  # of a dtype
 
 
-def _vector(values: Any, x: Any) -> Any:
+def _vector(values: Array, x: Array) -> Any:
     if values is None:
         return _no_numbers(x.dtype)
     return values if _is_dense(values, x.dtype) else np.ascontiguousarray(values, x.dtype)
 
 
-def _least(rows: Any) -> int:
+def _least(rows: Array) -> int:
     return USEFUL // (rows.shape[1] or 1) or 1

@@ -59,12 +59,12 @@ def gru_backward(
     _run("gru_backward", *arrays)
 
 
-def rnn(out: Any, h: Any, w_hh: Any, bias: Any, relu: bool) -> None:
+def rnn(out: Array, h: Array, w_hh: Any, bias: Any, relu: bool) -> None:
     """Make of the inputs' part of the steps' arguments the outputs."""
     _run("rnn", out, _dense(h), _packed(w_hh, True), _vector(bias, out), relu)
 
 
-def rnn_backward(dout: Any, dh: Any, out: Any, w_hh: Any, relu: bool, da: Any) -> None:
+def rnn_backward(dout: Array, dh: Any, out: Array, w_hh: Any, relu: bool, da: Any) -> None:
     """Fill the gradient of the steps' arguments, and make of that of the last state that of the first."""
     _run("rnn_backward", _dense(dout), dh, _dense(out), _packed(w_hh, False), relu, da)
 

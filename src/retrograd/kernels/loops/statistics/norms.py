@@ -52,7 +52,7 @@ class Rows:
 
     def normalize_backward(
         self, dy: Array, x: Array, w: Array | None, mean: Array, rstd: Array
-    ) -> tuple[Any, Any, Any]:
+    ) -> tuple[Array, Array, Array]:
         shape = x.shape[-self.axes :]
         width = prod(shape)
         rows = rstd.size, width
@@ -98,7 +98,7 @@ class Groups:
     def _laid_out(self, x: Array) -> Array:
         return x.reshape(len(x) * self.groups, x.shape[1] // self.groups, prod(x.shape[2:]))
 
-    def normalize(self, x: Array, w: Array | None, b: Array | None, eps: float) -> tuple[Any, Any, Any]:
+    def normalize(self, x: Array, w: Array | None, b: Array | None, eps: float) -> tuple[Array, Array, Array]:
         rows = self._laid_out(x)
         shape = self.groups, rows.shape[1]
         out, (mean, rstd) = empty(rows.shape, np.float32), empty((2, len(rows)), np.float32)
@@ -108,7 +108,7 @@ class Groups:
         )
         return out.reshape(x.shape), mean.reshape(self.statistics), rstd.reshape(self.statistics)
 
-    def normalize_backward(self, dy: Array, x: Array, w: Array, mean: Array, rstd: Array) -> tuple[Any, Any, Any]:
+    def normalize_backward(self, dy: Array, x: Array, w: Array, mean: Array, rstd: Array) -> tuple[Array, Array, Array]:
         rows, channels = self._laid_out(x), x.shape[1]
         dx = empty(rows.shape, np.float32)
         sums = empty((2, *rows.shape[:2]), float)
@@ -122,7 +122,7 @@ class Groups:
 class Channels:
     """Over the batch and the places of each channel, with a weight for each channel."""
 
-    def normalize(self, x: Any, w: Any, b: Any, eps: float, moments: Any = None) -> tuple[Any, Any, Any]:
+    def normalize(self, x: Array, w: Array, b: Array, eps: float, moments: Any = None) -> tuple[Array, Array, Array]:
         channels, out = x.shape[1], empty(x.shape, x.dtype)
         mean, rstd = np.empty(channels, np.float32), np.empty(channels, np.float32)
         weights = _or(w, 1, channels), _or(b, 0, channels)
@@ -132,7 +132,7 @@ class Channels:
         shape = (1, channels) + (1,) * (x.ndim - 2)
         return out, mean.reshape(shape), rstd.reshape(shape)
 
-    def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
+    def normalize_backward(self, dy: Any, x: Array, w: Array, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
         channels, dx = x.shape[1], empty(x.shape, x.dtype)
         dw, db = np.empty(channels), np.empty(channels)
         args = mean.reshape(-1), rstd.reshape(-1), _or(w, 1, channels), _planes(dx), dw, db
@@ -148,7 +148,7 @@ def along_channels(x: Array) -> bool:
     return x.size < FEW or prod(x.shape[2:]) >= SHORTEST
 
 
-def channel_moments(x: Any, running: tuple[Any, Any] | None = None, momentum: float = 0.0) -> tuple[Any, Any]:
+def channel_moments(x: Array, running: tuple[Array, Array] | None = None, momentum: float = 0.0) -> tuple[Array, Array]:
     """Per channel the mean and the sum of squared deviations from it, in double precision.
 
     ``running`` mean and variance, of float32, become ``(1 - momentum) * running + momentum * statistic`` meanwhile,
@@ -160,18 +160,18 @@ def channel_moments(x: Any, running: tuple[Any, Any] | None = None, momentum: fl
     return mean, squares
 
 
-def channel_sums(x: Any) -> Any:
+def channel_sums(x: Array) -> Any:
     """The sum over all but the channels."""
     out = np.empty(x.shape[1], x.dtype)
     _over_channels("channel_sums", x, out)
     return out
 
 
-def _planes(x: Any) -> Any:
+def _planes(x: Array) -> Any:
     shape = x.shape
     return x if len(shape) == 3 else x.reshape(*shape[:2], prod(shape[2:]))
 
 
-def _over_channels(name: str, x: Any, *args: Any) -> None:
+def _over_channels(name: str, x: Array, *args: Any) -> None:
     least = max(1, WORTH_SHARING * x.shape[1] // x.size)
     launch(loop("loops.statistics.norm_loops", name), x.shape[1], least, _planes(x), *args)

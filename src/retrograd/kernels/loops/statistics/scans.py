@@ -23,7 +23,7 @@ LEAST = 1 << 10  # elements from which a loop pays
 LEADING = 64  # elements of a lane among which a new one's place is sought one by one
 
 
-def _takes(kinds: str, *arrays: Any, least: int = LEAST) -> bool:
+def _takes(kinds: str, *arrays: Array, least: int = LEAST) -> bool:
     x = arrays[0]
     if type(x) is not ndarray or x.size < least or x.dtype.char not in kinds:
         return False
@@ -33,7 +33,7 @@ def _takes(kinds: str, *arrays: Any, least: int = LEAST) -> bool:
     return compiled() is not None
 
 
-def _launch(name: str, out: Array, dim: int, arrays: tuple[Any, ...], *more: object) -> Array:
+def _launch(name: str, out: Array, dim: int, arrays: tuple[Array, ...], *more: object) -> Array:
     x = arrays[0]
     length, after = x.shape[dim], prod(x.shape[dim + 1 :])
     flat = [np.ascontiguousarray(each).reshape(-1) for each in (*arrays, out)]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
 from ....core.arrays.summation import LARGE, accurate_sum
 from ... import WORTH_SHARING, compiled, loop, or_reference
 from ...runtime.threads import launch
@@ -22,7 +23,7 @@ SHORT = 64  # elements of a row up to which others sum as fast
 
 
 @or_reference
-def summed(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
+def summed(x: Array, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
     """``x.sum(dim, keepdims=keepdim)`` of float32, float64 or int64, or None for the reference."""
     if x.dtype == np.int64:
         return reduced(np.add, x, dim, keepdim)
@@ -56,7 +57,7 @@ def multiplied(x: object, dim: int | None, keepdim: bool) -> Any:
     return parts.prod(1).astype(x.dtype).reshape((() if dim is None else x.shape[:-1]) + rest)
 
 
-def _parts(name: str, x: Any, length: int) -> Any:
+def _parts(name: str, x: Array, length: int) -> Any:
     """What a loop makes of the parts of rows of that length, in double precision; None for the reference."""
     if length <= SHORT or not x.flags.c_contiguous or not x.flags.aligned or compiled() is None:
         return None

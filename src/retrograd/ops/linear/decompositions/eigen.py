@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ....core.arrays import Array
@@ -20,7 +18,7 @@ from ..solving.systems import SOLVE
 from .spectral import check_phases
 
 
-def _eig(x: Array) -> tuple[Any, Any]:
+def _eig(x: Array) -> tuple[Array, Array]:
     backend = backend_of(x)
     array = backend.to_numpy(x)
     if not np.isfinite(array).all():

@@ -159,7 +159,7 @@ def _no_qr_rule(g: object) -> Any:
     raise RuntimeError("mode='r' has no derivative, and mode='complete' only for square matrices; use mode='reduced'")
 
 
-def _factors(x: Array, mode: Literal["reduced", "complete"]) -> tuple[Any, Any]:
+def _factors(x: Array, mode: Literal["reduced", "complete"]) -> tuple[Array, Array]:
     q, r = np.linalg.qr(x, mode=mode)
     return q, r
 

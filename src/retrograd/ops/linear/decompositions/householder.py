@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import describe
@@ -24,7 +22,7 @@ class GeqrfResult(NamedTuple):
     tau: Tensor
 
 
-def _geqrf(x: Array) -> tuple[Any, Any]:
+def _geqrf(x: Array) -> tuple[Array, Array]:
     """As LAPACK's geqrf: the reflection i takes column i, from place i on, to a multiple of the first unit vector."""
     xp = array_module(x)
     a = xp.array(x, copy=True)

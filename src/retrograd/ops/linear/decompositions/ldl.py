@@ -49,7 +49,7 @@ def _pivot(a: Array, k: int) -> tuple[int, int]:
     return largest, 1 if size[largest, largest] >= _ALPHA * row else 2
 
 
-def _interchange(a: Any, k: int, i: int, j: int, conjugate: Any) -> None:
+def _interchange(a: Array, k: int, i: int, j: int, conjugate: Any) -> None:
     """Swap rows and columns i < j of the lower triangle from column k on."""
     a[j + 1 :, [i, j]] = a[j + 1 :, [j, i]]
     between = a[i + 1 : j, i].copy()

@@ -164,14 +164,14 @@ def _einsum_pair_vjp(g: Array, other: Array, equation: str, shape: tuple[int, ..
     return _einsum_cotangent(g, [other], [terms[1 - index]], out, terms[index], shape)
 
 
-def _einsum_vjp(g: Array, xs: tuple[Any, ...], equation: str, index: int) -> Array:
+def _einsum_vjp(g: Array, xs: tuple[Array, ...], equation: str, index: int) -> Array:
     terms, out = _parse(equation)
     others = [x for place, x in enumerate(xs) if place != index]
     return _einsum_cotangent(g, others, terms[:index] + terms[index + 1 :], out, terms[index], tuple(xs[index].shape))
 
 
 def _einsum_cotangent(
-    g: Array, others: list[Any], letters: list[list[str]], out: list[str], wanted: list[str], shape: tuple[int, ...]
+    g: Array, others: list[Array], letters: list[list[str]], out: list[str], wanted: list[str], shape: tuple[int, ...]
 ) -> Array:
     """The cotangent of one operand: the einsum of g with the other operands, repeated along letters only it has."""
     unique = list(dict.fromkeys(wanted))

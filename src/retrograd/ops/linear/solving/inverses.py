@@ -43,7 +43,7 @@ def _inv_rule(g: Array, ans: Array) -> Array:
 INV = Primitive("linalg.inv", _invert, "x", [_inv_rule], batch=in_front)
 
 
-def _columns(g: Any) -> Any:
+def _columns(g: Array) -> Any:
     """A number per matrix, as a 1x1 matrix that broadcasts with it."""
     return np.expand_dims(np.expand_dims(g, -1), -1)
 
@@ -60,7 +60,7 @@ def _cofactors(x: Array) -> Array:
     return sign[..., None, None] * ((u.conj() * others[..., None, :]) @ vh.conj())
 
 
-def _cofactors_rule(g: Any, x: Any, ans: Any) -> Any:
+def _cofactors_rule(g: Array, x: Array, ans: Array) -> Any:
     """With B = inv(x): d cof = tr(B dx) cof - B^T dx^T cof."""
     b = transposed(INV(x))
     inner = (g * ans).sum(axis=(-2, -1), keepdims=True)

@@ -37,7 +37,7 @@ def _solve(a: Array, b: Array) -> Array:
         raise LinAlgError(f"{error}: the system has no unique solution") from None
 
 
-def _solve_rule(g: Array, ans: Array, a: Array, needs: tuple[bool, bool]) -> tuple[Any, Any]:
+def _solve_rule(g: Array, ans: Array, a: Array, needs: tuple[bool, bool]) -> tuple[Array | None, Array | None]:
     below = SOLVE(transposed(a), g)
     return -MATMUL(below, transposed(ans)) if needs[0] else None, below
 

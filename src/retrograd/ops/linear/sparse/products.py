@@ -6,7 +6,6 @@ Each of the two primitives is the other's derivative.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ class Places:
         return places
 
     @cached_property
-    def runs(self) -> tuple[Any, Any, Any]:
+    def runs(self) -> tuple[Array, Array, Array]:
         """The order that sorts by rows, where each row then begins, and which row it is."""
         order = np.argsort(self.rows, kind="stable")
         ordered = self.rows[order]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import backend_of
 from ....core.graph.primitive import Primitive, apply1
 from ....core.tensor.tensor import Tensor
@@ -17,7 +18,7 @@ from .gamma import I0, I1
 from .libraries import from_library, library_for
 
 
-def _quotient(x: Any, y: Any) -> Any:
+def _quotient(x: Array, y: Array) -> Any:
     """``J1(x) / x``, 1/2 at 0; near 0 by its series, whose derivatives do not cancel."""
     near = np.abs(x) < 0.05
     square = WHERE(near, x, 0.0) ** 2
@@ -44,7 +45,7 @@ K1E: Primitive = unary(
 )
 
 
-def _spherical_rule(g: Any, x: Any, ans: Any) -> Any:
+def _spherical_rule(g: Array, x: Array, ans: Array) -> Any:
     # (cos x - sin(x) / x) / x; near 0 by its series.
     near = np.abs(x) < 0.3
     small = WHERE(near, x, 0.0)

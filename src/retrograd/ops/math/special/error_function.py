@@ -119,7 +119,7 @@ def _exp_of_square(x: Array, sign: int) -> Array:
     return np.exp(cut * cut * sign) * np.exp((x - cut) * (x + cut) * sign)
 
 
-def _by_regions(x: Any, small: Any, tail: Any) -> Any:
+def _by_regions(x: Array, small: Any, tail: Any) -> Any:
     """In double precision, small(x) for |x| <= 0.46875 and tail(|x|, negative) beyond, as an array like x."""
     wide = x.astype("float64").reshape(-1)
     near = np.abs(wide) <= _SMALL
@@ -249,7 +249,7 @@ def _log_ndtr(x: Array) -> Array:
     )
 
 
-def _log_ndtr_rule(g: Any, x: Any) -> Any:
+def _log_ndtr_rule(g: Array, x: Array) -> Any:
     # phi(x) / Phi(x); below 0 by erfcx, where both would vanish.
     negative = x < 0
     below = math.sqrt(2 / math.pi) / ERFCX(-_SQRT_HALF * WHERE(negative, x, 0.0))

@@ -146,7 +146,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 # Modified Bessel functions (DLMF 10.29), plain and times e^-|x|
 
 
-def _first_order_rule(i0: Any, i1: Any, x: Any, scale: Any = 1.0) -> Any:
+def _first_order_rule(i0: Any, i1: Any, x: Array, scale: Any = 1.0) -> Any:
     # I1' = I0 - I1 / x. Near 0 the quotient by its series, whose derivatives do not cancel.
     near = np.abs(x) < 0.05
     small = WHERE(near, x, 0.0)

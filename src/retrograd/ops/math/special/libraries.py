@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import backend_of
 
 
-def library_for(x: Any, name: str) -> Any:
+def library_for(x: Array, name: str) -> Any:
     """The module with special functions for the array.
 
     Raises:

@@ -39,7 +39,7 @@ def _rows(hinge: Array, slopes: Array, weight: Array | None, reduction: str) -> 
     return reduced_array(rows, reduction), slopes
 
 
-def _multi_margin(x: Array, index: Array, weight: Array | None, margin: float, reduction: str) -> tuple[Any, Any]:
+def _multi_margin(x: Array, index: Array, weight: Array | None, margin: float, reduction: str) -> tuple[Array, Array]:
     at = at_classes(index)
     hinge = x - x[at][:, None]
     hinge += x.dtype.type(margin)
@@ -50,7 +50,7 @@ def _multi_margin(x: Array, index: Array, weight: Array | None, margin: float, r
     return _rows(hinge, slopes, weight, reduction)
 
 
-def _multilabel_margin(x: Array, index: Array, weight: None, reduction: str) -> tuple[Any, Any]:
+def _multilabel_margin(x: Array, index: Array, weight: None, reduction: str) -> tuple[Array, Array]:
     """``index`` has the targets of each row in front, and -1 behind them."""
     xp = array_module(x)
     one = (index[:, :, None] == xp.arange(x.shape[1])).astype(x.dtype)  # the j-th target of row n is class i

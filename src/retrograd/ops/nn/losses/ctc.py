@@ -62,7 +62,7 @@ def _ends(alignment: Alignment, dtype: Any) -> Array:
 
 
 @or_reference
-def _ctc(log_probs: Array, alignment: Alignment, zero_infinity: bool) -> tuple[Any, Any]:
+def _ctc(log_probs: Array, alignment: Alignment, zero_infinity: bool) -> tuple[Array, Array]:
     """The losses, and ``a`` as far as each sequence lasts."""
     if alignments.takes(log_probs, alignment.labels):
         return alignments.forward(log_probs, *alignment)
@@ -94,7 +94,7 @@ def _ctc(log_probs: Array, alignment: Alignment, zero_infinity: bool) -> tuple[A
 @or_reference
 def _ctc_backward(
     g: Array, log_probs: Array, loss: Array, forward: Array, alignment: Alignment, zero_infinity: bool
-) -> tuple[Any]:
+) -> tuple[Array]:
     """``g * (exp(lp) - posterior)``: the derivative for log-probabilities that come from log_softmax (as PyTorch)."""
     steps = np.where(np.isinf(loss), 0, alignment.steps) if zero_infinity else alignment.steps
     if alignments.takes(log_probs, alignment.labels):

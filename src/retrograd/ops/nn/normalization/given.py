@@ -37,7 +37,7 @@ def normalized(x: Any, mean: Any, var: Any, w: Any, b: Any, eps: float) -> Any:
     return out if out.dtype == x.dtype else out.astype(x.dtype)
 
 
-def _sum(g: Any) -> Any:
+def _sum(g: Array) -> Any:
     """Per channel the sum."""
     return unbroadcast(g, _channels(g)).reshape((g.shape[1],))
 

@@ -168,7 +168,7 @@ def _check_running(argument: str, value: Tensor | None, channels: int) -> None:
 
 
 @whole
-def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Any, Any]:
+def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
     """Mean and sum of squared deviations over the axes."""
     if x.dtype.itemsize == 2:
         x = x.astype(np.float32)
@@ -197,7 +197,7 @@ def _moments_and_running(
 @silently
 def _update_running(
     x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """``running = (1 - momentum) * running + momentum * statistic``, with the unbiased variance.
 
     Returns what the fused operator may be given, so that it need not compute it again.

@@ -95,7 +95,7 @@ def _places(size: Ints, out: Ints) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Any, Any, Any]:
+def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Array, Array, Array]:
     """What windows read in all planes, where that is in its own plane, and the windows' numbers."""
     places = _places(size, out).T
     own = np.tile(places, planes)

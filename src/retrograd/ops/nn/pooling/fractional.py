@@ -59,7 +59,7 @@ def _sequences(lengths: Ints, out: Ints, kernel: Ints, dtype: Any) -> _Sequences
     return _Sequences(drawn, steps, alpha, tuple(np.cumsum(out).tolist()), last, offsets.reshape(-1))
 
 
-def _corners(drawn: Array, lengths: Ints, out: Ints, kernel: Ints) -> tuple[Any, Any]:
+def _corners(drawn: Array, lengths: Ints, out: Ints, kernel: Ints) -> tuple[Array, Array]:
     """Where in the flattened planes the windows begin, ``(N, C, windows)``, and their elements' offsets."""
     xp = array_module(drawn)
     sequences = _sequences(lengths, out, kernel, drawn.dtype)

@@ -55,7 +55,7 @@ def in_planes(places: Array, planes: int, size: Ints) -> Array:
     return whole
 
 
-def maxima(x: Array, places: Array) -> tuple[Any, Any] | None:
+def maxima(x: Array, places: Array) -> tuple[Array, Array] | None:
     """The maximum of each window, and what each has read, ``(prod(kernel), windows)``; None where there may be NaN."""
     read = x.ravel().take(places)
     best = np.maximum.reduce(read, 0)

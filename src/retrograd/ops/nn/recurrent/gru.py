@@ -148,8 +148,8 @@ GRU_BACKWARD = Primitive(
 
 def _gru_rule(
     g: Any,
-    x: Any,
-    h: Any,
+    x: Array,
+    h: Array,
     w_ih: Any,
     w_hh: Any,
     b_ih: Any,

@@ -153,9 +153,9 @@ LSTM_BACKWARD = Primitive(
 
 def _lstm_rule(
     g: Any,
-    x: Any,
-    h: Any,
-    c: Any,
+    x: Array,
+    h: Array,
+    c: Array,
     w_ih: Any,
     w_hh: Any,
     b_ih: Any,

@@ -47,7 +47,7 @@ def _steps_back(dout: Array, dh: Array, out: Array, w_hh: Array, relu: bool, da:
 @or_reference
 def _rnn(
     x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, relu: bool, reverse: bool
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     out = projected(ordered(x, reverse), w_ih)
     run = loops.rnn if loops.takes(out) else _steps
     run(out, h, w_hh, b_ih if b_hh is None else b_ih + b_hh, relu)
@@ -117,8 +117,8 @@ RNN_BACKWARD = Primitive(
 
 def _rnn_rule(
     g: Any,
-    x: Any,
-    h: Any,
+    x: Array,
+    h: Array,
     w_ih: Any,
     w_hh: Any,
     b_ih: Any,
@@ -127,7 +127,7 @@ def _rnn_rule(
     relu: bool,
     reverse: bool,
     needs: tuple[bool, ...],
-) -> list[Any]:
+) -> list[Array | None]:
     inputs = (x, h, w_ih, w_hh, b_ih, b_hh)
     return where_needed(RNN_BACKWARD(*g, *inputs, out=raw(ans[0]), relu=relu, reverse=reverse, wanted=needs), needs)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply, operand
@@ -49,7 +48,7 @@ def _operands(
 
 
 def _recorded(
-    plain: Primitive, biased: Primitive, x: Tensor, w: Tensor, b: Tensor | None, single: bool, params: dict[str, Any]
+    plain: Primitive, biased: Primitive, x: Tensor, w: Tensor, b: Tensor | None, single: bool, params: dict[str, object]
 ) -> Tensor:
     result = apply(plain, (x, w), params) if b is None else apply(biased, (x, w, b), params)
     return result[0] if single else result

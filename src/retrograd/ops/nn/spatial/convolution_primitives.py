@@ -79,12 +79,12 @@ def _layout(window: Window, channels: int, outs: int) -> Layout:
     return Layout(window, channels, outs)
 
 
-def _few(x: Any, window: Window) -> bool:
+def _few(x: Array, window: Window) -> bool:
     """Whether all columns of x are few enough numbers to be read by one call."""
     return type(x) is ndarray and 0 < x.shape[0] * x.shape[1] * prod(window.kernel) * prod(window.out) <= FEW
 
 
-def _columns(x: Any, window: Window, groups: int) -> Any:
+def _columns(x: Array, window: Window, groups: int) -> Any:
     """All columns ``(N, groups, rows, windows)`` of few images."""
     table, padded = _places(x.shape[:2], window, groups)
     if not padded:
@@ -112,7 +112,7 @@ def _is_narrow(images: int, weights: int, window: Window, groups: int) -> bool:
     return groups == 1 and 0 < windows <= NARROW and weights >= WEIGHTY * windows
 
 
-def _side_by_side(x: Any, window: Window) -> Any:
+def _side_by_side(x: Array, window: Window) -> Any:
     """The columns of all images in one matrix ``(rows, N * windows)``."""
     if len(x) == 1 and _few(x, window):
         return _columns(x, window, 1)[0, 0]
@@ -127,7 +127,7 @@ def _by_image(matrix: Any, images: int, window: Window) -> Any:
     return np.moveaxis(columns, 1 + len(window.kernel), 0)
 
 
-def _rows_of_channels(y: Any) -> Any:
+def _rows_of_channels(y: Array) -> Any:
     """``(N, channels, ...)`` as a matrix with a row for each channel."""
     return np.swapaxes(y, 0, 1).reshape(y.shape[1], -1)
 
@@ -137,7 +137,7 @@ def _blocks(xp: Any, count: int, image_bytes: int) -> Iterator[slice]:
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
-def _unrolled(x: Any, layout: Layout, groups: int) -> Iterator[tuple[slice, Any]]:
+def _unrolled(x: Array, layout: Layout, groups: int) -> Iterator[tuple[slice, Any]]:
     """Blocks of images with their columns ``(images, groups, rows, columns)``, in a buffer that the next one reuses."""
     xp, n = array_module(x), x.shape[0]
     window = layout.window
@@ -167,7 +167,7 @@ def in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Half precision has no fast products, and sums that lose accuracy: such arrays are computed in float32."""
 
     @wraps(forward)
-    def computed(*arrays: Any, **params: Any) -> Any:
+    def computed(*arrays: Array, **params: Any) -> Any:
         if arrays[0].dtype != np.float16:
             return forward(*arrays, **params)
         return forward(*[array.astype(np.float32) for array in arrays], **params).astype(np.float16)
@@ -175,7 +175,7 @@ def in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-def _flat(x: Any) -> Any:
+def _flat(x: Array) -> Any:
     """The arrays of a stack as rows."""
     return x.reshape(len(x), prod(x.shape[1:]))
 
@@ -309,7 +309,7 @@ def _as_channels(t: Array, window: Window) -> Array:
     return t.reshape((t.shape[0],) + (1,) * len(window.out))
 
 
-def _over_channels(g: Any, window: Window) -> Any:
+def _over_channels(g: Array, window: Window) -> Any:
     """The cotangent of a bias: the sum over everything but its channel."""
     if takes(g) and prod(g.shape[2:]) >= norms.SHORTEST:
         with suppress(LoopMissing):

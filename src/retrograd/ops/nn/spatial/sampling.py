@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.graph.primitive import Primitive
 from ....core.named_tuples import NamedTuple
@@ -76,7 +77,7 @@ def _places(grid: Any, way: Way) -> Places:
     return Places(np.where(inside, place, 0).astype(np.intp), inside, fraction, slope)
 
 
-def _brought_inside(x: Any, lengths: Any, way: Way) -> tuple[Any, Any]:
+def _brought_inside(x: Array, lengths: Any, way: Way) -> tuple[Any, Any]:
     """Coordinates by the padding mode, and how they move with the given ones: 1, -1, or 0 where they were clipped."""
     if way.padding == "zeros":
         return x, 1
@@ -104,23 +105,23 @@ def _weights(t: Any, mode: str) -> list[Any]:
     return [_cubic(t + 1, True), _cubic(t, False), _cubic(1 - t, False), _cubic(2 - t, True)]
 
 
-def _cubic(d: Any, far: bool) -> Any:
+def _cubic(d: Array, far: bool) -> Any:
     """The cubic kernel at a distance."""
     return (((d - 5) * d + 8) * d - 4) * CUBIC if far else ((CUBIC + 2) * d - (CUBIC + 3)) * d * d + 1
 
 
-def _slopes(t: Any, mode: str) -> list[Any]:
+def _slopes(t: Array, mode: str) -> list[Array]:
     """The derivatives of the weights."""
     if mode == "bilinear":
         return [t * 0 - 1, t * 0 + 1]
     return [_cubic_slope(t + 1, True), _cubic_slope(t, False), -_cubic_slope(1 - t, False), -_cubic_slope(2 - t, True)]
 
 
-def _cubic_slope(d: Any, far: bool) -> Any:
+def _cubic_slope(d: Array, far: bool) -> Any:
     return ((3 * d - 10) * d + 8) * CUBIC if far else (3 * (CUBIC + 2) * d - 2 * (CUBIC + 3)) * d
 
 
-def _flat(found: Places, size: Ints) -> tuple[Any, Any]:
+def _flat(found: Places, size: Ints) -> tuple[Array, Array]:
     """The places of all axes as those in a flattened plane, and whether they are inside: ``(terms, N, P)``."""
     index, inside = found.place[:, 0], found.inside[:, 0]
     for axis in range(1, len(size)):
@@ -130,7 +131,7 @@ def _flat(found: Places, size: Ints) -> tuple[Any, Any]:
     return index, inside
 
 
-def _multiplied(weights: list[Any]) -> Any:
+def _multiplied(weights: list[Array]) -> Any:
     """The weights ``(terms, N, P)`` along each axis multiplied out."""
     product = weights[0]
     for more in weights[1:]:
@@ -138,7 +139,7 @@ def _multiplied(weights: list[Any]) -> Any:
     return product
 
 
-def _along_axes(found: Places, weights: list[Any], way: Way) -> list[Any]:
+def _along_axes(found: Places, weights: list[Array], way: Way) -> list[Array]:
     """Of weights ``(axes, N, P)`` for each term those for each axis; in a volume, none for what lies outside."""
     along = np.stack(weights)
     if len(way.size) == 3:
@@ -146,7 +147,7 @@ def _along_axes(found: Places, weights: list[Any], way: Way) -> list[Any]:
     return [along[:, axis] for axis in range(len(way.size))]
 
 
-def _terms(x: Any, index: Any, inside: Any) -> Iterator[tuple[slice, Any, Any]]:
+def _terms(x: Array, index: Any, inside: Any) -> Iterator[tuple[slice, Any, Any]]:
     """Some of the terms at a time, where they read ``x (N, C, L)``, and whether that is inside."""
     n, channels, length = x.shape
     rows = (array_module(x).arange(n * channels) * length).reshape((n, channels, 1))
@@ -156,13 +157,13 @@ def _terms(x: Any, index: Any, inside: Any) -> Iterator[tuple[slice, Any, Any]]:
         yield some, rows + index[some, :, None], inside[some, :, None]
 
 
-def _planes(x: Any) -> Any:
+def _planes(x: Array) -> Any:
     return x.reshape((*x.shape[:2], prod(x.shape[2:])))
 
 
 @in_single_precision
 @or_reference
-def _sample(x: Any, grid: Any, *, way: Way) -> Any:
+def _sample(x: Array, grid: Any, *, way: Way) -> Any:
     """S by y: the input at the points."""
     shape = (*x.shape[:2], *grid.shape[1:-1])
     if sampling.takes(x, grid, grid.size * x.shape[1]):
@@ -183,7 +184,7 @@ def _sample(x: Any, grid: Any, *, way: Way) -> Any:
 
 @in_single_precision
 @or_reference
-def _sample_transpose(y: Any, grid: Any, *, way: Way) -> Any:
+def _sample_transpose(y: Array, grid: Any, *, way: Way) -> Any:
     """S by x: what each point has read is given back."""
     shape = (*y.shape[:2], *way.size)
     if sampling.takes(y, grid, y.size):
@@ -204,7 +205,7 @@ def _sample_transpose(y: Any, grid: Any, *, way: Way) -> Any:
 
 @in_single_precision
 @or_reference
-def _sample_slope(y: Any, x: Any, grid: Any, *, way: Way) -> Any:
+def _sample_slope(y: Array, x: Array, grid: Any, *, way: Way) -> Any:
     """S by the grid."""
     xp = array_module(x)
     if way.mode == "nearest":

@@ -91,7 +91,7 @@ def taps(window: Window) -> tuple[Tap, ...]:
     )
 
 
-def gather_windows(x: Any, columns: Any, window: Window) -> None:
+def gather_windows(x: Array, columns: Array, window: Window) -> None:
     """Fill ``columns (N, C, *kernel, *out)``, zero where windows leave x, with what the windows read."""
     for offset, places, reads in taps(window):
         columns[EVERY + offset + places] = x[EVERY + reads]

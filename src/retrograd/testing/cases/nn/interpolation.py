@@ -36,7 +36,7 @@ def not_finite(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(np.ones((0, 2, 3)), size=4, mode="linear")
 
 
-def upsamplings(*several: dict[str, Any]) -> Any:
+def upsamplings(*several: dict[str, object]) -> Any:
     """A batch of images with each of the keywords."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:

@@ -17,7 +17,7 @@ def distinct(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return (rng.permutation(size).reshape(shape) - size / 2) / 4 + 0.05
 
 
-def images(axes: int, *several: dict[str, Any], batch: bool = True) -> Calls:
+def images(axes: int, *several: dict[str, object], batch: bool = True) -> Calls:
     """An image and a batch of images with each of the keywords; a later axis is a little shorter."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:

@@ -1,0 +1,87 @@
+"""Observers for the time before the first step and for the start of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...core.graph.modes import modes
+from ...core.graph.nodes import Node
+from ...core.graph.observers import Observer, detach
+from ...core.graph.plan import Recordable
+from ...core.source_location import Site, user_site
+from ...core.tensor.tensor import Tensor
+from .recording import Array, Inputs, Params, StepRecorder
+from .run import Evaluation
+
+if TYPE_CHECKING:
+    from ...nn.base.module import Module
+
+EVALUATED = 200  # operators of an evaluation that are watched
+
+
+class UntilGraph(Observer):
+    """Waits for the first call that is recorded for differentiation, or of a module, and notes writes until then."""
+
+    def __init__(self, begin: Callable[[], StepRecorder | None], written: dict[int, Site]) -> None:
+        self.begin = begin
+        self.written = written
+        self.recorder: StepRecorder | None = None
+
+    def writing(self, x: Tensor) -> None:
+        self.written[x.array.__array_interface__["data"][0]] = user_site(3)
+
+    def opened(self, what: object, inputs: Inputs) -> None:
+        if not isinstance(what, str):
+            recorder = self.recorder = self.begin()
+            if recorder is not None:
+                recorder.opened(what, inputs)
+
+    def closed(self, what: object, inputs: Inputs, result: Array) -> None:
+        recorder = self.recorder
+        if recorder is not None and not isinstance(what, str):
+            recorder.closed(what, inputs, result)
+
+    def calling(self, primitive: Recordable, inputs: Inputs, params: Params) -> None:
+        if modes.grad_enabled and any(isinstance(x, Tensor) and x._requires for x in inputs):
+            recorder = self.recorder = self.begin()
+            if recorder is not None:
+                recorder.calling(primitive, inputs, params)
+
+    def called(
+        self,
+        primitive: Recordable,
+        inputs: Inputs,
+        params: Params,
+        outputs: tuple[Tensor, ...],
+        node: Node | None,
+    ) -> None:
+        recorder = self.recorder
+        if recorder is not None and recorder._running:
+            recorder.called(primitive, inputs, params, outputs, node)
+
+
+class AtEvaluation(Observer):
+    """Watches the first operators of an evaluation for dropout that runs in it as a function."""
+
+    def __init__(self, evaluations: dict[str, Evaluation], module: Module, step: int) -> None:
+        self.evaluations = evaluations
+        self.module = module
+        self.step = step
+        self.remaining = EVALUATED
+
+    def called(
+        self,
+        primitive: Recordable,
+        inputs: Inputs,
+        params: Params,
+        outputs: tuple[Tensor, ...],
+        node: Node | None,
+    ) -> None:
+        self.remaining -= 1
+        if self.remaining <= 0 or modes.grad_enabled:
+            detach(self)
+        elif primitive.name == "dropout" and not self.module.training:
+            site = user_site(3)
+            found = Evaluation("Dropout (as a function)", site, calls=1, periods=1, step=self.step)
+            self.evaluations.setdefault(f"{site.file}:{site.line}", found)
