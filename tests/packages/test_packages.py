@@ -18,14 +18,18 @@ import pytest
 HERE = Path(__file__).parent
 EXPECTED: dict[str, list[str]] = json.loads((HERE / "expected.json").read_text())
 NEEDED = {
-    "accelerate_loop": "accelerate", "diffusers_training": "diffusers", "einops_layers": "einops",
-    "lightning_fit": "lightning", "open_clip_model": "open_clip", "peft_lora": "peft",
+    "accelerate_loop": "accelerate", "botorch_acquisition": "botorch", "captum_attributions": "captum",
+    "diffusers_training": "diffusers", "e3nn_products": "e3nn", "einops_layers": "einops",
+    "gpytorch_regression": "gpytorch", "kornia_images": "kornia", "laplace_approximations": "laplace",
+    "lightning_fit": "lightning", "linear_operator_solves": "linear_operator", "opacus_training": "opacus",
+    "open_clip_model": "open_clip", "peft_lora": "peft", "pyro_posterior": "pyro",
     "pytorch_optimizer_steps": "pytorch_optimizer", "safetensors_files": "safetensors",
     "segmentation_models": "segmentation_models_pytorch", "sentence_transformers_encode": "sentence_transformers",
-    "timm_models": "timm", "torchinfo_summary": "torchinfo",
-    "torchmetrics_values": "torchmetrics", "torchvision_detection": "torchvision", "torchvision_models": "torchvision",
-    "torchviz_graph": "torchviz", "transformers_gpt2": "transformers", "transformers_models": "transformers",
-    "transformers_trainer": "accelerate", "vit_pytorch_models": "vit_pytorch", "whisper_model": "whisper",
+    "tensordict_batches": "tensordict", "timm_models": "timm", "torch_geometric_layers": "torch_geometric",
+    "torchdiffeq_solvers": "torchdiffeq", "torchinfo_summary": "torchinfo", "torchmetrics_values": "torchmetrics",
+    "torchvision_detection": "torchvision", "torchvision_models": "torchvision", "torchviz_graph": "torchviz",
+    "transformers_gpt2": "transformers", "transformers_models": "transformers", "transformers_trainer": "accelerate",
+    "vit_pytorch_models": "vit_pytorch", "whisper_model": "whisper", "zuko_flows": "zuko",
 }  # fmt: skip
 
 

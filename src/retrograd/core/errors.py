@@ -60,9 +60,10 @@ def describe(value: object, depth: int = 8) -> str:
     >>> describe([np.zeros(2), 1.5])
     '[float64(2,), 1.5]'
     """
-    if hasattr(value, "dtype") and isinstance(getattr(value, "shape", None), tuple) and not isinstance(value, type):
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and hasattr(value, "dtype") and not isinstance(value, type):
         dtype: Any = getattr(value.dtype, "dtype", value.dtype)  # NumPy's, whose name is short
-        return f"{dtype}{tuple(value.shape)}"
+        return f"{dtype}{tuple(shape)}"
     if isinstance(value, (list, tuple)):
         left, right = ("[", "]") if isinstance(value, list) else ("(", ")")
         shown = ", ".join(describe(item, depth - 1) for item in value[:8]) if depth else "..."
