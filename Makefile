@@ -59,7 +59,7 @@ lowest: $(VENV)/lowest.stamp
 	$(LOWEST)/bin/python $(PYTEST) -m "not slow" $(ON_LIBRARIES)
 
 # Programs of packages that need torch, in an environment where Retrograd is installed under this name.
-PACKAGES := $(VENV)-packages
+PACKAGES := $(VENV)/packages
 packages:
 	test -d $(PACKAGES) || python3 -m venv $(PACKAGES)
 	$(PACKAGES)/bin/pip install -q --editable . pytest wheel
