@@ -28,7 +28,7 @@ ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
 COMPARE := $(VENV)/compare.stamp
 endif
 
-.PHONY: demo test slow lowest lint types docs bench kernels wheel clean
+.PHONY: demo test slow lowest packages lint types docs bench kernels wheel clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -63,6 +63,15 @@ lowest: export OMP_NUM_THREADS = 1
 lowest: export OPENBLAS_NUM_THREADS = 1
 lowest: $(VENV)/lowest.stamp
 	$(LOWEST)/bin/python $(PYTEST) -m "not slow" $(ON_LIBRARIES)
+
+# Programs of packages that need torch, in an environment where Retrograd is installed under this name.
+PACKAGES := $(VENV)/packages
+packages:
+	test -d $(PACKAGES) || python3 -m venv $(PACKAGES)
+	$(PACKAGES)/bin/pip install -q --editable . pytest wheel
+	$(PACKAGES)/bin/retrograd torch install
+	$(PACKAGES)/bin/pip install -q -r tests/packages/requirements.txt
+	$(PACKAGES)/bin/python -m pytest -q -m slow tests/packages
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check

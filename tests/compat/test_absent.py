@@ -87,7 +87,7 @@ def test_messages_of_programs_say_pytorchs_names(tmp_path):
         f"AttributeError module 'torch.nn' has no attribute 'Foo': {missing}",
         f"ModuleNotFoundError module 'torch.nn' has no attribute 'Foo': {missing}",
         f"ModuleNotFoundError module 'torch.nn.init' has no attribute 'foo': {missing}",
-        "ModuleNotFoundError torch.foo does not exist in Retrograd, which is torch in this program; "
+        "ModuleNotFoundError No module named 'torch.foo' in Retrograd, which is torch in this program; "
         "see docs/guides/packages.md#what-is-left-out",
         "AttributeError module 'torch.nn' has no attribute 'Conv2D'; did you mean Conv2d?",
         "AttributeError module 'torch' has no attribute 'mse_loss': mse_loss is in torch.nn.functional",

@@ -81,7 +81,7 @@ class _Loader:
 
 
 def _no_module(name: str) -> ModuleNotFoundError:
-    message = f"{name} does not exist in Retrograd, which is torch in this program; see {DOCUMENTATION}"
+    message = f"No module named {name!r} in Retrograd, which is torch in this program; see {DOCUMENTATION}"
     return ModuleNotFoundError(message, name=name)
 
 

@@ -33,6 +33,15 @@ DESCRIPTIONS = {
 }
 
 
+def is_buffer(value: object) -> bool:
+    """Return whether a value may be a buffer: a Tensor or a sparse matrix."""
+    if isinstance(value, Tensor):
+        return True
+    from ...ops.linear.sparse.sparse import SparseTensor
+
+    return isinstance(value, SparseTensor)
+
+
 def ntuple(value: int | Iterable[int], count: int) -> tuple[int, ...]:
     """Return ``value`` repeated, or ``value`` itself if it is a tuple.
 

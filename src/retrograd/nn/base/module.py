@@ -16,7 +16,7 @@ from ...core.missing_names import provided, repr_html
 from ...core.tensor.tensor import Tensor
 from ..parameter import Buffer, Parameter, convert
 from . import global_hooks
-from .arguments import device_and_dtype
+from .arguments import device_and_dtype, is_buffer
 from .state import State
 from .state import check_name as _check_name
 
@@ -256,7 +256,7 @@ class Module(State):
         With ``persistent=False`` it follows moves and casts of the module but is not part of ``state_dict()``.
         """
         _check_name(self, name, "buffer")
-        if tensor is not None and not isinstance(tensor, Tensor) and not _is_sparse(tensor):
+        if tensor is not None and not is_buffer(tensor):
             raise TypeError(f"cannot assign {type(tensor).__name__} to buffer {name!r} (expected a Tensor or None)")
         self._buffers[name] = global_hooks.registered(global_hooks.buffer_hooks, self, name, tensor)
         if persistent:
@@ -568,12 +568,6 @@ def _choose_call() -> None:
 
 
 global_hooks.changed.append(_choose_call)
-
-
-def _is_sparse(value: object) -> bool:
-    from ...ops.linear.sparse.sparse import SparseTensor
-
-    return isinstance(value, SparseTensor)
 
 
 def _indent(text: str) -> str:

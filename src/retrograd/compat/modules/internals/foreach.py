@@ -45,7 +45,8 @@ def _each(name: str, in_place: bool) -> Callable[..., list[Tensor] | None]:
 
     def one(x: Tensor, *rest: object, **options: object) -> Tensor:
         if name.startswith("addc") and len(rest) == 3:
-            rest, options["value"] = rest[:2], rest[2]
+            *others, options["value"] = rest
+            rest = tuple(others)
         result: Tensor = getattr(x, _METHODS.get(name, name) + "_" * in_place)(*rest, **options)
         return result
 

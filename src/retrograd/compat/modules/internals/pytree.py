@@ -158,7 +158,7 @@ def _deque_unflatten(values: Iterable[object], context: Context) -> deque[object
 
 
 def _size_unflatten(values: Iterable[object], context: Context) -> tuple[object, ...]:
-    make: Callable[[Iterable[object]], tuple[object, ...]] = Size
+    make: Callable[..., tuple[object, ...]] = Size
     return make(values)
 
 
