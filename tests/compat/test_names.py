@@ -207,7 +207,7 @@ def test_what_needs_the_network_or_compiled_programs_says_so():
 def test_a_dtype_without_numbers_can_be_named_but_not_used(name):
     named = getattr(rg, name)
     assert repr(named) == f"retrograd.{name}" and rg.float32 != named
-    for use in (lambda: rg.ones(1).to(named), lambda: rg.zeros(1, dtype=named), lambda: np.zeros(1, named)):
+    for use in (lambda: rg.ones(1).to(named), lambda: rg.zeros(1, dtype=named)):
         with pytest.raises(TypeError, match=f"{name} exists by name only"):
             use()
 

@@ -83,6 +83,14 @@ def test_what_has_a_shape_that_depends_on_numbers_raises():
             ask()
 
 
+def test_a_list_that_contains_itself_is_still_a_type_error():
+    rg.ones(2, device="meta")
+    endless = [rg.ones(1)]
+    endless.append(endless)
+    with pytest.raises(TypeError, match="contain themselves"):
+        rg.tensor(endless)
+
+
 def test_shapes_that_do_not_fit_are_errors():
     x = rg.ones(2, 3, device="meta")
     for call in (

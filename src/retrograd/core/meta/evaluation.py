@@ -172,12 +172,12 @@ def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...]
     return NotImplemented
 
 
-def _tensors(values: Iterable[Value]) -> Iterator[Tensor]:
+def _tensors(values: Iterable[Value], depth: int = 8) -> Iterator[Tensor]:
     for value in values:
         if isinstance(value, Tensor):
             yield value
-        elif type(value) in (list, tuple):
-            yield from _tensors(value)
+        elif type(value) in (list, tuple) and depth:  # a list may contain itself
+            yield from _tensors(value, depth - 1)
 
 
 def _exchanged(value: Value, change: Callable[[Tensor], Value]) -> Value:
