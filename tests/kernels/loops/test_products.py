@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("numba")
 
 import retrograd as rg
+from retrograd import kernels
 from retrograd.kernels.loops.elements import ufuncs
 from retrograd.kernels.loops.matrices import products
 from retrograd.kernels.runtime import blas_address, denormals, library, loop_blas, threads
@@ -15,6 +16,8 @@ from retrograd.kernels.runtime.loop_calls import Loop
 from retrograd.kernels.runtime.numba_functions import njit
 from retrograd.kernels.tiles.vector_width import width
 
+if not kernels.available():
+    pytest.skip("there is no library of loops", allow_module_level=True)
 pytestmark = pytest.mark.skipif(not blas_address.available(), reason="no BLAS of NumPy's found")
 product = loop_blas.product
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -25,11 +24,11 @@ def code_of(
     steps: Sequence[Step],
     arrays: Sequence[Value],
     direct: Collection[Value],
-    numbers: Sequence[Any],
+    numbers: Sequence[object],
     outs: Sequence[Value],
     sums: Sequence[tuple[Value, bool]],
-    dtype: Any,
-) -> tuple[Any, int]:
+    dtype: np.dtype,
+) -> tuple[np.ndarray, int]:
     """Return the code of steps, and the number of registers. 0 and 1 follow ``numbers`` in registers.
 
     Args:
@@ -49,7 +48,7 @@ def code_of(
         slots[x] = number if x in direct else code.do(at.LOADS[x.dtype.name], None, number)
     places = {x: len(arrays) + number for number, x in enumerate(outs)}
 
-    def operand(x: Any) -> int:
+    def operand(x: object) -> int:
         if isinstance(x, Value):
             return slots[x]
         return (one if x else code.zero) if isinstance(x, (bool, np.bool_)) else next(constants)
@@ -104,7 +103,7 @@ class _Code:
             return self.do(at.AND, out, known, self.do(at.NOT_EQUAL, None, away, zero))
         return self.do(at.FUNCTIONS[form.partition("(")[0]], out, *given)
 
-    def allocated(self) -> tuple[Any, int]:
+    def allocated(self) -> tuple[np.ndarray, int]:
         """Return the code with a register used again once nothing reads it, and the number of registers.
 
         No operation writes a register that it reads: loops over blocks that overlap are slower.

@@ -71,7 +71,7 @@ def is_number(value: Value) -> bool:
     )
 
 
-def dtypes_of(steps: Sequence[Step], sums: Sequence[Sum]) -> set[Any]:
+def dtypes_of(steps: Sequence[Step], sums: Sequence[Sum]) -> set[np.dtype]:
     """Return the dtypes in which steps and sums compute, besides conditions."""
     return {step.dtype for step in steps if step.dtype != np.bool_} | {total.of.dtype for total in sums}
 
