@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ...nn.base.module import Module
     from ...optim.optimizer import Optimizer
 
+_TRIED = frozenset({"unnormalized-input", "weight-decay-too-high", "learning-rate-too-high", "learning-rate-too-low"})
 _PROVED = 3  # of the first findings
 _GUARDED = re.compile(r"([^:\s]+):(\d+): (.*)")  # the first line of a guard's report
 
@@ -252,6 +253,8 @@ def examine(run: Run) -> list[Finding]:
     found: list[tuple[Kind, Found]] = []
     with undisturbed(), silent():
         for name in ORDER:
+            if found and name in _TRIED:
+                continue  # a cause is known, and trials at other rates would only repeat its effect
             one = KINDS[name]
             result = one.rule(case)
             if result is not None:
@@ -265,6 +268,8 @@ def _with_proof(case: Case, one: Kind, found: Found, first: bool) -> Finding:
         said = sentence(found.edit.text if found.edit is not None else "with the edit", curves)
     elif found.edit is not None and first and time.perf_counter() < case.end:
         curves, said = prove(case.run, case.program, found.edit, case.end)
-    elif found.edit is None:
+    elif found.edit is not None:
+        said = "Not proved: the time for trials was used up, or other findings come first."
+    else:
         said = "Not proved: the edit is not one that the doctor can apply to a recorded step."
     return finding(one, found, curves, said)
