@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import retrograd as rg
+from tests.inspect.doctor.more_healthy import MORE
 from tests.inspect.doctor.programs import CLASSIFIER, HEAD, UPDATE
 
 HEALTHY = {
@@ -408,7 +409,10 @@ for step in range(100):
 }
 
 
-@pytest.mark.parametrize("text", HEALTHY.values(), ids=[name.replace(" ", "-") for name in HEALTHY])
+ALL = {**HEALTHY, **MORE}
+
+
+@pytest.mark.parametrize("text", ALL.values(), ids=[name.replace(" ", "-") for name in ALL])
 def test_a_healthy_training_has_no_finding(text: str, tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text(HEAD + text)

@@ -21,32 +21,35 @@ EVALUATED = 200  # operators of an evaluation that are watched
 
 
 class UntilGraph(Observer):
-    """Waits for the first call that is recorded for differentiation, or of a module, and notes writes until then."""
+    """Waits for the first call that is recorded for differentiation, or of a module, and notes writes until then.
+
+    A block that is left later may restore it; then it takes itself out again.
+    """
 
     def __init__(self, begin: Callable[[], StepRecorder | None], written: dict[int, Site]) -> None:
         self.begin = begin
         self.written = written
-        self.recorder: StepRecorder | None = None
+        self.recorder: StepRecorder | None = None  # while the call runs at which it began
+        self.within: object = None  # that call
+        self.over = False
 
     def writing(self, x: Tensor) -> None:
-        self.written[x.array.__array_interface__["data"][0]] = user_site(3)
+        if not self.over:
+            self.written[x.array.__array_interface__["data"][0]] = user_site(3)
 
     def opened(self, what: object, inputs: Inputs) -> None:
-        if not isinstance(what, str):
-            recorder = self.recorder = self.begin()
-            if recorder is not None:
-                recorder.opened(what, inputs)
+        if not isinstance(what, str) and self._begins(what) and self.recorder is not None:
+            self.recorder.opened(what, inputs)
 
     def closed(self, what: object, inputs: Inputs, result: Array) -> None:
-        recorder = self.recorder
-        if recorder is not None and not isinstance(what, str):
-            recorder.closed(what, inputs, result)
+        if self.recorder is not None and what is self.within:
+            self.recorder.closed(what, inputs, result)
+            self.recorder = None
 
     def calling(self, primitive: Recordable, inputs: Inputs, params: Params) -> None:
-        if modes.grad_enabled and any(isinstance(x, Tensor) and x._requires for x in inputs):
-            recorder = self.recorder = self.begin()
-            if recorder is not None:
-                recorder.calling(primitive, inputs, params)
+        recorded = modes.grad_enabled and any(isinstance(x, Tensor) and x._requires for x in inputs)
+        if recorded and self._begins(primitive) and self.recorder is not None:
+            self.recorder.calling(primitive, inputs, params)
 
     def called(
         self,
@@ -56,9 +59,18 @@ class UntilGraph(Observer):
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
-        recorder = self.recorder
-        if recorder is not None and recorder._running:
-            recorder.called(primitive, inputs, params, outputs, node)
+        if self.recorder is not None and primitive is self.within:
+            self.recorder.called(primitive, inputs, params, outputs, node)
+            self.recorder = None
+
+    def _begins(self, what: object) -> bool:
+        """Begin to record at a call, once."""
+        if self.over:
+            detach(self)
+            return False
+        self.over = True
+        self.recorder, self.within = self.begin(), what
+        return True
 
 
 class AtEvaluation(Observer):

@@ -159,7 +159,7 @@ class Observation:
 
     def _detach(self) -> None:
         for observer in modes.observers:
-            if isinstance(observer, AtEvaluation):
+            if isinstance(observer, (AtEvaluation, UntilGraph, StepRecorder)):
                 detach(observer)
         for observer in (self._first, self.recorder):
             if observer is not None:

@@ -9,6 +9,7 @@ from weakref import ref
 
 from ...core.arrays.devices import is_array
 from ...core.graph.modes import modes
+from ...core.graph.observers import detach
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor
@@ -225,6 +226,7 @@ class StepRecorder(Recorder):
         self._made: dict[int, tuple[ref[Tensor], Source]] = {}
         self._open: list[Opened] = []
         self._bytes = 0
+        self.done = False
 
     def source_of(self, x: Array) -> Source:
         """Return the source of an input."""
@@ -239,6 +241,12 @@ class StepRecorder(Recorder):
                 self.step.names[id(x)] = self.names.of(x)
             return Source(-1, 0, x, None)
         return Source(-1, 0, x if type(x) is not Tensor and x._node is None else None, x.array)
+
+    def calling(self, primitive: Recordable, inputs: Inputs, params: Params) -> None:
+        if self.done:  # a block that was entered before has restored it
+            detach(self)
+        else:
+            super().calling(primitive, inputs, params)
 
     def ran(
         self,
@@ -268,6 +276,9 @@ class StepRecorder(Recorder):
             self._made[id(result)] = ref(result), self.source_of(x)._replace(cut=True)
 
     def opened(self, what: object, inputs: Inputs) -> None:
+        if self.done:
+            detach(self)
+            return
         super().opened(what, inputs)
         if isinstance(what, str):
             return
@@ -305,6 +316,7 @@ class StepRecorder(Recorder):
 
     def finish(self) -> Step:
         """Return the step; the recorder lets go of everything that it no longer needs."""
+        self.done = True
         step = self.step
         step.records, step.departures = self.records, self.departures
         for entry in self._open:

@@ -1,0 +1,365 @@
+"""More healthy trainings, as they are written elsewhere."""
+
+# ruff: noqa: E501
+
+MORE = {
+    "a GAN with batch norm that draws samples": """
+G = nn.Sequential(nn.Linear(8, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 16), nn.Tanh())
+D = nn.Sequential(nn.Linear(16, 64), nn.BatchNorm1d(64), nn.LeakyReLU(0.2), nn.Dropout(0.3), nn.Linear(64, 1), nn.Sigmoid())
+og = torch.optim.Adam(G.parameters(), lr=2e-4, betas=(0.5, 0.999)); od = torch.optim.Adam(D.parameters(), lr=2e-4, betas=(0.5, 0.999))
+crit = nn.BCELoss()
+fixed = torch.randn(8, 8)
+for step in range(80):
+    D.zero_grad()
+    real = torch.tanh(torch.randn(32, 16) + 1)
+    label = torch.full((32,), 1.0)
+    e1 = crit(D(real).view(-1), label); e1.backward()
+    fake = G(torch.randn(32, 8))
+    label.fill_(0.0)
+    e2 = crit(D(fake.detach()).view(-1), label); e2.backward()
+    od.step()
+    G.zero_grad()
+    label.fill_(1.0)
+    e3 = crit(D(fake).view(-1), label); e3.backward()
+    og.step()
+    if step % 20 == 0:
+        with torch.no_grad():
+            G(fixed).detach()
+""",
+    "a language model with truncated backpropagation": """
+class LM(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e = nn.Embedding(20, 16); self.r = nn.LSTM(16, 32, 2, dropout=0.2, batch_first=True); self.o = nn.Linear(32, 20)
+    def forward(self, x, h=None):
+        y, h = self.r(self.e(x), h)
+        return self.o(y), h
+data = torch.arange(2000) % 17
+model = LM(); opt = torch.optim.Adam(model.parameters(), lr=1e-2)
+h = None
+for step in range(60):
+    i = step * 20 % 1500
+    x = torch.stack([data[i + k:i + k + 20] for k in range(8)]); y = torch.stack([data[i + k + 1:i + k + 21] for k in range(8)])
+    out, h = model(x, h)
+    h = tuple(t.detach() for t in h)
+    loss = F.cross_entropy(out.reshape(-1, 20), y.reshape(-1))
+    opt.zero_grad(); loss.backward(); nn.utils.clip_grad_norm_(model.parameters(), 0.5); opt.step()
+""",
+    "a momentum teacher written by .data": """
+import copy
+enc, pred = nn.Sequential(nn.Linear(10, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 8)), nn.Linear(8, 8)
+tgt = copy.deepcopy(enc)
+for p in tgt.parameters(): p.requires_grad = False
+opt = torch.optim.Adam([*enc.parameters(), *pred.parameters()], lr=1e-3)
+for step in range(60):
+    x = torch.randn(32, 10)
+    a, b = x + 0.1 * torch.randn_like(x), x + 0.1 * torch.randn_like(x)
+    pa, pb = pred(enc(a)), pred(enc(b))
+    with torch.no_grad():
+        ta, tb = tgt(a), tgt(b)
+    loss = -(F.cosine_similarity(pa, tb).mean() + F.cosine_similarity(pb, ta).mean())
+    opt.zero_grad(); loss.backward(); opt.step()
+    for p, q in zip(tgt.parameters(), enc.parameters()):
+        p.data = 0.99 * p.data + 0.01 * q.data
+""",
+    "a stopped gradient on one branch": """
+enc, pred = nn.Sequential(nn.Linear(10, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 8)), nn.Linear(8, 8)
+opt = torch.optim.SGD([*enc.parameters(), *pred.parameters()], lr=0.05, momentum=0.9)
+for step in range(60):
+    x = torch.randn(32, 10)
+    z1, z2 = enc(x + 0.1 * torch.randn_like(x)), enc(x + 0.1 * torch.randn_like(x))
+    loss = -0.5 * (F.cosine_similarity(pred(z1), z2.detach()).mean() + F.cosine_similarity(pred(z2), z1.detach()).mean())
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "PPO": """
+actor, critic = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 2)), nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 1))
+opt = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=3e-3)
+for it in range(15):
+    s = torch.randn(64, 4)
+    with torch.no_grad():
+        d = torch.distributions.Categorical(logits=actor(s)); a = d.sample(); old = d.log_prob(a); v = critic(s).squeeze(-1)
+    r = (a == (s[:, 0] > 0).long()).float()
+    adv = r - v; adv = (adv - adv.mean()) / (adv.std() + 1e-8)
+    for k in range(4):
+        d = torch.distributions.Categorical(logits=actor(s))
+        ratio = (d.log_prob(a) - old).exp()
+        pl = -torch.min(ratio * adv, ratio.clamp(0.8, 1.2) * adv).mean()
+        vl = (critic(s).squeeze(-1) - r).pow(2).mean()
+        loss = pl + 0.5 * vl - 0.01 * d.entropy().mean()
+        opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "a density whose loss is negative": """
+mu, log_s = nn.Parameter(torch.zeros(4)), nn.Parameter(torch.zeros(4))
+opt = torch.optim.Adam([mu, log_s], lr=5e-2)
+for step in range(120):
+    x = 0.02 * torch.randn(64, 4) + 0.5
+    z = (x - mu) * torch.exp(-log_s)
+    loss = (0.5 * z ** 2 + log_s + 0.919).sum(1).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "a predicted standard deviation": """
+net = nn.Sequential(nn.Linear(3, 32), nn.Tanh(), nn.Linear(32, 2))
+opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+for step in range(100):
+    x = torch.randn(64, 3); y = x[:, :1] * 0.1 + 0.01 * torch.randn(64, 1)
+    m, s = net(x).chunk(2, 1)
+    loss = -torch.distributions.Normal(m, s.exp()).log_prob(y).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "a triplet loss of one network": """
+net = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 8))
+opt = torch.optim.Adam(net.parameters(), lr=1e-3)
+c = torch.randn(5, 6)
+crit = nn.TripletMarginLoss(margin=1.0)
+for step in range(60):
+    i = torch.randint(0, 5, (32,)); j = (i + torch.randint(1, 5, (32,))) % 5
+    a, p, n = (c[k] + 0.2 * torch.randn(32, 6) for k in (i, i, j))
+    loss = crit(net(a), net(p), net(n))
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "teacher forcing with sequences of different lengths": """
+import random
+random.seed(0)
+enc, dec, emb, out = nn.GRU(16, 32, batch_first=True), nn.GRUCell(16, 32), nn.Embedding(12, 16), nn.Linear(32, 12)
+drop = nn.Dropout(0.1)
+opt = torch.optim.Adam([p for m in (enc, dec, emb, out) for p in m.parameters()], lr=5e-3)
+for step in range(50):
+    T = random.randint(3, 6)
+    x = torch.randint(1, 12, (16, T))
+    _, h = enc(emb(x)); h = h[0]
+    tok = torch.zeros(16, dtype=torch.long); loss = 0
+    for t in range(T):
+        h = dec(drop(emb(tok)), h)
+        logits = out(h)
+        loss = loss + F.cross_entropy(logits, x[:, t])
+        tok = x[:, t] if random.random() < 0.5 else logits.argmax(1)
+    loss = loss / T
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "loaders, validation and a one-cycle schedule": """
+from retrograd.data import DataLoader, TensorDataset
+c = 1.5 * torch.randn(4, 8)
+y = torch.arange(400) % 4; x = c[y] + 0.5 * torch.randn(400, 8)
+tr, va = DataLoader(TensorDataset(x[:320], y[:320]), batch_size=32, shuffle=True), DataLoader(TensorDataset(x[320:], y[320:]), batch_size=40)
+model = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 4))
+opt = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4, nesterov=True)
+sch = torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=0.1, steps_per_epoch=len(tr), epochs=6)
+best = 0
+for ep in range(6):
+    model.train(); tot = 0.0
+    for a, b in tr:
+        opt.zero_grad()
+        loss = F.cross_entropy(model(a), b, label_smoothing=0.1)
+        loss.backward(); opt.step(); sch.step(); tot += loss.item()
+    model.eval(); ok = 0
+    with torch.no_grad():
+        for a, b in va:
+            ok += (model(a).argmax(1) == b).sum().item()
+    if ok >= best:
+        best = ok; state = {k: v.clone() for k, v in model.state_dict().items()}
+model.load_state_dict(state)
+""",
+    "a schedule that follows the loss": """
+model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 1))
+opt = torch.optim.Adam(model.parameters(), lr=0.05)
+sch = torch.optim.lr_scheduler.ReduceLROnPlateau(opt, patience=5)
+x = torch.randn(200, 4); y = 30 + 10 * x[:, :1]
+for ep in range(150):
+    loss = F.mse_loss(model(x), y)
+    opt.zero_grad(); loss.backward(); opt.step(); sch.step(loss.item())
+""",
+    "parametrized weights": """
+sn = nn.utils.parametrizations.spectral_norm(nn.Linear(6, 16)); wn = nn.utils.parametrizations.weight_norm(nn.Linear(16, 3))
+model = nn.Sequential(sn, nn.ReLU(), wn)
+opt = torch.optim.Adam(model.parameters(), lr=1e-2)
+c = torch.randn(3, 6)
+for step in range(50):
+    y = torch.randint(0, 3, (32,))
+    loss = F.cross_entropy(model(c[y]), y)
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "checkpointed segments": """
+from retrograd.utils.checkpoint import checkpoint
+a, b, c_ = nn.Linear(6, 32), nn.Linear(32, 32), nn.Linear(32, 3)
+opt = torch.optim.Adam([p for m in (a, b, c_) for p in m.parameters()], lr=1e-2)
+c = torch.randn(3, 6)
+for step in range(40):
+    y = torch.randint(0, 3, (32,))
+    h = checkpoint(lambda t: torch.relu(b(torch.relu(a(t)))), c[y], use_reentrant=False)
+    loss = F.cross_entropy(c_(h), y)
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "a transformer encoder": """
+layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e = nn.Embedding(10, 16); self.t = nn.TransformerEncoder(layer, 2); self.o = nn.Linear(16, 2)
+    def forward(self, x):
+        return self.o(self.t(self.e(x)).mean(1))
+net = Net(); opt = torch.optim.AdamW(net.parameters(), lr=3e-3)
+for step in range(50):
+    y = torch.randint(0, 2, (24,)); x = torch.randint(0, 5, (24, 7)) + 5 * y[:, None]
+    loss = F.cross_entropy(net(x), y)
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "a graph network on all nodes": """
+N = 40
+adj = (torch.rand(N, N) < 0.1).float(); adj = ((adj + adj.T) > 0).float() + torch.eye(N); adj = adj / adj.sum(1, keepdim=True)
+x = torch.randn(N, 8); y = (adj @ x)[:, 0].gt(0).long()
+class GCN(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 16), nn.Linear(16, 2)
+    def forward(self, x, adj):
+        return self.b(adj @ torch.relu(self.a(adj @ x)))
+net = GCN(); opt = torch.optim.Adam(net.parameters(), lr=1e-2, weight_decay=5e-4)
+mask = torch.arange(N) < 30
+for step in range(60):
+    out = F.log_softmax(net(x, adj), dim=1)
+    loss = F.nll_loss(out[mask], y[mask])
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "ignored and masked targets": """
+net = nn.Sequential(nn.Embedding(13, 16), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 13))
+opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+for step in range(60):
+    x = torch.randint(1, 13, (16, 8)); m = torch.rand(16, 8) < 0.2
+    tgt = x.masked_fill(~m, -100)
+    mask = (x != 3).float()
+    out = net(x)
+    loss = F.cross_entropy(out.transpose(1, 2), tgt) + 0.1 * (F.cross_entropy(out.transpose(1, 2), x, reduction="none") * mask).sum() / mask.sum()
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "negative sampling": """
+u, v = nn.Embedding(30, 16, sparse=False), nn.Embedding(30, 16)
+opt = torch.optim.Adagrad([*u.parameters(), *v.parameters()], lr=0.1)
+for step in range(60):
+    c = torch.randint(0, 30, (32,)); o = (c + 1) % 30; neg = torch.randint(0, 30, (32, 5))
+    pos = F.logsigmoid((u(c) * v(o)).sum(1)).mean()
+    ng = F.logsigmoid(-torch.bmm(v(neg), u(c).unsqueeze(2)).squeeze(2)).sum(1).mean()
+    loss = -(pos + ng)
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "quantile regression on pairs": """
+q = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 8))
+opt = torch.optim.Adam(q.parameters(), lr=1e-3)
+tau = (torch.arange(8) + 0.5) / 8
+for step in range(60):
+    s = torch.randn(32, 4); target = (s[:, :1] + torch.randn(32, 8)).detach()
+    d = target.unsqueeze(1) - q(s).unsqueeze(2)
+    loss = (torch.where(d.abs() < 1, 0.5 * d ** 2, d.abs() - 0.5) * (tau[None, :, None] - (d.detach() < 0).float()).abs()).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "adversarial examples": """
+model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3))
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+c = 2 * torch.randn(3, 6)
+for step in range(50):
+    y = torch.randint(0, 3, (32,)); x = c[y] + 0.3 * torch.randn(32, 6)
+    xa = x.clone().requires_grad_(True)
+    g, = torch.autograd.grad(F.cross_entropy(model(xa), y), xa)
+    loss = F.cross_entropy(model((x + 0.1 * g.sign()).detach()), y)
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "sharpness-aware minimization": """
+model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3))
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+c = 2 * torch.randn(3, 6)
+for step in range(50):
+    y = torch.randint(0, 3, (32,)); x = c[y] + 0.3 * torch.randn(32, 6)
+    F.cross_entropy(model(x), y).backward()
+    eps = []
+    with torch.no_grad():
+        n = torch.stack([p.grad.norm() for p in model.parameters()]).norm()
+        for p in model.parameters():
+            e = 0.05 * p.grad / (n + 1e-12); p.add_(e); eps.append(e)
+    opt.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    with torch.no_grad():
+        for p, e in zip(model.parameters(), eps): p.sub_(e)
+    opt.step(); opt.zero_grad()
+""",
+    "meta-learning": """
+w = torch.randn(1, 1, requires_grad=True); b = torch.zeros(1, requires_grad=True)
+opt = torch.optim.Adam([w, b], lr=1e-2)
+for it in range(40):
+    loss = 0
+    for task in range(4):
+        k = torch.randn(1); x = torch.randn(10, 1); y = k * x
+        l = ((x @ w + b - y) ** 2).mean()
+        gw, gb = torch.autograd.grad(l, (w, b), create_graph=True)
+        x2 = torch.randn(10, 1)
+        loss = loss + ((x2 @ (w - 0.1 * gw) + (b - 0.1 * gb) - k * x2) ** 2).mean()
+    opt.zero_grad(); (loss / 4).backward(); opt.step()
+""",
+    "mixup and an auxiliary head": """
+trunk, head, aux = nn.Sequential(nn.Linear(6, 32), nn.ReLU()), nn.Linear(32, 3), nn.Linear(32, 3)
+opt = torch.optim.AdamW([{"params": trunk.parameters(), "lr": 1e-3}, {"params": [*head.parameters(), *aux.parameters()]}], lr=1e-2, weight_decay=0.1)
+sch = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(opt, 20)
+c = 2 * torch.randn(3, 6)
+for step in range(80):
+    y = torch.randint(0, 3, (32,)); x = c[y] + 0.3 * torch.randn(32, 6)
+    p = torch.randperm(32); lam = 0.7
+    h = trunk(lam * x + (1 - lam) * x[p])
+    loss = lam * F.cross_entropy(head(h), y) + (1 - lam) * F.cross_entropy(head(h), y[p]) + 0.3 * F.cross_entropy(aux(h), y)
+    opt.zero_grad(set_to_none=False); loss.backward(); opt.step(); sch.step()
+""",
+    "segmentation with a dice loss": """
+net = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 1, 1))
+opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+for step in range(30):
+    x = torch.randn(4, 1, 12, 12); y = (x > 0.3).float()
+    out = net(x)
+    p = out.sigmoid()
+    dice = 1 - (2 * (p * y).sum((1, 2, 3)) + 1) / (p.sum((1, 2, 3)) + y.sum((1, 2, 3)) + 1)
+    loss = F.binary_cross_entropy_with_logits(out, y) + dice.mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "a trunk that is trained first and then frozen": """
+enc, dec, head = nn.Sequential(nn.Linear(8, 16), nn.ReLU()), nn.Linear(16, 8), nn.Linear(16, 2)
+c = torch.randn(2, 8)
+o1 = torch.optim.Adam([*enc.parameters(), *dec.parameters()], lr=1e-2)
+for s in range(30):
+    x = c[torch.randint(0, 2, (32,))] + 0.3 * torch.randn(32, 8)
+    l = F.mse_loss(dec(enc(x)), x); o1.zero_grad(); l.backward(); o1.step()
+for p in enc.parameters(): p.requires_grad = False
+model = nn.Sequential(enc, head)
+o2 = torch.optim.Adam(model.parameters(), lr=1e-2)
+for s in range(60):
+    y = torch.randint(0, 2, (32,)); x = c[y] + 0.3 * torch.randn(32, 8)
+    l = F.cross_entropy(model(x), y); o2.zero_grad(); l.backward(); o2.step()
+""",
+    "labels with much noise": """
+x = torch.randn(2000, 10); y = torch.randint(0, 2, (2000,))
+y[:400] = (x[:400, 0] > 0).long()
+model = nn.Linear(10, 2); opt = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(80):
+    i = torch.randint(0, 2000, (64,))
+    loss = F.cross_entropy(model(x[i]), y[i])
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "an ensemble in a loop": """
+models = [nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3)) for _ in range(3)]
+opts = [torch.optim.Adam(m.parameters(), lr=1e-2) for m in models]
+c = torch.randn(3, 6)
+for step in range(30):
+    y = torch.randint(0, 3, (32,))
+    for m, o in zip(models, opts):
+        loss = F.cross_entropy(m(c[y]), y)
+        o.zero_grad(); loss.backward(); o.step()
+""",
+    "averaged weights with new statistics": """
+from retrograd.optim.swa_utils import AveragedModel, update_bn
+c = torch.randn(3, 6)
+model = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 3))
+avg = AveragedModel(model)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(60):
+    y = torch.randint(0, 3, (32,))
+    loss = F.cross_entropy(model(c[y]), y)
+    opt.zero_grad(); loss.backward(); opt.step()
+    if step > 30: avg.update_parameters(model)
+update_bn([c[torch.randint(0, 3, (32,))] for _ in range(5)], avg)
+""",
+}
