@@ -191,6 +191,19 @@ def zeroed_before_step():
     return step
 
 
+def step_missing():
+    """Fix PyTorchImageClassificationTrainer's training, https://github.com/microsoft/nni/pull/3339."""
+    model = nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 6))
+    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)  # here
+
+    def step():
+        x, y = clusters(64, 6, 12)
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()  # here
+
+    return step
+
+
 def detached():
     """.detach() causes loss_memory.grad to be none, https://github.com/haowang1992/DSN/issues/1."""
     backbone, head = nn.Linear(20, 16), nn.Linear(16, 6)
@@ -310,6 +323,7 @@ BROKEN = [
     modules_not_registered,
     gradients_not_zeroed,
     zeroed_before_step,
+    step_missing,
     detached,
     tied_copies,
     scheduler_kills_rate,
