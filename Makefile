@@ -1,6 +1,6 @@
 # make demo   installs into .venv, checks every gradient and trains on the housing data shipped in the package
 # make test   installs into .venv and runs the tests and the doctests
-# make kernels   compiles the loops of large arrays ahead of time, for this processor; `make test` does that, too
+# make kernels   compiles the loops of large arrays ahead of time, for this processor: two minutes of two cores, once
 # make wheel     puts them into a wheel, for all levels of x86-64
 # All may be repeated: an installation is made again only when pyproject.toml has changed.
 # WITH_TORCH=1 (or CI=true) also installs PyTorch and the other libraries that tests and benchmarks compare with;
@@ -28,7 +28,7 @@ ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
 COMPARE := $(VENV)/compare.stamp
 endif
 
-.PHONY: demo test slow lowest lint types docs bench kernels library wheel clean
+.PHONY: demo test slow lowest lint types docs bench kernels wheel clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -38,24 +38,30 @@ demo: $(VENV)/demo.stamp
 # Hundreds of tests start a process, which imports bytecode in a quarter of a second, and source in one.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The library of loops is made by `make kernels`; what has changed since is compiled again before the tests. Without a
+# library NumPy computes, and tests of loops are skipped.
+LIBRARY := -m retrograd.kernels.build.make_library
+CURRENT = $(if $(wildcard build/kernels/*.json),$(if $(wildcard $(VENV)/kernels.stamp),$(BIN)/python $(LIBRARY)))
+
 # One BLAS thread for each test process: the processes already fill the cores.
 test: export OMP_NUM_THREADS = 1
 test: export OPENBLAS_NUM_THREADS = 1
-test: library $(COMPARE)
+test: $(VENV)/dev.stamp $(COMPARE)
+	$(CURRENT)
 	$(BIN)/python $(PYTEST) -m "not slow"
 
 # What starts many processes, trains or compiles loops: the command line from outside, the kernels. Only files that
 # have such tests are collected.
 slow: export OMP_NUM_THREADS = 1
 slow: export OPENBLAS_NUM_THREADS = 1
-slow: library $(COMPARE)
+slow: kernels $(VENV)/dev.stamp $(COMPARE)
 	$(BIN)/python $(PYTEST) -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests)
 
 # The lowest versions of all dependencies that pyproject.toml declares, in an environment of their own, and the tests of
 # what stands on them: the example of every public name, each operator's forward and rules, and what calls a library.
 lowest: export OMP_NUM_THREADS = 1
 lowest: export OPENBLAS_NUM_THREADS = 1
-lowest: library $(VENV)/lowest.stamp
+lowest: $(VENV)/lowest.stamp
 	$(LOWEST)/bin/python $(PYTEST) -m "not slow" $(ON_LIBRARIES)
 
 lint: $(VENV)/dev.stamp
@@ -65,7 +71,7 @@ lint: $(VENV)/dev.stamp
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
-bench: library $(VENV)/compare.stamp
+bench: kernels $(VENV)/dev.stamp $(VENV)/compare.stamp
 	$(BIN)/python -m benchmarks
 
 # Runs the programs of all pages that the tests have not run as they are, draws their pictures, builds the site in
@@ -78,14 +84,11 @@ docs: $(VENV)/docs.stamp
 # The loops of large arrays, compiled ahead of time: once in a checkout for this processor, where they are found from
 # then on; and for a wheel for all levels of processors. Only what has changed is compiled again.
 LEVELS ?= ""
-LIBRARY := -m retrograd.kernels.build.make_library
 kernels: $(VENV)/kernels.stamp
 	for level in $(LEVELS); do $(BIN)/python $(LIBRARY) "$$level" || exit 1; done
 
-library: $(VENV)/dev.stamp
-	$(BIN)/python $(LIBRARY)
-
-wheel: LEVELS = x86-64-v4 x86-64-v3
+# RETROGRAD_WHEEL=aarch64 makes the wheel for that processor, here or elsewhere.
+wheel: LEVELS = $(if $(filter aarch64,$(RETROGRAD_WHEEL)),aarch64,x86-64-v4 x86-64-v3)
 wheel: kernels
 	$(BIN)/python -m build --wheel
 

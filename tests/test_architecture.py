@@ -18,12 +18,13 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 # Figures of the package and the bound of each, which may only go down: lower it when you lower the figure.
 BOUNDS = {
     "modules in circles": 0,
-    "lines of operators' docstrings that repeat another one": 1204,
+    "lines of operators' docstrings that repeat another one": 254,
     "files of 60 lines and fewer, without `__init__.py`": 85,
     "uses of Any": 5847,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 150,
 }
+TITLES = {"Args:", "Raises:", "Returns:"}  # of sections: these and examples may repeat
 FILES_PER_FOLDER = 14
 FULLER_FOLDERS: dict[str, int] = {}  # and how many they may have; these bounds may only go down, too
 
@@ -137,8 +138,8 @@ def measured() -> dict[str, int]:
         line.strip()
         for node in nodes
         if isinstance(node, ast.FunctionDef) and any("operator" in ast.unparse(x) for x in node.decorator_list)
-        for line in (ast.get_docstring(node) or "").splitlines()
-        if line.strip()
+        for line in (ast.get_docstring(node) or "").partition("\n>>> ")[0].splitlines()
+        if line.strip() and line.strip() not in TITLES
     )
     figures = (
         sum(module in reachable(module) for module in MODULES),

@@ -22,6 +22,8 @@ from retrograd.testing.harness import differentiable_outputs, programs, tensors_
 
 KERNELS = str(Path(kernels.__file__).parent)
 OPS = str(Path(ops.__file__).parent)
+# Closures of ``by_rows``, ``in_one_pass``, ``of_pairs`` and ``scanning``, whose variable ``name`` is that of the loop.
+LAUNCHING = {"run_row_loop", "dispatch_loop", "dispatch_pair_loop", "run_scan"}
 
 
 def loops() -> dict[str, set[str]]:
@@ -67,7 +69,7 @@ def loop_of(frame: FrameType) -> Iterator[str]:
     code, known = frame.f_code, frame.f_locals
     if "shared" in known and hasattr(known["shared"], "loop"):  # a closure of ``mapped``
         yield known["shared"].loop
-    elif code.co_name == "run" and "name" in known:  # a closure of ``by_rows``
+    elif code.co_name in LAUNCHING and "name" in known:
         yield known["name"]
 
 

@@ -47,7 +47,9 @@ def test_trees_have_pytorchs_leaves_structure_and_paths(tree):
 
 def test_structures_survive_json():
     spec = pytree.tree_structure(TREES[0])
-    assert pytree.treespec_dumps(spec) == torch.utils._pytree.treespec_dumps(torch.utils._pytree.tree_structure(TREES[0]))
+    assert pytree.treespec_dumps(spec) == torch.utils._pytree.treespec_dumps(
+        torch.utils._pytree.tree_structure(TREES[0])
+    )
     assert pytree.treespec_loads(pytree.treespec_dumps(spec)) == spec
     with pytest.raises(TypeError, match="which JSON has no form for"):
         pytree.treespec_dumps(pytree.tree_structure(Point(1, 2)))
@@ -82,9 +84,9 @@ def lists(library):
 
 
 CALLS = {
-    "add": [(1.5,), "b", ("b", dict(alpha=2))], "sub": [(1.5,), "b"], "mul": [(2.0,), "b", ([1.0, 2.0, 3.0],)],
+    "add": [(1.5,), "b", ("b", {"alpha": 2})], "sub": [(1.5,), "b"], "mul": [(2.0,), "b", ([1.0, 2.0, 3.0],)],
     "div": [(2.0,), "b"], "pow": [(2.0,), "b"], "lerp": [("b", 0.3), ("b", "c")], "addcmul": [("b", "c", 0.5)],
-    "addcdiv": [("b", "c", [1.0, 2.0, 3.0]), ("b", "c", dict(value=2.0))], "maximum": [(1.2,), "b"],
+    "addcdiv": [("b", "c", [1.0, 2.0, 3.0]), ("b", "c", {"value": 2.0})], "maximum": [(1.2,), "b"],
     "minimum": [(1.2,), "b"], "clamp_max": [(1.2,)], "clamp_min": [(1.2,), "b"], "sqrt": [()], "rsqrt": [()],
     "neg": [()], "exp": [()], "sigmoid": [()], "reciprocal": [()], "sign": [()], "norm": [(), (1,)], "max": [()],
 }  # fmt: skip
@@ -127,7 +129,11 @@ def test_a_registered_operator_is_found_by_name_and_has_the_derivative_it_was_gi
         lambda ctx, g: (g * ctx.factor * 10, None),
         setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]),
     )
-    for call in (lambda x: operator(x), lambda x: operator(x, factor=3), lambda x: rg.ops.test_internals.scaled.default(x)):
+    for call in (
+        lambda x: operator(x),
+        lambda x: operator(x, factor=3),
+        lambda x: rg.ops.test_internals.scaled.default(x),
+    ):
         x = rg.ones(2, requires_grad=True)
         call(x).sum().backward()
         assert x.grad.tolist() == [30.0, 30.0]
@@ -141,7 +147,9 @@ def test_a_registered_operator_is_found_by_name_and_has_the_derivative_it_was_gi
 def test_a_library_takes_functions_by_device():
     library = Library("test_library", "DEF")
     assert library.define("f(Tensor x, int n=2) -> Tensor") == "f"
-    with pytest.raises(NotImplementedError, match="Could not run 'test_library::f' with arguments from the 'CPU' backend"):
+    with pytest.raises(
+        NotImplementedError, match="Could not run 'test_library::f' with arguments from the 'CPU' backend"
+    ):
         rg.ops.test_library.f(rg.ones(1))
     library.impl("f", lambda x, n=2: x * n, "CPU")
     library.impl("f", lambda x, n=2: x, "Meta")

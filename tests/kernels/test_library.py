@@ -230,7 +230,7 @@ def test_every_loop_of_the_table_is_there():
 
 
 def test_the_library_of_this_checkout_is_current():
-    """`make test` builds it first; whoever changes a loop afterwards is told here."""
+    """CI and `make test` bring it up to date; whoever changes a loop afterwards is told here."""
     for package in ("numba", "ziglang"):
         pytest.importorskip(package)
     place = library.found()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import zlib
 from typing import Any, NamedTuple
@@ -426,3 +427,18 @@ def test_the_weights_of_a_recurrent_layer_are_found_by_pytorchs_names():
     ours, theirs = rg.nn.GRU(3, 4, 2, bidirectional=True), torch.nn.GRU(3, 4, 2, bidirectional=True)
     assert ours._flat_weights_names == theirs._flat_weights_names and ours._all_weights == theirs._all_weights
     assert [w.shape for w in ours._flat_weights] == [tuple(w.shape) for w in theirs._flat_weights]
+
+
+def test_a_sparse_tensor_is_a_buffer():
+    module = rg.nn.Module()
+    module.register_buffer("graph", rg.eye(3).to_sparse())
+    assert module.original_name == "Module" and [name for name, _ in module.named_buffers()] == ["graph"]
+    assert module.double().graph.dtype is rg.float64 and module.graph.is_sparse
+    state = module.state_dict()
+    module.graph = (2 * rg.eye(3)).to_sparse()
+    assert (module.graph @ rg.ones(3, 1)).tolist() == [[2.0]] * 3
+    module.load_state_dict(state)
+    assert module.graph.to_dense().tolist() == np.eye(3).tolist() and module.graph.dtype is rg.float32
+    with pytest.raises(RuntimeError, match="layout mismatch for graph"):
+        module.load_state_dict({"graph": rg.eye(3)})
+    assert copy.deepcopy(module).graph.to_dense().tolist() == np.eye(3).tolist()

@@ -152,8 +152,8 @@ ABSENT = (
             "": "SymBool SymFloat SymInt",
             "_C": "Graph Value",
             "_C._functorch": "TransformType _add_batch_dim _remove_batch_dim get_unwrapped",
-            "_functorch.vmap": "_add_batch_dim _broadcast_to_and_flatten _create_batched_inputs _process_batched_inputs "
-            "_remove_batch_dim _unwrap_batched _validate_and_get_batch_size",
+            "_functorch.vmap": "_add_batch_dim _broadcast_to_and_flatten _create_batched_inputs "
+            "_get_name _maybe_remove_batch_dim _process_batched_inputs _remove_batch_dim _unwrap_batched _validate_and_get_batch_size",
             "_dynamo._trace_wrapped_higher_order_op": "TransformGetItemToIndex",
             "_dynamo.backends": "",
             "_dynamo.backends.common": "aot_autograd",

@@ -216,9 +216,7 @@ def _set_rank() -> None:
         os.environ.setdefault(name, str(number))
 
 
-def run_program(
-    script: str, args: Sequence[str] = (), failed: Callable[[BaseException], object] | None = None
-) -> int:
+def run_program(script: str, args: Sequence[str] = (), failed: Callable[[BaseException], object] | None = None) -> int:
     """Run a script as ``python script`` does.
 
     Args:

@@ -75,6 +75,7 @@ _SECTIONS = {
     "modules.internals.private:_C._nn": "_C._nn",
     "modules.internals.private:_dynamo": "_dynamo _dynamo.eval_frame",
     "modules.internals.private:_dynamo.utils": "_dynamo.utils",
+    "modules.internals.private:_functorch.vmap": "_functorch.vmap",
     "modules.internals.private:_tensor_str": "_tensor_str",
     "modules.internals.private:_utils": "_utils",
     "modules.internals.private:distributed.constants": "distributed.constants",
@@ -191,7 +192,8 @@ class _Loader:
             # nn.modules.linear is a different module from nn.linear.
             here = {name for name in names if f"{spec.name}.{name}" in PATHS and isinstance(names[name], ModuleType)}
             module.__dict__.update({name: value for name, value in names.items() if name not in here})
-            module.__doc__ = import_module(f"retrograd.{source.partition(':')[0]}").__doc__
+            file = import_module(f"retrograd.{source.partition(':')[0]}")
+            module.__doc__, module.__file__ = file.__doc__, file.__file__
         return module
 
     def exec_module(self, module: ModuleType) -> None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from importlib import import_module
+from operator import attrgetter
 from types import FunctionType
 from typing import Any, TypeAlias, TypeVar
 
@@ -320,7 +320,7 @@ def _public(namespace: str, name: str, function: Function) -> Function:
     """The function as users find it."""
     if namespace == "Tensor":
         return function
-    home = retrograd if not namespace else import_module(f"retrograd.{namespace}")
+    home = retrograd if not namespace else attrgetter(namespace)(retrograd)
     found: Function = getattr(home, name, function)
     return found
 
@@ -478,7 +478,7 @@ def get_overridable_functions() -> dict[object, list[Function]]:
     for operator in OPERATORS.values():
         home: object = Tensor
         if operator.namespace != "Tensor":
-            home = import_module(f"retrograd.{operator.namespace}") if operator.namespace else root
+            home = attrgetter(operator.namespace)(retrograd) if operator.namespace else root
         found.setdefault(home, []).append(_public(operator.namespace, operator.name, operator.function))
     methods = [value for value in vars(Tensor).values() if hasattr(value, "exchange")]
     found[Tensor] = list(dict.fromkeys([*found.get(Tensor, []), *methods]))

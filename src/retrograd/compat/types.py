@@ -321,10 +321,12 @@ class UntypedStorage(TypedStorage):
         if shared:
             with open(filename, "ab") as file:
                 file.truncate(max(count, file.tell()))
-        mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(count,)) if count else np.empty(0, np.uint8)
+        mapped = (
+            np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(count,)) if count else np.empty(0, np.uint8)
+        )
         return cls(new_tensor(np.asarray(mapped)))
 
-    def __getitem__(self, index: int | slice) -> int | UntypedStorage:  # type: ignore[override]
+    def __getitem__(self, index: int | slice) -> int | UntypedStorage:
         if not isinstance(index, slice):
             return int(self._array[index])
         part = object.__new__(UntypedStorage)
@@ -335,7 +337,7 @@ class UntypedStorage(TypedStorage):
         """Return the object itself."""
         return self
 
-    def __array__(self, dtype: np.typing.DTypeLike = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array(backend_of(self._array).to_numpy(self._array), dtype, copy=copy)
 
     def __sizeof__(self) -> int:

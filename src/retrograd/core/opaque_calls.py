@@ -22,7 +22,7 @@ def whole(function: Function) -> Function:
     """Let the function of arrays be one instruction of a program that is being compiled, whatever it consists of."""
 
     @wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def call_whole(*args: Any, **kwargs: Any) -> Any:
         tracer = modes.tracer if watchers else None
         try:
             return function(*args, **kwargs) if tracer is None else tracer.call(function, args, kwargs)
@@ -33,4 +33,4 @@ def whole(function: Function) -> Function:
     def without(*args: object, **kwargs: object) -> Any:
         return LoopMissing.by_reference(function, args, kwargs)
 
-    return run  # type: ignore[return-value]
+    return call_whole  # type: ignore[return-value]

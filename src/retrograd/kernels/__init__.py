@@ -149,7 +149,8 @@ def takes(x: Any, *others: object, least: int = USEFUL) -> bool:
     """Whether the loops are to be used on these arrays, or Nones; the first one's size says whether it pays."""
     if type(x) is not ndarray:
         return isinstance(x, Wrapping) and x.takes_loops()
-    if x.size < least or not suits(x):
+    flags = x.flags  # as ``suits``, without a call
+    if x.size < least or x.dtype.char != "f" or not (flags.c_contiguous and flags.aligned and x.dtype.isnative):
         return False
     for other in others:
         if other is not None and not suits(other):
@@ -180,66 +181,63 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
     """
 
     def enter(reference: Reference) -> Reference:
-        def run_loop(x: Array, out: Array) -> None:
-            launch(loop(BASIC, name), x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
-
         if _arity(reference) == 1:
 
             @wraps(reference)
-            def large(x: Array) -> Array:
+            def run_loop(x: Array) -> Array:
                 if not takes(x, least=least):
                     dense = _dense(x) if least == SEVERAL else None
-                    return large(*dense) if dense else reference(x)
+                    return run_loop(*dense) if dense else reference(x)
                 out = empty(x.shape, x.dtype)
-                run_loop(x, out)
+                launch(loop(BASIC, name), x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
                 return out
 
             @wraps(reference)
-            def run(x: Any) -> Any:
+            def dispatch_loop(x: Any) -> Any:
                 if type(x) is ndarray and x.size < least:
                     return reference(x)
                 try:
-                    return shared(x) if watchers else large(x)
+                    return shared(x) if watchers else run_loop(x)
                 except LoopMissing:
                     return reference(x)
 
             def write(out: Array, x: Array) -> None:
                 if x.size >= least and suits(out) and takes(x, least=least):
                     try:
-                        run_loop(x, out)
+                        launch(loop(BASIC, name), x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
                         return
                     except LoopMissing:
                         pass
-                out[...] = run(x)
+                out[...] = dispatch_loop(x)
 
-            run.write = write  # type: ignore[attr-defined]  # for what is written over its input
+            dispatch_loop.write = write  # type: ignore[attr-defined]  # for what is written over its input
         else:
 
             @wraps(reference)
-            def large(x: Array, *others: Array) -> Array:
+            def run_loop(x: Array, *others: Array) -> Array:
                 differ = any(other.shape != x.shape for other in others)
                 if not takes(x, *others, least=least) or differ and not _repeats(x, *others):
                     dense = _dense(x, *others) if least == SEVERAL and not differ else None
-                    return large(*dense) if dense else reference(x, *others)
+                    return run_loop(*dense) if dense else reference(x, *others)
                 out = empty(x.shape, x.dtype)
                 arrays = [array.reshape(-1) for array in (x, *others, out)]
                 launch(loop(BASIC, name), x.size, WORTH_SHARING, *arrays)
                 return out
 
             @wraps(reference)
-            def run(x: Any, *others: Any) -> Any:
+            def dispatch_loop(x: Any, *others: Any) -> Any:
                 if type(x) is ndarray and x.size < least:
                     return reference(x, *others)
                 try:
-                    return shared(x, *others) if watchers else large(x, *others)
+                    return shared(x, *others) if watchers else run_loop(x, *others)
                 except LoopMissing:
                     return reference(x, *others)
 
         MAPPED.add(name)
-        large.loop, large.reference = name, reference  # type: ignore[attr-defined]
-        shared = whole(large)
-        run.loop, run.reference = name, reference  # type: ignore[attr-defined]
-        return run
+        run_loop.loop, run_loop.reference = name, reference  # type: ignore[attr-defined]
+        shared = whole(run_loop)
+        dispatch_loop.loop, dispatch_loop.reference = name, reference  # type: ignore[attr-defined]
+        return dispatch_loop
 
     return enter
 
@@ -283,13 +281,13 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
 
     def enter(reference: Reference) -> Reference:
         @wraps(reference)
-        def run(*arrays: Any, dim: int) -> Any:
+        def run_row_loop(*arrays: Any, dim: int) -> Any:
             x = arrays[0]
             last = dim == x.ndim - 1
             if not takes(*arrays, least=SEVERAL if last else USEFUL):
                 return reference(*arrays, dim=dim)
             if not last:
-                return _along(name, run, arrays, dim)
+                return _along(name, run_row_loop, arrays, dim)
             out = empty(x.shape, x.dtype)
             width = x.shape[-1]
             rows = x.size // width, width
@@ -297,14 +295,14 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
             return out
 
         @wraps(reference)
-        def watched(*arrays: Array, dim: int) -> Array:
+        def dispatch_row_loop(*arrays: Array, dim: int) -> Array:
             try:
-                return shared(*arrays, dim=dim) if watchers else run(*arrays, dim=dim)
+                return shared(*arrays, dim=dim) if watchers else run_row_loop(*arrays, dim=dim)
             except LoopMissing:
                 return reference(*arrays, dim=dim)
 
-        shared = whole(run)
-        return watched
+        shared = whole(run_row_loop)
+        return dispatch_row_loop
 
     return enter
 

@@ -36,39 +36,39 @@ def by_parts(function: Callable[..., Any], compiled: str = "") -> Callable[..., 
     """
 
     @wraps(function)
-    def run(*args: Any, **params: Any) -> Any:
+    def apply_chunked(*args: Any, **params: Any) -> Any:
         for x in args:
             if type(x) is ndarray and x.size >= MANY and not suits(x, compiled):
                 out = _by_parts(function, args, params)
                 return function(*args, **params) if out is None else out
         return function(*args, **params)
 
-    return run
+    return apply_chunked
 
 
 def writing(write: Callable[..., None], function: Callable[..., Any], compiled: str = "") -> Callable[..., None]:
     """What writes the function's result to an array, which may be among what the function is given."""
 
     @wraps(write)
-    def run(out: Any, *args: Any, **params: Any) -> None:
+    def write_chunked(out: Any, *args: Any, **params: Any) -> None:
         large = type(out) is ndarray and out.size >= MANY and not suits(out, compiled)
         if not large or _by_parts(function, args, params, out) is None:
             write(out, *args, **params)
 
-    return run
+    return write_chunked
 
 
 def by_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of arrays of one shape along ``dim``, one or several, that treats what lies along it by itself."""
 
     @wraps(function)
-    def run(*arrays: Any, dim: Any = None, **params: Any) -> Any:
+    def apply_along_lanes(*arrays: Any, dim: Any = None, **params: Any) -> Any:
         x, out = arrays[0], None
         if type(x) is ndarray and x.size >= LARGE and dim is not None:
             out = _by_lanes(function, arrays, dim, params)
         return function(*arrays, dim=dim, **params) if out is None else out
 
-    return run
+    return apply_along_lanes
 
 
 def _by_lanes(function: Callable[..., Any], arrays: tuple[Any, ...], dim: Any, params: dict[str, Any]) -> Any:

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd import nn
+from retrograd import kernels, nn
 from retrograd.compiler.cpu import machine_code
 from retrograd.compiler.run import arenas
 from retrograd.nn import functional as F
 from tests.compiler.run.allocations import allocations
 
-pytestmark = pytest.mark.skipif(not machine_code.available(), reason="needs the library of loops and LLVM")
+pytestmark = pytest.mark.skipif(
+    not (kernels.available() and machine_code.available()), reason="needs the library of loops and LLVM"
+)
 
 
 def normal(seed, *shape):

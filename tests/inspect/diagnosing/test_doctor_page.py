@@ -9,6 +9,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import inspect, nn
+from retrograd.inspect.diagnosing.page import doctor_page
 from retrograd.inspect.drawing.gradients import level, reference
 from tests.inspect.drawing.test_page import browse as browse_drawing
 from tests.inspect.drawing.test_page import browsing
@@ -140,3 +141,18 @@ def test_the_colour_of_a_gradient_follows_its_distance_from_the_norms_near_the_l
     exploding = [10.0 ** (12 - i) for i in range(13)]
     assert level(exploding[0], reference(exploding)) == "high3" and level(exploding[-1], reference(exploding)) != "low3"
     assert level(0.0, usual) == "zero" and level(float("inf"), usual) == "bad" and level(None, usual) == "none"
+
+
+def test_the_picture_is_of_what_leads_to_the_loss():
+    rg.manual_seed(0)
+    model, x = nn.Linear(3, 1), rg.randn(16, 3)
+    optimizer = rg.optim.SGD(model.parameters(), lr=0.05)
+    with inspect.doctor() as d:
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+            loss.backward()
+            rg.randn(16, 3).floor()  # the next batch
+            optimizer.step()
+    labels = {vertex["label"] for vertex in data_of(doctor_page(d))["vertices"]}
+    assert {"linear", "square", "mean"} <= labels and "floor" not in labels

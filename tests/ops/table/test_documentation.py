@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.ops.table.documentation import Definition, compose, items, sections
-from retrograd.ops.table.registry import OPERATORS
+from retrograd.ops.table.documentation import Definition, compose, compose_all, items, sections
+from retrograd.ops.table.registry import DEFINITIONS, OPERATORS, operator
 from retrograd.ops.table.wording import DTYPES, OF_ARGUMENTS, OF_DTYPES, REFUSALS, SHAPES
 from retrograd.testing.case import Call, Case, Fixed
 from retrograd.testing.cases import all_cases
@@ -263,6 +263,26 @@ def test_an_own_line_replaces_the_composed_one() -> None:
 def test_an_own_reason_for_an_error_replaces_the_composed_one() -> None:
     text = described(SHORT.replace(">>>", "Raises:\n        IndexError: ``dim`` is odd.\n\n    >>>"))
     assert text.count("IndexError") == 1 and "is odd" in text
+
+
+def test_an_operator_that_the_generator_has_not_seen_is_composed_at_its_definition() -> None:
+    @operator(namespace="nowhere", method=False, raises="scipy")
+    def unseen(input: rg.Tensor) -> rg.Tensor:
+        """``f(input)``.
+
+        >>> f(1)
+        1
+        """
+        raise AssertionError
+
+    del OPERATORS["nowhere.unseen"], DEFINITIONS["nowhere.unseen"]
+    assert "Dtype: any" in (unseen.__doc__ or "") and "SciPy is not installed" in (unseen.__doc__ or "")
+
+
+def test_docstrings_that_were_composed_ahead_of_time_are_those_that_the_definitions_give() -> None:
+    texts = compose_all({name: Definition(*definition) for name, definition in DEFINITIONS.items()})
+    assert len(texts) > 600
+    assert [name for name, text in texts.items() if OPERATORS[name].function.__doc__ != text] == []
 
 
 def test_a_composed_docstring_stays_as_it_is_when_it_is_composed_again() -> None:

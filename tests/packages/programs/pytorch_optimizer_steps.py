@@ -5,7 +5,7 @@ from common import data, filled, show
 from pytorch_optimizer import load_optimizer
 
 for name in ("adabelief", "adan", "adopt", "came", "lamb", "lion", "madgrad", "prodigy", "radam", "ranger",
-             "schedulefreeadamw", "shampoo", "sophiah", "stableadamw"):  # fmt: skip
+             "schedulefreeadamw", "shampoo", "stableadamw"):  # fmt: skip
     model = filled(torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)))
     optimizer = load_optimizer(name)(model.parameters())
     if hasattr(optimizer, "train"):
@@ -13,6 +13,6 @@ for name in ("adabelief", "adan", "adopt", "came", "lamb", "lion", "madgrad", "p
     for _ in range(5):
         loss = torch.nn.functional.mse_loss(model(data("x", 16, 6)), data("y", 16, 1))
         optimizer.zero_grad()
-        loss.backward(create_graph=name == "sophiah")
+        loss.backward()
         optimizer.step()
     show(**{name: float(loss)})

@@ -9,8 +9,8 @@ from timm.scheduler import CosineLRScheduler
 image = data("image", 2, 3, 64, 64)
 MODELS = {
     "resnet18": {}, "convnext_atto": {}, "efficientnet_b0": {}, "mobilenetv3_small_050": {},
-    "vit_tiny_patch16_224": {"img_size": 64}, "swin_tiny_patch4_window7_224": {"img_size": 64, "window_size": 4,
-                                                                              "depths": (1, 1, 1, 1)},
+    "vit_tiny_patch16_224": {"img_size": 64},
+    "swin_tiny_patch4_window7_224": {"img_size": 64, "window_size": 4, "depths": (1, 1, 1, 1), "drop_path_rate": 0.0},
     "mixer_s32_224": {"img_size": 64}, "regnety_002": {}, "deit_tiny_patch16_224": {"img_size": 64},
 }  # fmt: skip
 for name, options in MODELS.items():

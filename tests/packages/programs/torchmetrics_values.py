@@ -5,7 +5,8 @@ from common import data, show, tokens
 from torchmetrics import AUROC, Accuracy, ConfusionMatrix, F1Score, MeanSquaredError, MetricCollection, PearsonCorrCoef
 from torchmetrics.functional import r2_score
 
-metrics = MetricCollection([Accuracy("multiclass", num_classes=4), F1Score("multiclass", num_classes=4, average="macro"),
+metrics = MetricCollection([Accuracy("multiclass", num_classes=4),
+                            F1Score("multiclass", num_classes=4, average="macro"),
                             AUROC("multiclass", num_classes=4)])  # fmt: skip
 matrix = ConfusionMatrix("multiclass", num_classes=4)
 for batch in range(3):

@@ -125,15 +125,37 @@ def draw_script(options: argparse.Namespace) -> int:
     out = options.out or Path(options.script).with_suffix(".html").name
 
     def act(loss: Tensor, t: trace) -> None:
+        from retrograd import autograd
+        from retrograd.core.graph.nodes import edge_of, reachable
         from retrograd.inspect import draw
 
+        needed = _leading_to(loss, t)
+        _, completes = reachable([edge_of(loss)])
+        autograd.grad(loss.sum(), [x for leaves in completes.values() for x in leaves])  # for the colours of gradients
         try:
-            draw(loss).save(out)
+            draw(t.filter(lambda record: record.index in needed)).save(out)
         except ValueError as error:
             raise UserError(str(error)) from None
         print(out)
 
     return _until_backward(options, act)
+
+
+def _leading_to(loss: Tensor, t: trace) -> set[int]:
+    """Return the numbers of the records that the loss depends on, without those that initialized parameters."""
+    from retrograd.inspect.record import Departure, Record
+
+    found: set[int] = set()
+    pending: list[Record | Departure | None] = [t.record_of(loss)]
+    while pending:
+        record = pending.pop()
+        while isinstance(record, Departure):
+            record = record.source
+        if record is not None and record.index not in found:
+            found.add(record.index)
+            read = [*record.inputs, *([record.writes] if record.writes else [])]
+            pending += [x.source for x in read if not (x.leaf and x.requires_grad)]
+    return found
 
 
 def profile_script(options: argparse.Namespace) -> int:

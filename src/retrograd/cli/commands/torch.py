@@ -29,7 +29,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run_install(options: argparse.Namespace) -> int:
     """Write the distribution and print where it is."""
-    from retrograd.compat.packages.distribution import __version__
+    from retrograd.compat.modules.toplevel import __version__
     from retrograd.compat.packages.installation import InstallationError, install
 
     _warn_of_another_environment()

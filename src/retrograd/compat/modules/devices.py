@@ -1,7 +1,7 @@
 """Devices and backends: ``accelerator``, ``cpu``, ``mps``, ``cuda.nvtx`` and ``backends``.
 
-``mps``, ``xpu``, ``mtia`` and the backends of PyTorch's own kernels are absent, so their functions return constants, and their switches
-can be set without effect. ``NAMES`` lists them.
+``mps``, ``xpu``, ``mtia`` and the backends of PyTorch's own kernels are absent, so their functions return constants,
+and their switches can be set without effect. ``NAMES`` lists them.
 """
 
 from __future__ import annotations
@@ -154,8 +154,9 @@ NAMES: dict[str, str | dict[str, Any]] = {
     },
     "xpu": {
         **constants(False, "is_available is_bf16_supported is_initialized"),
-        **constants(0, "current_device device_count max_memory_allocated max_memory_reserved memory_allocated "
-        "memory_reserved"),
+        **constants(
+            0, "current_device device_count max_memory_allocated max_memory_reserved memory_allocated memory_reserved"
+        ),
         **constants(None, "empty_cache manual_seed manual_seed_all reset_peak_memory_stats set_device synchronize"),
     },
     "backends.quantized": {"engine": "none", "supported_engines": ["none"]},

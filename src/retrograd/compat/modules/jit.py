@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 from typing import Final as Final
 
 from ...autograd.function import Function
@@ -185,6 +186,11 @@ _ATEN = {
     "index": index, "slice": slice_along,
 }  # fmt: skip
 
+# Names of the dispatcher that have no public form. Programs enter functions for them in tables.
+_INTERNAL = frozenset(
+    ["alias", "copy", "index", "lift_fresh", "slice", "slice_copy", "sym_numel", "sym_size", "sym_stride"]
+)
+
 
 class Aten:
     """``ops.aten``: PyTorch's operators by name. Programs use them in policies of selective checkpoints."""
@@ -200,9 +206,16 @@ class Aten:
             if callable(function):
                 return Packet(name, function)
         method = getattr(Tensor, name, None)
+        if not callable(method) and (name in _INTERNAL or name.startswith("_") and not name.startswith("__")):
+            return Packet(name, functools.partial(_absent, name))
         if not callable(method) or name.startswith("__"):
             raise AttributeError(f"ops.aten has no operator {name!r}; use the public function")
         return Packet(name, method)
+
+
+def _absent(name: str, *args: object, **kwargs: object) -> NoReturn:
+    """Programs name operators of PyTorch's dispatcher in tables that they fill while they are imported."""
+    raise NotImplementedError(f"torch.ops.aten.{name} has no public form to call in Retrograd; use the public function")
 
 
 aten = Aten()

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution, DistributionFinder, MetadataPathFinder
 from pathlib import Path
 
-from .distribution import MARK, MODULES, NAME, __version__, is_ours, metadata_files, module_files
+from ..modules.toplevel import __version__
+from .distribution import MARK, MODULES, NAME, is_ours, metadata_files, module_files
 
 
 class InstallationError(Exception):

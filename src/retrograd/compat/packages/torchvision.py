@@ -12,12 +12,11 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._generated.toplevel import as_tensor, cat, einsum, zeros
 from ...core.tensor.tensor import Tensor
 
-Array = NDArray[np.generic]
+Array = np.ndarray
 REGIONS_AT_ONCE = 64
 """Regions whose matrices and intermediate results are in memory at the same time."""
 
@@ -102,7 +101,8 @@ def _regions(name: str, input: Tensor, rois: Tensor) -> tuple[Array, Array, Arra
     """Return the image of each region, and its corners (regions, 2), x before y."""
     if input.ndim != 4 or rois.ndim != 2 or rois.shape[1] != 5:
         raise RuntimeError(
-            f"{name}: expected an input (N, C, H, W) and regions (K, 5), got {tuple(input.shape)} and {tuple(rois.shape)}"
+            f"{name}: expected an input (N, C, H, W) and regions (K, 5), "
+            f"got {tuple(input.shape)} and {tuple(rois.shape)}"
         )
     if input.dtype != rois.dtype:
         raise RuntimeError(f"{name}: input and rois must have the same dtype, got {input.dtype} and {rois.dtype}")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels import compiled, multiplies
+from ...kernels import multiplies, turned_on
 from ...kernels.runtime import blas_address
 from ...kernels.runtime.loop_calls import warn_of
 from ...kernels.runtime.numba_functions import routine_address
@@ -30,7 +30,7 @@ _WORD = ctypes.sizeof(ctypes.c_void_p)
 @cache
 def available() -> bool:
     """Return whether regions can be compiled: LLVM is available, and objects have CPython's memory layout."""
-    if compiled() is None:
+    if not turned_on():
         return False
     try:
         import llvmlite.binding as llvm

@@ -87,7 +87,7 @@ class Loop:
         self.group = group
         arrays, numbers = group.operands
         dtypes = dtypes_of(group.steps, group.sums)
-        self.dtype = dtypes.pop() if len(dtypes) == 1 else None
+        self.dtype: Any = dtypes.pop() if len(dtypes) == 1 else None
         self.reads = (*arrays, *numbers)
         self.layout = Layout(group.shape, arrays, [total.axes for total in group.sums])
         self.operands = [self.layout.operands[x] for x in arrays]

@@ -108,7 +108,7 @@ def _has(arrays: tuple[object, ...]) -> bool:
 
 def _widened_forward(forward: Callable[..., Any], residuals: bool, keeps_first: bool) -> Callable[..., Any]:
     @wraps(forward)
-    def run(*arrays: Any, **params: Any) -> Any:
+    def forward_in_float32(*arrays: Any, **params: Any) -> Any:
         if not _has(arrays):
             return forward(*arrays, **params)
         out = forward(*map(wide, arrays), **params)
@@ -119,12 +119,12 @@ def _widened_forward(forward: Callable[..., Any], residuals: bool, keeps_first: 
             return (_narrow(out[0]), *out[1:])
         return _narrow(out)
 
-    return run
+    return forward_in_float32
 
 
 def _widened_write(write: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(write)
-    def run(out: Any, *arrays: Any, **params: Any) -> None:
+    def write_in_float32(out: Any, *arrays: Any, **params: Any) -> None:
         if not _has((out, *arrays)):
             write(out, *arrays, **params)
             return
@@ -133,8 +133,8 @@ def _widened_write(write: Callable[..., Any]) -> Callable[..., Any]:
         if result is not out:
             out[...] = result
 
-    run.narrow = write  # type: ignore[attr-defined]
-    return run
+    write_in_float32.narrow = write  # type: ignore[attr-defined]
+    return write_in_float32
 
 
 def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:

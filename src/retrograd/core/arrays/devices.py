@@ -21,7 +21,6 @@ import numpy as np
 from ..missing_names import provided
 from . import Array
 
-
 # Devices of PyTorch, which programs compare with. No Tensor is on them.
 WITHOUT_TENSORS = ("hpu", "ipu", "maia", "mps", "mtia", "privateuseone", "vulkan", "xla", "xpu")
 

@@ -44,7 +44,7 @@ if _extobj_contextvar is not None:
     def silenced(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         """What the function returns, run without floating-point warnings."""
         found = _extobj_contextvar.get()
-        try:  # as in ``quiet`` below
+        try:  # as in ``without_fp_warnings`` below
             _extobj_contextvar.set(_SILENT)
             return function(*args, **kwargs)
         finally:
@@ -54,7 +54,7 @@ if _extobj_contextvar is not None:
         """The function, run without floating-point warnings."""
         look, put, state = _extobj_contextvar.get, _extobj_contextvar.set, _SILENT
 
-        def quiet(*args: object, **kwargs: object) -> Any:
+        def without_fp_warnings(*args: object, **kwargs: object) -> Any:
             found = look()
             try:  # signals come after a call: with ``put`` outside, between its effect and the protection from it
                 put(state)
@@ -62,7 +62,7 @@ if _extobj_contextvar is not None:
             finally:
                 put(found)
 
-        return quiet
+        return without_fp_warnings
 
 else:  # pragma: no cover - depends on the NumPy version
     silent = partial(np.errstate, all="ignore")  # type: ignore[misc,assignment]

@@ -40,7 +40,7 @@ def row_major(array: Array) -> Array:
 def in_row_major(forward: Callable[..., Any], residuals: bool = False) -> Callable[..., Any]:
     """The forward with each result (of ``(result, *residuals)`` the first) in row-major order."""
 
-    def run(*arrays: Any, **params: Any) -> Any:
+    def with_row_major_result(*arrays: Any, **params: Any) -> Any:
         out = forward(*arrays, **params)
         if type(out) is not tuple:
             return out if out.flags.c_contiguous else copied(out)
@@ -48,7 +48,7 @@ def in_row_major(forward: Callable[..., Any], residuals: bool = False) -> Callab
             return (row_major(out[0]), *out[1:])
         return tuple(map(row_major, out))
 
-    return run
+    return with_row_major_result
 
 
 def order_like(array: Any) -> Literal["C", "K"]:

@@ -44,7 +44,7 @@ def _on_a_thread(function: Callable[..., Result], args: tuple[object, ...]) -> R
     results: list[Result] = []
     errors: list[BaseException] = []
 
-    def run() -> None:
+    def backward_pass() -> None:
         here = modes.__dict__
         thread = id(here)
         here.update(found)
@@ -63,7 +63,7 @@ def _on_a_thread(function: Callable[..., Result], args: tuple[object, ...]) -> R
             listing({"grad_enabled": True})(thread)
             listing({"observers": ()})(thread)
 
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), name="retrograd-backward")
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(backward_pass,), name="retrograd-backward")
     thread.start()
     thread.join()
     if errors:

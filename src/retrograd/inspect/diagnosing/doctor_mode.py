@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ...optim.optimizer import Optimizer
 
 _PROVED = 3  # of the first findings
-_SECONDS = 20.0  # the most time for all proofs
 _GUARDED = re.compile(r"([^:\s]+):(\d+): (.*)")  # the first line of a guard's report
 
 
@@ -257,16 +256,15 @@ def examine(run: Run) -> list[Finding]:
             result = one.rule(case)
             if result is not None:
                 found.append((one, result))
-        end = time.perf_counter() + _SECONDS
-        return [_with_proof(case, one, x, end, number < _PROVED) for number, (one, x) in enumerate(found)]
+        return [_with_proof(case, one, x, number < _PROVED) for number, (one, x) in enumerate(found)]
 
 
-def _with_proof(case: Case, one: Kind, found: Found, end: float, first: bool) -> Finding:
+def _with_proof(case: Case, one: Kind, found: Found, first: bool) -> Finding:
     curves, said = found.curves, ""
     if curves is not None:
         said = sentence(found.edit.text if found.edit is not None else "with the edit", curves)
-    elif found.edit is not None and first and time.perf_counter() < end:
-        curves, said = prove(case.run, case.program, found.edit, end)
+    elif found.edit is not None and first and time.perf_counter() < case.end:
+        curves, said = prove(case.run, case.program, found.edit, case.end)
     elif found.edit is None:
         said = "Not proved: the edit is not one that the doctor can apply to a recorded step."
     return finding(one, found, curves, said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,6 +27,11 @@ PAIR_LOSSES = frozenset(
     ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"]
 )
 LOSSES = CLASS_LOSSES | PAIR_LOSSES
+
+
+# Trials take no longer than this number of steps of the program, or this number of seconds.
+TRIAL_STEPS = 50
+LEAST_SECONDS = 3.0
 
 
 class Place(NamedTuple):
@@ -89,6 +95,8 @@ class Case:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        seconds = run.seconds / run.count if run.count else 0.0
+        self.end = time.perf_counter() + max(LEAST_SECONDS, TRIAL_STEPS * seconds)  # of all trials
 
     @cached_property
     def step(self) -> Step | None:
@@ -177,6 +185,11 @@ class Case:
         from .probes.replay import program_of
 
         return program_of(self.run)
+
+    @cached_property
+    def graded(self) -> set[int]:
+        """The ids of all parameters that had a gradient at some step."""
+        return {key for x in self.run.optimizers for key in x.graded}
 
     @property
     def main(self) -> Optimized | None:

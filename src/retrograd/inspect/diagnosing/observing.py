@@ -89,6 +89,7 @@ class Observation:
         from ...ops.nn.losses import classes
         from ...optim import optimizer as optimizers
         from ...optim.lr_scheduler.base import LRScheduler
+        from ...optim.lr_scheduler.plateau import ReduceLROnPlateau
 
         patch = self._patch
         patch(Tensor, "backward", self._backward)
@@ -102,7 +103,8 @@ class Observation:
         patch(Module, "train", self._switching)
         self._patch_requires_grad()
         patch(Module, "load_state_dict", self._loading)
-        patch(LRScheduler, "__init__", self._new_schedule)
+        for schedule in (LRScheduler, ReduceLROnPlateau):
+            patch(schedule, "__init__", self._new_schedule)
         patch(LRScheduler, "step", self._scheduling)
         from ...data.loader import DataLoader
 
@@ -252,6 +254,8 @@ class Observation:
         if not (kind.startswith("BatchNorm") or kind.startswith("Dropout") and module.p > 0):
             return
         site = user_site(2)
+        if "update_bn" in site.code:
+            return  # statistics for averaged weights
         found = self.run.evaluations.setdefault(f"{site.file}:{site.line}", Evaluation(kind, site))
         found.calls += 1
         if found.step != self.count:
@@ -308,6 +312,7 @@ class Observation:
             self._since.append(value)
         for optimized in run.optimizers:
             probe, left = optimized.probe, optimized.left
+            optimized.before = None if probe is None else _beginning(probe)
             if probe is None or left is None:
                 continue
             grad = probe._grad
@@ -336,6 +341,8 @@ class Observation:
         for optimized in self.run.optimizers:
             probe = optimized.probe
             found = probe is not None and _has_gradient(probe)
+            if found and probe is not None and optimized.before == _beginning(probe):
+                continue  # it is that of an earlier backward pass
             if not found:
                 graded = [p for p in optimized.parameters if _has_gradient(p)]
                 if graded:
@@ -535,6 +542,12 @@ def _has_reader(node: Node) -> bool:
     return any(type(x) is tuple for x in gc.get_referrers(node))
 
 
+def _beginning(p: Tensor) -> bytes | None:
+    """Return the first numbers of a gradient, to see whether it changes."""
+    grad = p._grad
+    return None if grad is None else _to_numpy(grad.array.reshape(-1)[:64]).tobytes()
+
+
 def _has_gradient(p: Tensor) -> bool:
     """Return whether a parameter has a gradient that is not zero everywhere."""
     grad = p._grad
@@ -546,10 +559,11 @@ def _scale_of(x: Tensor) -> float:
     node = x._node
     if isinstance(node, Node) and node.plan.primitive.name == "mul" and isinstance(node.saved, tuple):
         for value in node.saved:
+            number = value if isinstance(value, (int, float)) else 0.0
             if getattr(value, "size", 0) == 1 and getattr(value, "ndim", 1) == 0:
                 number = float(_to_numpy(value))
-                if number >= _LEAST_SCALE and math.frexp(number)[0] == 0.5:
-                    return number
+            if number >= _LEAST_SCALE and math.frexp(number)[0] == 0.5:
+                return number
     return 1.0
 
 

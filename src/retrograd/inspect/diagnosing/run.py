@@ -64,6 +64,7 @@ class Optimized:
     graded: set[int] = field(default_factory=set)
     start: dict[int, Array] = field(default_factory=dict)
     probe: Tensor | None = None  # a small parameter whose gradient is compared
+    before: bytes | None = None  # the first numbers of its gradient before a backward pass
     left: Array = None  # the gradient of the probe after the last step
     is_carried: bool = False
     had_gradient: bool = False  # since the last step

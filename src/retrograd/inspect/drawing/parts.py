@@ -28,12 +28,13 @@ def divide(picture: Picture) -> None:
                 found.append(inner)
             inner = ~box
     for parent, found in items.items():
-        first, operators = 1, "operators"
+        ends = list(range(1, len(found) + 1))  # the number of the last operator of each item
         while len(found) > MOST:
             parts = []
             for start in range(0, len(found), SIZE):
                 part = found[start : start + SIZE]
-                title = f"{operators} {first + start}-{first + start + len(part) - 1}"
+                first = ends[start - 1] + 1 if start else 1
+                title = f"operators {first}-{ends[start + len(part) - 1]}"
                 around = Box(len(picture.boxes), title, parent, kind="part")
                 picture.boxes.append(around)
                 for item in part:
@@ -42,7 +43,8 @@ def divide(picture: Picture) -> None:
                     else:
                         picture.boxes[~item].parent = around.key
                 parts.append(~around.key)
-            found, operators = parts, "parts"
+            ends = [ends[min(start + SIZE, len(found)) - 1] for start in range(0, len(found), SIZE)]
+            found = parts
     _sort_boxes(picture)
     _follow_readers(picture)
 

@@ -57,7 +57,7 @@ def traced_picture(trace: Records, call: str, given: Sequence[Step] = ()) -> Pic
     unread = dict.fromkeys(record.index for record in records)
 
     def connect(x: Input, key: int, target: Vertex, place: int, taken: dict[int, int]) -> None:
-        source = _source(x.source)
+        source = _read_from(x)
         if source is not None and source.index in vertices:
             written = whole.get(source.index)
             giver = vertices[source.index] if written is None or tuple(x.shape) not in written.shapes else written
@@ -72,7 +72,7 @@ def traced_picture(trace: Records, call: str, given: Sequence[Step] = ()) -> Pic
         base = record.writes if record.writes is not None and record.writes is not record.inputs[0] else None
         read = [*zip(record.inputs, keys, strict=True), *([(base, base.leaf)] if base is not None else [])]
         for x, key in read:
-            earlier = _source(x.source)
+            earlier = _read_from(x)
             outside = earlier is None or earlier.index < began
             if outside and _is_leaf(x) and key not in leaves:
                 leaves[key] = leaf = _leaf(picture, x, earlier)
@@ -131,6 +131,13 @@ def _source(source: Record | Departure | None) -> Record | None:
     while isinstance(source, Departure):
         source = source.source
     return source
+
+
+def _read_from(x: Input) -> Record | None:
+    """Return the record whose result an input is; None for a parameter, also one that was initialized in place."""
+    source = _source(x.source)
+    initialized = source is not None and source.writes is not None and x.leaf and x.requires_grad
+    return None if initialized else source
 
 
 def _is_leaf(x: Input) -> bool:

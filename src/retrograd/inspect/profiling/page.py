@@ -6,8 +6,10 @@ inserts it as text, never as HTML.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from ...core.source_location import Site
 from ..pages.template import asset, filled, json_inside
 from ..record import Record
 from .profiler import Profiled
@@ -30,9 +32,9 @@ def data_of(p: Profiled) -> dict[str, Any]:
     root = _node("all", "", "phase")
     root["c"] = [_node(name, "", "phase") for name in PHASES]
     phases = dict(zip(PHASES, root["c"], strict=True))
-    below: dict[int, dict[Any, Any]] = {}
+    below: dict[int, dict[object, dict[str, Any]]] = {}
 
-    def add(phase: str, levels: list[tuple[Any, str, str, str]], figures: Figures, operators: int) -> None:
+    def add(phase: str, levels: Sequence[tuple[object, str, str, str]], figures: Figures, operators: int) -> None:
         """Add figures to a phase and to the calls of a stack in it."""
         _add(root, figures, operators)
         node = phases[phase]
@@ -54,7 +56,7 @@ def data_of(p: Profiled) -> dict[str, Any]:
             add("backward", levels, (0.0, record.backward, 0.0, 0), 0)
     codes: dict[str, str] = {}
     for stack, seconds in p.outside.items():
-        levels = [(site, f"{site} {site.function}", site.code, "frame") for site in stack]
+        levels = _frames(stack)
         add(p.phase(stack), levels, (0.0, 0.0, seconds, 0), 0)
         codes.update((str(site), site.code) for site in stack)
     root["c"] = [node for node in root["c"] if node["c"]]
@@ -74,15 +76,18 @@ def data_of(p: Profiled) -> dict[str, Any]:
     return {"tree": root, "lines": lines, "peak": peak, "most": p.most, "count": len(p.records)}
 
 
-def _levels(p: Profiled, record: Record) -> list[tuple[Any, str, str, str]]:
-    levels: list[tuple[Any, str, str, str]] = [
-        (site, f"{site} {site.function}", site.code, "frame")
-        for site in p.recorder.stacks.get(record.index, (record.site,))
-    ]
+def _levels(p: Profiled, record: Record) -> list[tuple[object, str, str, str]]:
+    levels = _frames(p.recorder.stacks.get(record.index, (record.site,)))
     if record.module:
         levels.append((record.module, record.module, "module", "module"))
     levels.append((("operator", record.operator), record.operator, "operator", "operator"))
     return levels
+
+
+def _frames(stack: Sequence[Site]) -> list[tuple[object, str, str, str]]:
+    """Return the lines of a stack, without those of Python's own start of a script."""
+    shown = [site for site in stack if not site.file.startswith("<frozen ")]
+    return [(site, f"{site} {site.function}", site.code, "frame") for site in shown]
 
 
 def _node(name: str, detail: str, kind: str) -> dict[str, Any]:

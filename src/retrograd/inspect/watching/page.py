@@ -59,10 +59,10 @@ def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
     columns = sorted({round(place) for place in np.linspace(0, len(records) - 1, min(_COLUMNS, len(records)))})
     places = list(dict.fromkeys(name for record in records for name in record.activations))
 
-    def over(read: Callable[[Record], float | None]) -> list[Any]:
+    def over(read: Callable[[Record], float | None]) -> list[float | str | None]:
         return _plain(map(read, records))
 
-    def each(read: Callable[[Record], Sequence[float]], most: int | None) -> list[list[Any]]:
+    def each(read: Callable[[Record], Sequence[float]], most: int | None) -> list[list[float | str | None]]:
         """Return a curve for each of the first figures of the records."""
         count = max(len(read(record)) for record in records)
         return [
@@ -124,7 +124,7 @@ def _histogram(found: Distribution | None) -> list[Any] | None:
     return [*_plain([found.minimum, found.maximum]), *found.counts.tolist()]
 
 
-def _plain(values: Iterable[float | None]) -> list[Any]:
+def _plain(values: Iterable[float | None]) -> list[float | str | None]:
     """Round numbers to the digits that a plot needs."""
     return [
         None if value is None else float(f"{value:.5g}") if math.isfinite(value) else str(value) for value in values

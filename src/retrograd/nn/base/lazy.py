@@ -159,7 +159,16 @@ def _materialize(module: Module, **shapes: tuple[int, ...]) -> None:
             value.materialize(shape)
 
 
-class _LazyConv(LazyModuleMixin):
+class _LazyLayer(LazyModuleMixin):
+    """A subclass becomes the layer that is its second base."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.cls_to_become is None and len(cls.__bases__) == 2:
+            cls.cls_to_become = cls.__bases__[1]
+
+
+class _LazyConv(_LazyLayer):
     """Common code of lazy convolutions: the layer's arguments without ``in_channels``."""
 
     rank: ClassVar[int]
@@ -231,8 +240,6 @@ class LazyConv1d(_LazyConv, Conv1d):
     (2, 8, 3)
     """
 
-    cls_to_become = Conv1d
-
 
 class LazyConv2d(_LazyConv, Conv2d):
     """``Conv2d`` that takes ``in_channels`` from its first input: ``(N, C, H, W)`` to ``(N, C', H', W')``.
@@ -243,8 +250,6 @@ class LazyConv2d(_LazyConv, Conv2d):
     >>> rg.nn.LazyConv2d(8, 3)(rg.ones(2, 4, 5, 5)).shape
     (2, 8, 3, 3)
     """
-
-    cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyConv, Conv3d):
@@ -257,8 +262,6 @@ class LazyConv3d(_LazyConv, Conv3d):
     (2, 8, 3, 3, 3)
     """
 
-    cls_to_become = Conv3d
-
 
 class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
     """``ConvTranspose1d`` that takes ``in_channels`` from its first input: ``(N, C, L)`` to ``(N, C', L')``.
@@ -270,8 +273,6 @@ class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
     (2, 8, 7)
     """
 
-    cls_to_become = ConvTranspose1d
-
 
 class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
     """``ConvTranspose2d`` that takes ``in_channels`` from its first input: ``(N, C, H, W)`` to ``(N, C', H', W')``.
@@ -282,8 +283,6 @@ class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
     >>> rg.nn.LazyConvTranspose2d(8, 3)(rg.ones(2, 4, 5, 5)).shape
     (2, 8, 7, 7)
     """
-
-    cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
@@ -298,10 +297,8 @@ class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
     (2, 8, 7, 7, 7)
     """
 
-    cls_to_become = ConvTranspose3d
 
-
-class _LazyNorm(LazyModuleMixin):
+class _LazyNorm(_LazyLayer):
     """Common code of lazy normalizations: the layer's arguments without ``num_features``."""
 
     num_features: int
@@ -362,8 +359,6 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
     (2, 4, 2)
     """
 
-    cls_to_become = BatchNorm1d
-
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
     """``BatchNorm2d`` that takes ``num_features`` from its first input, of shape ``(N, C, H, W)``.
@@ -374,8 +369,6 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
     >>> rg.nn.LazyBatchNorm2d()(rg.ones(2, 4, 2, 2)).shape
     (2, 4, 2, 2)
     """
-
-    cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
@@ -388,8 +381,6 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
     (2, 4, 2, 2, 2)
     """
 
-    cls_to_become = BatchNorm3d
-
 
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     """``InstanceNorm1d`` that takes ``num_features`` from its first input, of shape ``(N, C, L)``.
@@ -400,8 +391,6 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     >>> rg.nn.LazyInstanceNorm1d()(rg.ones(2, 4, 2)).shape
     (2, 4, 2)
     """
-
-    cls_to_become = InstanceNorm1d
 
     def _channel(self, input: Tensor) -> int:
         return 0 if input.ndim == self.ranks[0] else 1
@@ -417,8 +406,6 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
     (2, 4, 2, 2)
     """
 
-    cls_to_become = InstanceNorm2d
-
     def _channel(self, input: Tensor) -> int:
         return 0 if input.ndim == self.ranks[0] else 1
 
@@ -432,8 +419,6 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     >>> rg.nn.LazyInstanceNorm3d()(rg.ones(2, 4, 2, 2, 2)).shape
     (2, 4, 2, 2, 2)
     """
-
-    cls_to_become = InstanceNorm3d
 
     def _channel(self, input: Tensor) -> int:
         return 0 if input.ndim == self.ranks[0] else 1

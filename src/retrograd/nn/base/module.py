@@ -18,6 +18,7 @@ from ..parameter import Buffer, Parameter, convert
 from . import global_hooks
 from .arguments import device_and_dtype
 from .state import State
+from .state import check_name as _check_name
 
 Self = TypeVar("Self", bound="Module")
 T = TypeVar("T")
@@ -214,7 +215,7 @@ class Module(State):
                 )
             tables["_modules"][name] = None
         elif "_buffers" in tables and name in tables["_buffers"]:
-            if value is not None and not isinstance(value, Tensor):
+            if value is not None and not isinstance(value, Tensor) and not _is_sparse(value):
                 raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r} (expected a Tensor or None)")
             tables["_buffers"][name] = global_hooks.registered(global_hooks.buffer_hooks, self, name, value)
         else:
@@ -591,17 +592,3 @@ def _forget(module: Module, name: str, keep: str | None = None) -> bool:
 
 
 _ABSENT = object()
-
-
-def _check_name(module: Module, name: str, kind: str) -> None:
-    tables = {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"}
-    if tables[kind] not in module.__dict__:
-        raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
-    if not isinstance(name, str):
-        raise TypeError(f"{kind} name should be a string, got {type(name).__name__}")
-    if "." in name:
-        raise KeyError(f'{kind} name can\'t contain ".", got {name!r}')
-    if not name:
-        raise KeyError(f'{kind} name can\'t be empty string ""')
-    if hasattr(module, name) and name not in module.__dict__[tables[kind]]:
-        raise KeyError(f"attribute {name!r} already exists")

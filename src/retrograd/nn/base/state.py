@@ -15,8 +15,10 @@ from ...core.errors import describe
 from ...core.graph.handles import RemovableHandle
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor, new_tensor, to_array
+from ...ops.linear.sparse.sparse import SparseTensor
 from ..parameter import Parameter, get_swap_module_params_on_conversion
 
+BUFFERS = (Tensor, SparseTensor)  # what a buffer may be
 _ASSIGN = "assign_to_params_buffers"  # metadata key; PyTorch's name
 
 
@@ -211,7 +213,7 @@ class State:
             if name == "_extra_state":
                 assignments.append(partial(self.set_extra_state, value))
                 continue
-            if not isinstance(value, Tensor):
+            if not isinstance(value, BUFFERS):
                 found = _as_tensor(value)
                 if found is None:
                     error_msgs.append(
@@ -223,8 +225,13 @@ class State:
             tensor: Tensor = getattr(self, name)
             if tensor.shape == () and value.shape == (1,):  # PyTorch before 0.4 saved scalars so
                 value = value[0]
-            if value.shape != tensor.shape:
+            if isinstance(value, SparseTensor) is not isinstance(tensor, SparseTensor):
+                error_msgs.append(f"layout mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
+            elif value.shape != tensor.shape:
                 error_msgs.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
+            elif isinstance(value, SparseTensor):
+                moved = methodcaller("to", tensor.device, tensor.dtype)(value)
+                assignments.append(partial(self._buffers.__setitem__, name, moved))
             elif get_swap_module_params_on_conversion():
                 assignments.append(partial(_load_into, tensor, value, bool(local_metadata.get(_ASSIGN))))
             elif local_metadata.get(_ASSIGN):
@@ -234,6 +241,11 @@ class State:
         with no_grad():
             for write in now:
                 write()
+
+    @property
+    def original_name(self) -> str:
+        """The name of the class, as PyTorch's scripted modules have it."""
+        return type(self).__name__
 
     def _assign(self, name: str, value: Tensor) -> None:
         """Register a Tensor as a Parameter or buffer."""
@@ -274,3 +286,18 @@ def _as_tensor(value: object) -> Tensor | None:
         return new_tensor(to_array(np.asarray(value), copy=True))
     except (TypeError, ValueError):
         return None
+
+
+def check_name(module: State, name: str, kind: str) -> None:
+    """Refuse what cannot be the name of a parameter, buffer or submodule."""
+    tables = {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"}
+    if tables[kind] not in module.__dict__:
+        raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} name should be a string, got {type(name).__name__}")
+    if "." in name:
+        raise KeyError(f'{kind} name can\'t contain ".", got {name!r}')
+    if not name:
+        raise KeyError(f'{kind} name can\'t be empty string ""')
+    if hasattr(module, name) and name not in module.__dict__[tables[kind]]:
+        raise KeyError(f"attribute {name!r} already exists")

@@ -91,13 +91,7 @@ class ConstantPad1d(_ConstantPadNd):
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """Pads the last two dimensions with the number ``value``.
-
-    Shape: ``(*, H, W)`` to ``(*, top + H + bottom, left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right, top, bottom)``.
-        value: the number.
+    """As ``ConstantPad1d`` in two dimensions, with ``padding=(left, right, top, bottom)``.
 
     >>> rg.nn.ConstantPad2d((1, 1, 2, 0), 3.5)(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
@@ -107,13 +101,7 @@ class ConstantPad2d(_ConstantPadNd):
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """Pads the last three dimensions with the number ``value``.
-
-    Shape: ``(*, D, H, W)`` to ``(*, front + D + back, top + H + bottom, left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right, top, bottom, front, back)``.
-        value: the number.
+    """As ``ConstantPad1d`` in three dimensions, with ``padding=(left, right, top, bottom, front, back)``.
 
     >>> rg.nn.ConstantPad3d((1, 1, 2, 0, 0, 1), 3.5)(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
@@ -138,12 +126,7 @@ class ZeroPad1d(_Zero, ConstantPad1d):
 
 
 class ZeroPad2d(_Zero, ConstantPad2d):
-    """Pads the last two dimensions with zeros.
-
-    Shape: ``(*, H, W)`` to ``(*, top + H + bottom, left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right, top, bottom)``.
+    """As ``ZeroPad1d`` in two dimensions, with ``padding=(left, right, top, bottom)``.
 
     >>> rg.nn.ZeroPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
@@ -153,12 +136,7 @@ class ZeroPad2d(_Zero, ConstantPad2d):
 
 
 class ZeroPad3d(_Zero, ConstantPad3d):
-    """Pads the last three dimensions with zeros.
-
-    Shape: ``(*, D, H, W)`` to ``(*, front + D + back, top + H + bottom, left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right, top, bottom, front, back)``.
+    """As ``ZeroPad1d`` in three dimensions, with ``padding=(left, right, top, bottom, front, back)``.
 
     >>> rg.nn.ZeroPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
@@ -187,16 +165,7 @@ class ReflectionPad1d(_ReflectionPadNd):
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """Pads the last two dimensions with reflections about the border.
-
-    Shape: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(..., top + H + bottom, left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right, top, bottom)``.
-
-    Raises:
-        RuntimeError: when called, a width is not less than its dimension's length.
-        NotImplementedError: when called, the input has another number of dimensions.
+    """As ``ReflectionPad1d`` in two dimensions, with ``padding=(left, right, top, bottom)``.
 
     >>> rg.nn.ReflectionPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
@@ -206,16 +175,7 @@ class ReflectionPad2d(_ReflectionPadNd):
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """Pads the last three dimensions with reflections about the border.
-
-    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to ``(..., front + D + back, top + H + bottom, left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right, top, bottom, front, back)``.
-
-    Raises:
-        RuntimeError: when called, a width is not less than its dimension's length.
-        NotImplementedError: when called, the input has another number of dimensions.
+    """As ``ReflectionPad1d`` in three dimensions, with ``padding=(left, right, top, bottom, front, back)``.
 
     >>> rg.nn.ReflectionPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
@@ -243,15 +203,7 @@ class ReplicationPad1d(_ReplicationPadNd):
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """Pads the last two dimensions with copies of the border.
-
-    Shape: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(..., top + H + bottom, left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right, top, bottom)``.
-
-    Raises:
-        NotImplementedError: when called, the input has another number of dimensions.
+    """As ``ReplicationPad1d`` in two dimensions, with ``padding=(left, right, top, bottom)``.
 
     >>> rg.nn.ReplicationPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
@@ -261,15 +213,7 @@ class ReplicationPad2d(_ReplicationPadNd):
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """Pads the last three dimensions with copies of the border.
-
-    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to ``(..., front + D + back, top + H + bottom, left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right, top, bottom, front, back)``.
-
-    Raises:
-        NotImplementedError: when called, the input has another number of dimensions.
+    """As ``ReplicationPad1d`` in three dimensions, with ``padding=(left, right, top, bottom, front, back)``.
 
     >>> rg.nn.ReplicationPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
@@ -298,16 +242,7 @@ class CircularPad1d(_CircularPadNd):
 
 
 class CircularPad2d(_CircularPadNd):
-    """Pads the last two dimensions with what stands at the other end.
-
-    Shape: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(..., top + H + bottom, left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right, top, bottom)``.
-
-    Raises:
-        RuntimeError: when called, a width is more than its dimension's length.
-        ValueError: when called, the input has another number of dimensions.
+    """As ``CircularPad1d`` in two dimensions, with ``padding=(left, right, top, bottom)``.
 
     >>> rg.nn.CircularPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
@@ -317,16 +252,7 @@ class CircularPad2d(_CircularPadNd):
 
 
 class CircularPad3d(_CircularPadNd):
-    """Pads the last three dimensions with what stands at the other end.
-
-    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to ``(..., front + D + back, top + H + bottom, left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right, top, bottom, front, back)``.
-
-    Raises:
-        RuntimeError: when called, a width is more than its dimension's length.
-        ValueError: when called, the input has another number of dimensions.
+    """As ``CircularPad1d`` in three dimensions, with ``padding=(left, right, top, bottom, front, back)``.
 
     >>> rg.nn.CircularPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)

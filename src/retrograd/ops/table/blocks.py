@@ -18,13 +18,13 @@ def in_blocks(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The function of one array, elementwise with the same dtype, which takes large NumPy arrays in blocks."""
 
     @wraps(function)
-    def run(x: Any) -> Any:
+    def apply_in_blocks(x: Any) -> Any:
         if x.__class__ is not np.ndarray:
             return function(x)
         if not x.flags.c_contiguous:
             order = memory_order(x)
             dense = x.transpose(order)
-            return run(dense).transpose(np.argsort(order)) if dense.flags.c_contiguous else function(x)
+            return apply_in_blocks(dense).transpose(np.argsort(order)) if dense.flags.c_contiguous else function(x)
         if x.size <= BLOCK:
             return function(x)
         flat = x.reshape(-1)
@@ -33,7 +33,7 @@ def in_blocks(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
             out[start : start + BLOCK] = function(flat[start : start + BLOCK])
         return out.reshape(x.shape)
 
-    return run
+    return apply_in_blocks
 
 
 def in_single(function: Callable[..., Any]) -> Callable[..., Any]:

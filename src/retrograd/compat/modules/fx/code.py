@@ -8,21 +8,18 @@ import linecache
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import count
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from ....core.arrays.devices import Device
 from .names import GENERATED, Namespace, public_name, qualified_name, root
 from .node import Argument, Node, map_arg, type_repr
-
-if TYPE_CHECKING:
-    from .graph import Graph
 
 TransformCode = Callable[[list[str]], list[str]]
 
@@ -115,10 +112,20 @@ class PyTreeCodeGen(CodeGen):
         return [("pytree", pytree), ("fx_pytree", flattening)]
 
 
+class Coded(Protocol):
+    """What is read of a graph to generate its code."""
+
+    _codegen: CodeGen
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes in order."""
+
+
 class _Writer:
     """Writes the lines of a graph's nodes, and collects the global names that they read."""
 
-    def __init__(self, graph: Graph, root_module: str, namespace: Namespace) -> None:
+    def __init__(self, graph: Coded, root_module: str, namespace: Namespace) -> None:
         self.root_module, self.namespace = root_module, namespace
         self.globals: dict[str, Any] = {}
         self.arguments: list[str] = []
@@ -135,7 +142,7 @@ class _Writer:
         public = public_name(value) if callable(value) else None
         if public is not None:
             name = f"{root()}.{public}"
-            self.globals[root()] = import_module("retrograd") if root() == "retrograd" else sys.modules["torch"]
+            self.globals[root()] = sys.modules[root()]
             return name
         name = hint.replace(".", "_")
         if self.globals.get(name, value) is value:
@@ -187,11 +194,11 @@ class _Writer:
         return name if a != -math.inf else "-inf"
 
     def _dtype(self, a: Any) -> str:
-        package = import_module("retrograd")
+        package = sys.modules["retrograd"]
         name = str(a).rpartition(".")[2]
         if getattr(package, name, None) != a:
             return self.entered(f"_dtype_{name}", a)
-        self.globals[root()] = package if root() == "retrograd" else sys.modules["torch"]
+        self.globals[root()] = sys.modules[root()]
         return f"{root()}.{name}"
 
     def call(self, args: Iterable[Argument], kwargs: dict[str, Argument]) -> str:
@@ -234,10 +241,8 @@ class _Writer:
         for part in (kind, *getattr(kind, "__args__", ())):
             module = getattr(part, "__module__", "builtins").partition(".")[0]
             if module == "retrograd":
-                self.globals[root()] = import_module("retrograd") if root() == "retrograd" else sys.modules["torch"]
-            elif module not in ("builtins", "__main__"):
-                self.globals[module] = import_module(module)
-            elif module == "__main__":
+                self.globals[root()] = sys.modules[root()]
+            elif module != "builtins":
                 self.globals[module] = sys.modules[module]
 
     def _result(self, node: Node) -> str:
@@ -282,7 +287,7 @@ class _Text(str):
         return str(self)
 
 
-def _last_uses(graph: Graph) -> dict[Node, list[Node]]:
+def _last_uses(graph: Coded) -> dict[Node, list[Node]]:
     """Return for each node the nodes that no later node reads, so that the code can release their values."""
     last: dict[Node, Node] = {}
     dying: dict[Node, list[Node]] = {}
@@ -300,7 +305,7 @@ def _last_uses(graph: Graph) -> dict[Node, list[Node]]:
     return dying
 
 
-def python_code(graph: Graph, root_module: str, namespace: Namespace) -> PythonCode:
+def python_code(graph: Coded, root_module: str, namespace: Namespace) -> PythonCode:
     """Return the code of a graph: a function ``forward`` of the root module and the placeholders."""
     writer = _Writer(graph, root_module, namespace)
     for node in graph.nodes:

@@ -10,7 +10,6 @@ import operator
 import re
 import sys
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 from ....ops.table.registry import OPERATORS
@@ -88,7 +87,9 @@ def _public_functions() -> dict[int, str]:
     """Return the qualified names of the public functions by identity."""
     names: dict[int, str] = {}
     for space in ("", "nn.functional", "linalg", "fft", "special", "sparse", "nn.init", "autograd", "func", "signal"):
-        module = import_module(f"retrograd.{space}".rstrip("."))
+        module: Any = sys.modules["retrograd"]
+        for part in space.split(".") if space else ():
+            module = getattr(module, part)
         for name, value in vars(module).items():
             if not name.startswith("_") and callable(value) and not isinstance(value, type):
                 names.setdefault(id(value), f"{space}.{name}".lstrip("."))

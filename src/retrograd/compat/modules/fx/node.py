@@ -7,15 +7,12 @@ import inspect
 import operator
 import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from .immutable_collections import immutable_dict, immutable_list
-from .names import qualified_name, root
-
-if TYPE_CHECKING:
-    from .graph import Graph
+from .names import Namespace, qualified_name, root
 
 # Arguments are nodes, constants, and tuples, lists, dicts and slices of them.
 Argument: TypeAlias = Any
@@ -57,6 +54,19 @@ def nodes_in(a: Argument) -> list[Node]:
     return found
 
 
+class Owner(Protocol):
+    """What a node needs of its graph."""
+
+    names: Namespace
+    owning_module: Any
+
+    def moved(self) -> None:
+        """Forget the positions of nodes."""
+
+    def position(self, node: Node) -> int:
+        """Return the position of a node."""
+
+
 class Node:
     """One step of a graph.
 
@@ -75,7 +85,7 @@ class Node:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Owner,
         name: str,
         op: str,
         target: Target,

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ....core.arrays.devices import Device
-from ...torch_function import install
 from ....core.tensor.tensor import Tensor
+from ...torch_function import install
 from ...types import layout, memory_format
 from .graph import Graph
 from .node import Argument, Node, Target, map_aggregate

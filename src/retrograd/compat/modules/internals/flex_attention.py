@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ...._generated import functional as F
 from ...._generated.toplevel import arange, argsort, ones, where, zeros, zeros_like
+from ....core.arrays.devices import Device
 from ....core.tensor.tensor import Tensor
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -49,7 +50,7 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
     return or_mask
 
 
-def _positions(shape: tuple[int, ...], device: object) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _positions(shape: tuple[int, ...], device: Device | str | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the indices of batch, head, query and key, each along its own dimension."""
     b, h, q, k = (
         arange(n, device=device).reshape([-1 if i == d else 1 for i in range(4)]) for d, n in enumerate(shape)
@@ -65,15 +66,20 @@ def _accepts_scores(mod: Callable[..., Tensor]) -> bool:
 
 
 def create_mask(
-    mod_fn: ScoreMod | MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: object = None
+    mod_fn: ScoreMod | MaskMod,
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: Device | str | None = None,
 ) -> Tensor:
     """Return which pairs a function allows, for each batch, head, query and key. Scores of -inf are not allowed."""
     shape = (B or 1, H or 1, Q_LEN, KV_LEN)
     positions = _positions(shape, device)
     if _accepts_scores(mod_fn):
-        score: Tensor = mod_fn(zeros(shape, device=device), *positions)  # type: ignore[arg-type, call-arg]
+        score: Tensor = mod_fn(zeros(shape, device=device), *positions)  # type: ignore[call-arg]
         return ~score.isneginf().expand(shape)
-    mask: Tensor = mod_fn(*positions)  # type: ignore[call-arg, arg-type]
+    mask: Tensor = mod_fn(*positions)  # type: ignore[call-arg]
     return mask.expand(shape)
 
 
@@ -135,13 +141,15 @@ class BlockMask:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
         lengths = seq_lengths or (kv_indices.shape[-2] * size[0], kv_indices.shape[-1] * size[1])
-        columns: list[Tensor | None] = [None] * 4
-        if compute_q_blocks:
-            columns[:2] = _ordered(_dense(kv_num_blocks, kv_indices).mT)
-            if full_kv_num_blocks is not None and full_kv_indices is not None:
-                columns[2:] = _ordered(_dense(full_kv_num_blocks, full_kv_indices).mT)
         full = full_kv_num_blocks, full_kv_indices
-        return cls(lengths, kv_num_blocks, kv_indices, *full, *columns, size, mask_mod or noop_mask)
+        columns: tuple[Tensor | None, Tensor | None] = (None, None)
+        full_columns: tuple[Tensor | None, Tensor | None] = (None, None)
+        if compute_q_blocks:
+            columns = _ordered(_dense(kv_num_blocks, kv_indices).mT)
+            if full_kv_num_blocks is not None and full_kv_indices is not None:
+                full_columns = _ordered(_dense(full_kv_num_blocks, full_kv_indices).mT)
+        mod = mask_mod or noop_mask
+        return cls(lengths, kv_num_blocks, kv_indices, *full, *columns, *full_columns, size, mod)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -166,7 +174,7 @@ class BlockMask:
         computed = int(self.to_dense().sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - computed / self.numel())
 
-    def to(self, device: object) -> BlockMask:
+    def to(self, device: Device | str | None) -> BlockMask:
         """Return the mask on another device."""
         return self._mapped(lambda x: x.to(device))
 
@@ -177,7 +185,7 @@ class BlockMask:
         changed = {name: function(x) for name, x in vars(self).items() if isinstance(x, Tensor)}
         return replace(self, **changed)  # type: ignore[arg-type]
 
-    def allowed(self, shape: tuple[int, ...], device: object) -> Tensor:
+    def allowed(self, shape: tuple[int, ...], device: Device | str | None) -> Tensor:
         """Return the mask of single pairs, which broadcasts to batch, heads, queries and keys."""
         pairs = self.mask_mod(*_positions(shape, device)) & self._pairs(_dense(self.kv_num_blocks, self.kv_indices))
         return pairs if self.full_kv_num_blocks is None else pairs | self._pairs(self._full())
@@ -198,7 +206,7 @@ def create_block_mask(
     H: int | None,
     Q_LEN: int,
     KV_LEN: int,
-    device: object = None,
+    device: Device | str | None = None,
     BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
     **options: object,

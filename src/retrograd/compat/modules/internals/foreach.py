@@ -45,7 +45,7 @@ def _each(name: str, in_place: bool) -> Callable[..., list[Tensor] | None]:
 
     def one(x: Tensor, *rest: object, **options: object) -> Tensor:
         if name.startswith("addc") and len(rest) == 3:
-            *rest, options["value"] = rest  # type: ignore[assignment]
+            rest, options["value"] = rest[:2], rest[2]
         result: Tensor = getattr(x, _METHODS.get(name, name) + "_" * in_place)(*rest, **options)
         return result
 
@@ -54,7 +54,7 @@ def _each(name: str, in_place: bool) -> Callable[..., list[Tensor] | None]:
     return apply
 
 
-def _foreach_norm(self: Sequence[Tensor], ord: float = 2, dtype: object = None) -> list[Tensor]:
+def _foreach_norm(self: Sequence[Tensor], ord: float = 2, dtype: type | str | None = None) -> list[Tensor]:
     """Return the norm of each Tensor."""
     return [vector_norm(x, ord, dtype=dtype) for x in self]
 

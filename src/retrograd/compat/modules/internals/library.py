@@ -13,7 +13,8 @@ from contextlib import nullcontext
 from enum import Enum
 from typing import NoReturn, TypeVar
 
-from ....autograd.function import Context, Function
+from ....autograd.context import Context
+from ....autograd.function import Function
 from ....core.tensor import tensor
 from ....core.tensor.tensor import Tensor
 from ...absent import DOCUMENTATION
@@ -100,7 +101,7 @@ class CustomOp:
         return function if function is not None else lambda f: f
 
     def register_kernel(
-        self, device_types: str | Sequence[str] | None, function: Kernel | None = None, /
+        self, device_types: str | Sequence[str | None] | None, function: Kernel | None = None, /
     ) -> Kernel | Callable[[Kernel], Kernel]:
         """Register the function for a device type, such as ``"cuda"``, or for several; None for every one."""
         kinds = [device_types] if isinstance(device_types, str) or device_types is None else device_types
@@ -155,7 +156,8 @@ class _Namespaces(dict[str, object]):
         )
 
     def __missing__(self, name: str) -> Namespace:
-        return self.setdefault(name, Namespace(name))  # type: ignore[return-value]
+        space = self[name] = Namespace(name)
+        return space
 
 
 def enter(operators: Iterable[CustomOp]) -> None:
@@ -275,9 +277,9 @@ def impl(
     if isinstance(qualname, Library):
         key = func if isinstance(func, str) else ""
         return lambda function: qualname.impl(str(types), function, key)
-    kinds: Sequence[str | None] = [types] if isinstance(types, str) else types
+    kinds = [None if kind == "default" else kind for kind in ([types] if isinstance(types, str) else types)]
     kernel = None if isinstance(func, str) else func
-    return _operator(qualname).register_kernel([None if kind == "default" else kind for kind in kinds], kernel)  # type: ignore[list-item]
+    return _operator(qualname).register_kernel(kinds, kernel)
 
 
 class Library:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ContextDecorator, contextmanager
 from datetime import timedelta
 from types import ModuleType
@@ -16,21 +16,21 @@ from typing import NoReturn
 from urllib.parse import urlparse as urlparse
 
 from ....compiler.run.compiled_function import Compiled
-from ....core.graph.handles import RemovableHandle as RemovableHandle
-from ....data import DataLoader as DataLoader
-from ....nn.layers.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from ....core.arrays.devices import Device, is_cuda_available
+from ....core.graph.handles import RemovableHandle as RemovableHandle
 from ....core.tensor.tensor import Tensor
 from ....nn.base import global_hooks
 from ....nn.base.module import Module
 from ....nn.base.uninitialized import UninitializedBuffer, UninitializedParameter
 from ....nn.init import _calculate_fan_in_and_fan_out
+from ....nn.layers.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from ....nn.sequence.transformer import _activation
 from ....ops.linear.decompositions.spectral import EighResult, SVDResult
 from ....ops.math.floating_numbers import FrexpResult
 from ....ops.reduce.extremes import MinMax
 from ....ops.reduce.sorting import ValuesIndices
 from ..devices import constants
+from .pytree import tree_flatten, tree_unflatten
 
 Message = Callable[[], object] | None
 
@@ -98,7 +98,8 @@ class ScriptModule(Module, metaclass=_NeverType):
 # ``return_types``: the classes of results with several Tensors
 
 _RESULTS: dict[str, type] = {
-    **dict.fromkeys(["cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"], ValuesIndices),
+    **dict.fromkeys(("cummax", "cummin", "kthvalue", "max", "median", "min"), ValuesIndices),
+    **dict.fromkeys(("mode", "nanmedian", "sort", "topk"), ValuesIndices),
     "aminmax": MinMax, "frexp": FrexpResult, "linalg_eigh": EighResult, "linalg_svd": SVDResult,
 }  # fmt: skip
 
@@ -189,10 +190,10 @@ def swap_tensor(module: Module, name: str, tensor: Tensor | None, allow_missing:
     Raises:
         AttributeError: there is none, unless ``allow_missing``.
     """
-    for place in (module._parameters, module._buffers, vars(module)):
+    tables: tuple[dict[str, Tensor | None], ...] = (vars(module)["_parameters"], module._buffers, vars(module))
+    for place in tables:
         if name in place:
-            before: Tensor | None = place[name]
-            place[name] = tensor  # type: ignore[assignment]
+            before, place[name] = place[name], tensor
             return before
     if not allow_missing:
         raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
@@ -215,7 +216,8 @@ def _parse_to(*args: object, **kwargs: object) -> tuple[object, object, bool, ob
             device = arg
         elif arg is not None and not isinstance(arg, bool):
             dtype = arg
-    place = device if device is None or isinstance(device, Device) else Device(device)
+    place = Device(device) if isinstance(device, str) else device
+    place = Device("cuda", place) if isinstance(place, int) else place
     blocking = bool(kwargs.get("non_blocking", args[-1] if args and isinstance(args[-1], bool) else False))
     return place, dtype, blocking, kwargs.get("memory_format")
 
@@ -232,7 +234,8 @@ def printoptions(**options: object) -> Iterator[None]:
     from ..toplevel import set_printoptions
 
     before = dict(print_options)
-    set_printoptions(**options)  # type: ignore[arg-type]
+    change: Callable[..., None] = set_printoptions
+    change(**options)
     try:
         yield
     finally:
@@ -277,7 +280,7 @@ def _generate_state(base_seed: int, worker_id: int) -> Sequence[int]:
     return [int(number) for number in np.random.SeedSequence([worker_id, base_seed]).generate_state(4)]
 
 
-NAMES: dict[str, str | dict[str, object]] = {
+NAMES: dict[str, str | Mapping[str, object]] = {
     "retrograd": {
         "_check": _checks(RuntimeError), "_check_index": _checks(IndexError), "_check_type": _checks(TypeError),
         "_check_not_implemented": _checks(NotImplementedError), "_check_value": _checks(ValueError),
@@ -299,6 +302,7 @@ NAMES: dict[str, str | dict[str, object]] = {
     "_C._nn": "_parse_to",
     "_dynamo": {"OptimizedModule": Compiled},
     "_dynamo.utils": "is_compile_supported",
+    "_functorch.vmap": {"Tensor": Tensor, "tree_flatten": tree_flatten, "tree_unflatten": tree_unflatten},
     "_tensor_str": "printoptions",
     "_utils": "_get_available_device_type _get_device_index _get_device_module",
     "hub": {"HASH_REGEX": re.compile(r"-([a-f0-9]*)\."), "urlparse": urlparse},

@@ -11,6 +11,8 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
+from types import FunctionType
 from typing import NamedTuple, NoReturn
 
 from ....core.tensor.tensor import Size
@@ -101,8 +103,13 @@ def _namedtuple_flatten(d: tuple[object, ...]) -> tuple[Children, Context]:
     return list(d), type(d)
 
 
+def _names(d: tuple[object, ...]) -> tuple[str, ...]:
+    names: tuple[str, ...] = attrgetter("_fields")(d)
+    return names
+
+
 def _namedtuple_flatten_with_keys(d: tuple[object, ...]) -> tuple[list[tuple[KeyEntry, object]], Context]:
-    return [(GetAttrKey(name), child) for name, child in zip(d._fields, d)], type(d)  # type: ignore[attr-defined]
+    return [(GetAttrKey(name), child) for name, child in zip(_names(d), d)], type(d)
 
 
 def _namedtuple_unflatten(values: Iterable[object], context: Context) -> object:
@@ -137,7 +144,8 @@ def _defaultdict_flatten(d: defaultdict[object, object]) -> tuple[Children, Cont
 
 def _defaultdict_unflatten(values: Iterable[object], context: Context) -> defaultdict[object, object]:
     factory, keys = _keys(context)
-    return defaultdict(factory, _dict_unflatten(values, keys))  # type: ignore[arg-type]
+    assert factory is None or callable(factory)
+    return defaultdict(factory, _dict_unflatten(values, keys))
 
 
 def _deque_flatten(d: deque[object]) -> tuple[Children, Context]:
@@ -145,7 +153,13 @@ def _deque_flatten(d: deque[object]) -> tuple[Children, Context]:
 
 
 def _deque_unflatten(values: Iterable[object], context: Context) -> deque[object]:
-    return deque(values, maxlen=context)  # type: ignore[arg-type]
+    assert context is None or isinstance(context, int)
+    return deque(values, maxlen=context)
+
+
+def _size_unflatten(values: Iterable[object], context: Context) -> tuple[object, ...]:
+    make: Callable[[Iterable[object]], tuple[object, ...]] = Size
+    return make(values)
 
 
 SUPPORTED_NODES: dict[object, NodeDef] = {
@@ -158,7 +172,7 @@ SUPPORTED_NODES: dict[object, NodeDef] = {
         NodeDef(OrderedDict, _dict_flatten, _ordereddict_unflatten, _dict_flatten_with_keys, "collections.OrderedDict"),
         NodeDef(defaultdict, _defaultdict_flatten, _defaultdict_unflatten),
         NodeDef(deque, _deque_flatten, _deque_unflatten, _list_flatten_with_keys, "collections.deque"),
-        NodeDef(Size, _list_flatten, lambda values, context: Size(values), _list_flatten_with_keys),  # type: ignore[arg-type]
+        NodeDef(Size, _list_flatten, _size_unflatten, _list_flatten_with_keys),
     )
 }
 BUILTIN_TYPES = frozenset(SUPPORTED_NODES)
@@ -255,7 +269,8 @@ class TreeSpec:
         if context != self.context and kind in (dict, OrderedDict):
             if set(_keys(context)) != set(_keys(self.context)):
                 raise ValueError(f"Node keys mismatch; expected {self.context}, but got {context}.")
-            children = [tree[key] for key in _keys(self.context)]  # type: ignore[index]
+            assert isinstance(tree, dict)
+            children = [tree[key] for key in _keys(self.context)]
         elif context != self.context:
             raise ValueError(f"Node context mismatch for custom node type {kind!r}.")
         return [leaf for child, spec in zip(children, self.children_specs) for leaf in spec.flatten_up_to(child)]
@@ -445,7 +460,8 @@ def key_get(obj: object, kp: KeyPath) -> object:
     """Return what is at a path of an object."""
     for key in kp:
         assert isinstance(key, (SequenceKey, MappingKey, GetAttrKey))
-        obj = key.get(obj)  # type: ignore[arg-type]
+        get: Callable[..., object] = key.get
+        obj = get(obj)
     return obj
 
 
@@ -487,7 +503,8 @@ def register_pytree_node(
 def _register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten, **options: object) -> None:
     """Register a class again or for the first time: the former name of ``register_pytree_node``."""
     SUPPORTED_NODES.pop(cls, None)
-    register_pytree_node(cls, flatten_fn, unflatten_fn, **options)  # type: ignore[arg-type]
+    register: Callable[..., None] = register_pytree_node
+    register(cls, flatten_fn, unflatten_fn, **options)
 
 
 _private_register_pytree_node = _register_pytree_node
@@ -499,7 +516,7 @@ def _deregister_pytree_node(cls: type) -> None:
 
 def register_dataclass(cls: type, *, field_names: list[str] | None = None, **options: object) -> None:
     """Register a dataclass as a container of its fields."""
-    names = field_names or [str(name) for name in cls.__dataclass_fields__]
+    names = field_names or list(attrgetter("__dataclass_fields__")(cls))
     register_pytree_node(
         cls,
         lambda obj: ([getattr(obj, name) for name in names], names),
@@ -515,6 +532,7 @@ def _type_name(kind: object) -> str | None:
     if kind is None:
         return None
     given = SUPPORTED_NODES[kind].serialized_type_name
+    assert isinstance(kind, (type, FunctionType))  # a function: collections.namedtuple
     return given or f"{kind.__module__}.{kind.__qualname__}"
 
 

@@ -81,10 +81,11 @@ class Edit:
 class Program:
     """The calls of a step below a loss."""
 
-    def __init__(self, step: Step, source: Source, moving: bool = True) -> None:
+    def __init__(self, step: Step, source: Source, moving: bool = True, scale: float = 1.0) -> None:
         self.step = step
         self.moving = moving  # whether batch normalization computes its statistics again
         self.source = source
+        self.scale = scale  # by which a GradScaler multiplied the loss
         self.order = sorted(step.below(source, through_cuts=True))
 
     def run(self, values: Mapping[int, Tensor], changes: Changes = NOTHING, wanted: Source | None = None) -> Tensor:
@@ -121,6 +122,8 @@ class Program:
                 out = primitive(*inputs, **params)
             results[index] = tuple([x if isinstance(x, Tensor) else new_tensor(x) for x in _listed(out)])
         loss = value(self.source if wanted is None else wanted)
+        if self.scale != 1.0 and wanted is None:
+            loss = loss / self.scale
         return changes.root(loss) if changes.root is not None and wanted is None else loss
 
     def leaves(self) -> list[Tensor]:
@@ -145,14 +148,14 @@ def program_of(run: Run) -> Program | None:
     if not roots:
         return None
     root = roots[-1]
-    program = Program(step, root.source)
+    program = Program(step, root.source, scale=root.scale)
     if len(program.order) > _MOST_CALLS:
         return None
     try:
         again = program.run({key: new_tensor(x) for key, x in step.values.items()})
     except Exception:
         return None
-    total = float(backend_of(again.array).to_numpy(again.array).sum()) / root.scale
+    total = float(backend_of(again.array).to_numpy(again.array).sum())
     bad = not math.isfinite(root.value) and not math.isfinite(total)
     close = abs(total - root.value) <= _TOLERANCE * max(abs(root.value), 1e-6)
     return program if bad or close else None

@@ -69,8 +69,9 @@ def eval_mode(case: Case) -> Found | None:
 )
 def train_mode_in_evaluation(case: Case) -> Found | None:
     steps = max((x.steps for x in case.run.optimizers), default=0)
+    several = sum(x.steps > 0 for x in case.run.optimizers) > 1  # samples of a GAN's generator are drawn in training
     for found in case.run.evaluations.values():
-        if not steps or found.periods > 0.5 * steps + 1:
+        if not steps or several or found.periods > 0.5 * steps + 1:
             continue  # part of each training step, as pseudo-labels are
         if found.step == 0 and found.periods == 1 and steps > 1:
             continue  # before training: statistics are being collected, or shapes tried

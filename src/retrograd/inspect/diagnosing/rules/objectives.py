@@ -13,7 +13,7 @@ from ..findings import figure
 from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
-from ..recording import LOGARITHMS, Array, Call, Root, Source, Step
+from ..recording import LOGARITHMS, SAME_ELEMENTS, Array, Call, Root, Source, Step
 from .modes import place_of
 
 _BOUNDS = {"sigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, math.inf)}
@@ -36,7 +36,7 @@ def loss_sign(case: Case) -> Found | None:
     if step is None or not last < first and sign > 0:
         return None
     held = {id(p) for p in stepping[0].parameters}
-    logs = [call for call in step.passed() if call.name in LOGARITHMS and _is_likelihood(call)]
+    logs = [call for call in step.passed() if call.name in LOGARITHMS and _is_likelihood(step, call)]
     minimized = bool(logs) and last < 0 and all(_is_minimized(step, call, sign) for call in logs)
     for call in step.passed():
         slope = call.cotangent
@@ -52,10 +52,20 @@ def loss_sign(case: Case) -> Found | None:
     return _unbounded(case, step, first, last)
 
 
-def _is_likelihood(call: Call) -> bool:
-    """Return whether a call gives logarithms of several probabilities, as far as its values tell."""
+def _is_likelihood(step: Step, call: Call) -> bool:
+    """Return whether a call gives logarithms of several probabilities: of what softmax or sigmoid computed."""
     values = call.record.values
-    return values is not None and values.size > 1 and values.maximum <= 1e-6 and call.record.gradients is not None
+    if values is None or values.size < 2 or values.maximum > 1e-6 or call.record.gradients is None:
+        return False
+    current: Call | None = call
+    for _ in range(12):
+        if current is None or current.name in ("log_softmax", "logsigmoid", "softmax", "sigmoid"):
+            return current is not None
+        if current is not call and current.name not in SAME_ELEMENTS | {"clamp", "add", "sub", "maximum", "minimum"}:
+            return False
+        place = next((i for i in range(len(current.inputs)) if current.needs(i)), None)
+        current = None if place is None else step.producer(current.inputs[place])
+    return False
 
 
 def _is_minimized(step: Step, call: Call, sign: float) -> bool:
@@ -286,7 +296,7 @@ def wrong_reduction_scale(case: Case) -> Found | None:
         if count < 8:
             continue
         edit = Edit(f"with the mean over {count} examples", Changes(root=partial(_divided, number=count)))
-        curves = compare(case.run, case.program, edit)
+        curves = compare(case.run, case.program, edit, case.end)
         if curves is None or not better(curves):
             continue
         what = (
@@ -337,7 +347,7 @@ def _divided_again(case: Case, step: Step) -> Found | None:
     if number < 8 or not _is_mean(step, call.inputs[0]):
         return None
     edit = Edit(f"without / {figure(number)}", Changes(calls={call.index: same}))
-    curves = compare(case.run, case.program, edit)
+    curves = compare(case.run, case.program, edit, case.end)
     if curves is None or not better(curves):
         return None
     what = f"the loss is a mean, and is divided by {figure(number)} once more: the steps are too small."

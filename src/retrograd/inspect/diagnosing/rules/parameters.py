@@ -225,8 +225,10 @@ def frozen_layer(case: Case) -> Found | None:
         if not fresh:
             continue
         late = [(i, entry, w) for i, entry, w in fresh if trained and i > min(trained)]
-        if late or trained and fresh:
-            one = (late or fresh)[0]
+        meant = {id(p) for x in case.run.optimizers for p in x.parameters} - case.graded
+        early = [(i, entry, w) for i, entry, w in fresh if trained and id(w) in meant]
+        if late or early:
+            one = (late or early)[0]
             name = one[1].path
             what = (
                 f"{name} does not require a gradient: {len(fresh)} of {len(order)} layers stay at their random "

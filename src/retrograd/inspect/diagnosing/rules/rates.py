@@ -38,12 +38,14 @@ def learning_rate_too_high(case: Case) -> Found | None:
         return None
     if not diverged and _moved(case) < 0.05:
         return None
+    program = case.program
+    if program is None:
+        return None
+    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
     for factor in (0.1, 0.01, 0.001, 0.0001):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
-        curves = compare(case.run, case.program, edit)
-        if curves is None:
-            return None
-        fixed, plain = curves
+        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.end)
+        curves = Curves(fixed, plain)
         falls = math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.02 * abs(fixed[0])
         fails = not math.isfinite(plain[-1]) or plain[-1] > 0.98 * plain[0] or len(plain) < len(fixed)
         if falls and fails and better(curves):
@@ -88,13 +90,12 @@ def learning_rate_too_low(case: Case) -> Found | None:
     program = case.program
     if program is None:
         return None
-    end = math.inf
-    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), end)
+    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
     if plain[-1] < plain[0] - 0.05 * abs(plain[0]):
         return None
     for factor in (10.0, 100.0, 1000.0, 1e4, 1e5):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
-        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, end)
+        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.end)
         if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.2 * abs(fixed[0]):
             values = {"steps": main.steps, "rate": figure(_rate(case)), "moved": figure(_moved(case))}
             ends = {"first": figure(first), "last": figure(last), "better_rate": figure(_rate(case) * factor)}
@@ -124,6 +125,8 @@ def scheduler_kills_rate(case: Case) -> Found | None:
             continue
         schedule = next((x for x in case.run.schedules if x.scheduler.optimizer is main.optimizer), None)
         name = type(schedule.scheduler).__name__ if schedule is not None else "the program"
+        if name == "ReduceLROnPlateau":
+            continue  # it follows the loss
         where = schedule.stepped or schedule.created if schedule is not None else main.stepped
         since = top + int(np.flatnonzero(low)[0])
         values = {"scheduler": name, "high": figure(rates.max()), "low": figure(rates[-1]), "steps": len(rates)}
@@ -153,7 +156,7 @@ def weight_decay_too_high(case: Case) -> Found | None:
         push = math.sqrt(sum([x * x for x in one.gradients.values()]))
         ratios.append(pull / push if push else math.inf)
     edit = Edit("with weight_decay=0", options={"weight_decay": 0.0})
-    curves = compare(case.run, case.program, edit)
+    curves = compare(case.run, case.program, edit, case.end)
     if curves is None or not better(curves) or not curves.fixed[-1] < 0.67 * curves.plain[-1]:
         return None
     ratio = float(np.median(ratios)) if ratios else math.nan

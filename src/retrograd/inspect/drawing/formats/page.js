@@ -58,7 +58,7 @@ function redraw() {
     });
   });
   mark();
-  sketch();
+  sketch(true);
 }
 
 // The same as arc_path of svg.py.
@@ -90,34 +90,37 @@ function setStep(step) {
     title.querySelector(".inside").textContent = `${box.count} inside${norm === undefined || norm === null ? "" : `, gradient ${short(norm)}`}`;
   });
   if (selected !== null) select(selected, false);
-  sketch();
+  sketch(true);
 }
 
 // ---- The minimap -------------------------------------------------------------------------------------------------
 
-let mapScale = null;
-function sketch() {
+let mapScale = null, mapBase = null; // the items, drawn again after a change of the picture
+let mapWaits = false;
+function sketch(changed) {
+  if (changed) mapBase = null;
+  if (mapWaits) return;
+  mapWaits = true;
+  requestAnimationFrame(() => { mapWaits = false; drawMap(); });
+}
+
+function drawMap() {
   const map = $("map"), area = stage.getBoundingClientRect(), root = scene.placed.get(-1);
   const needed = root.width * view.k > area.width || root.height * view.k > area.height;
   show(map, needed && $("panel").hidden);
   if (!needed) return;
   const size = map.getBoundingClientRect(), ratio = window.devicePixelRatio || 1, pen = map.getContext("2d");
-  if (map.width !== Math.round(size.width * ratio)) { map.width = Math.round(size.width * ratio); map.height = Math.round(size.height * ratio); }
+  const wide = Math.round(size.width * ratio), high = Math.round(size.height * ratio);
+  if (!wide) return;
+  if (map.width !== wide || map.height !== high) { map.width = wide; map.height = high; mapBase = null; }
   const k = Math.min((size.width - 8) / root.width, (size.height - 8) / root.height);
   const left = (size.width - root.width * k) / 2, top = (size.height - root.height * k) / 2;
   mapScale = { k, left, top };
+  if (!mapBase) mapBase = itemsOfMap(wide, high, ratio);
+  pen.setTransform(1, 0, 0, 1, 0, 0);
+  pen.clearRect(0, 0, wide, high);
+  pen.drawImage(mapBase, 0, 0);
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, size.width, size.height);
-  const style = getComputedStyle(stage), color = (name) => style.getPropertyValue(`--g-${name}`) || "#888";
-  const colors = Object.fromEntries(LEVELS.map((name) => [name, color(name)]));
-  for (const [item, spot] of scene.corner) {
-    const open = item < 0 && scene.placed.has(~item), norm = flowOf(item);
-    pen.fillStyle = pen.strokeStyle = colors[DATA.scale.known && norm !== undefined ? levelOf(norm, DATA.scale) : "even"];
-    const box = [left + spot.x * k, top + spot.y * k, Math.max(1, spot.width * k), Math.max(1, spot.height * k)];
-    pen.globalAlpha = open ? 0.5 : 0.9;
-    if (open) pen.strokeRect(...box); else pen.fillRect(...box);
-  }
-  pen.globalAlpha = 1;
   pen.strokeStyle = getComputedStyle(document.body).getPropertyValue("--accent");
   pen.lineWidth = 2;
   const x = left + (-view.x / view.k) * k, y = top + (-view.y / view.k) * k, w = (area.width / view.k) * k, h = (area.height / view.k) * k;
@@ -125,8 +128,25 @@ function sketch() {
   pen.strokeRect(x0, y0, Math.max(3, Math.min(size.width - 1, x + w) - x0), Math.max(3, Math.min(size.height - 1, y + h) - y0));
 }
 
+function itemsOfMap(wide, high, ratio) {
+  const base = document.createElement("canvas"), pen = base.getContext("2d"), { k, left, top } = mapScale;
+  base.width = wide;
+  base.height = high;
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  const style = getComputedStyle(stage), colors = Object.fromEntries(LEVELS.map((name) => [name, style.getPropertyValue(`--g-${name}`) || "#888"]));
+  for (const [item, spot] of scene.corner) {
+    const open = item < 0 && scene.placed.has(~item), norm = flowOf(item);
+    pen.fillStyle = pen.strokeStyle = colors[DATA.scale.known && norm !== undefined ? levelOf(norm, DATA.scale) : "even"];
+    const box = [left + spot.x * k, top + spot.y * k, Math.max(1, spot.width * k), Math.max(1, spot.height * k)];
+    pen.globalAlpha = open ? 0.5 : 0.9;
+    if (open) pen.strokeRect(...box); else pen.fillRect(...box);
+  }
+  return base;
+}
+
 function travel(event) {
   if (event.type === "pointermove" && !event.buttons) return;
+  drawMap();
   const size = $("map").getBoundingClientRect(), area = stage.getBoundingClientRect();
   view.x = area.width / 2 - ((event.clientX - size.left - mapScale.left) / mapScale.k) * view.k;
   view.y = area.height / 2 - ((event.clientY - size.top - mapScale.top) / mapScale.k) * view.k;

@@ -52,7 +52,7 @@ def in_one_pass(
             launch(loop(module, name), out.size, WORTH_SHARING, *flat, typed, out.reshape(-1))
 
         @wraps(reference)
-        def run(*args: Any, **params: Any) -> Any:
+        def dispatch_loop(*args: Any, **params: Any) -> Any:
             arrays = args[:count]
             if not _takes(*arrays, least=SEVERAL, kinds=kinds):
                 return reference(*args, **params)
@@ -72,9 +72,9 @@ def in_one_pass(
                     pass
             out[...] = reference(x, **params)
 
-        run.write = write  # type: ignore[attr-defined]  # for what is written over its input
-        run.loop, run.reference = name, reference  # type: ignore[attr-defined]
-        return run
+        dispatch_loop.write = write  # type: ignore[attr-defined]  # for what is written over its input
+        dispatch_loop.loop, dispatch_loop.reference = name, reference  # type: ignore[attr-defined]
+        return dispatch_loop
 
     return enter
 
@@ -92,7 +92,7 @@ def of_pairs(name: str) -> Callable[[Reference], Reference]:
 
     def enter(reference: Reference) -> Reference:
         @wraps(reference)
-        def run(x: Any, y: Any) -> Any:
+        def dispatch_pair_loop(x: Any, y: Any) -> Any:
             like = y if type(x) is not ndarray or type(y) is ndarray and y.size > x.size else x
             if type(like) is not ndarray or like.size < REPEATED or not suits(like):
                 return reference(x, y)
@@ -106,8 +106,8 @@ def of_pairs(name: str) -> Callable[[Reference], Reference]:
                 return reference(x, y)
             return out
 
-        run.loop, run.reference = name, reference  # type: ignore[attr-defined]
-        return run
+        dispatch_pair_loop.loop, dispatch_pair_loop.reference = name, reference  # type: ignore[attr-defined]
+        return dispatch_pair_loop
 
     return enter
 

@@ -67,19 +67,19 @@ def spread(ufunc: np.ufunc, otherwise: Callable[..., Any]) -> Callable[..., Any]
     """The ufunc, on large arrays by all threads; ``otherwise`` for all others."""
     if ufunc.nin == 1:
 
-        def run(x: Any) -> Any:
+        def apply_unary(x: Any) -> Any:
             out = _applied(ufunc, (x,)) if type(x) is ndarray and x.size >= LARGE else None
             return otherwise(x) if out is None else out
 
-        return run
+        return apply_unary
 
-    def run_both(x: object, y: object, *out: object) -> Any:
+    def apply_binary(x: object, y: object, *out: object) -> Any:
         found = None
         if type(x) is ndarray and x.size >= LARGE or type(y) is ndarray and y.size >= LARGE:
             found = _applied(ufunc, (x, y), *out)
         return otherwise(x, y, *out) if found is None else found
 
-    return run_both
+    return apply_binary
 
 
 def written(ufunc: np.ufunc, x: object, y: object) -> bool:

@@ -51,7 +51,7 @@ def scanning(name: str, kinds: str = "fd") -> Callable[[Callable[..., Any]], Cal
     def enter(reference: Callable[..., Any]) -> Callable[..., Any]:
         @whole
         @wraps(reference)
-        def run(*arrays: Any, dim: int, backward: bool = False) -> Any:
+        def run_scan(*arrays: Any, dim: int, backward: bool = False) -> Any:
             if not _takes(kinds, *arrays):
                 return reference(*arrays, dim=dim, backward=backward)
             x, y = arrays[0], arrays[-1]
@@ -59,7 +59,7 @@ def scanning(name: str, kinds: str = "fd") -> Callable[[Callable[..., Any]], Cal
             lag = int(backward and len(arrays) == 2)
             return _launch(name, empty(y.shape, y.dtype), dim, (x, y), zero, backward, lag)
 
-        return run
+        return run_scan
 
     return enter
 
@@ -69,12 +69,12 @@ def of_others(reference: Callable[..., Any]) -> Callable[..., Any]:
 
     @whole
     @wraps(reference)
-    def run(x: Any, dim: int) -> Any:
+    def products_of_others(x: Any, dim: int) -> Any:
         return (
             _launch("products_of_others", empty(x.shape, x.dtype), dim, (x,)) if _takes("fd", x) else reference(x, dim)
         )
 
-    return run
+    return products_of_others
 
 
 @or_reference
