@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from ....func import nests
+
+Value: TypeAlias = Any  # an argument or a result of a function of PyTorch
 
 
 def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
@@ -15,7 +17,7 @@ def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
     )
 
 
-class immutable_list(list[Any]):
+class immutable_list(list[Value]):
     """A list that refuses changes in place."""
 
     __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse  # type: ignore[assignment]
@@ -24,11 +26,11 @@ class immutable_list(list[Any]):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Value, ...]:
         return immutable_list, (tuple(self),)
 
 
-class immutable_dict(dict[Any, Any]):
+class immutable_dict(dict[Value, Value]):
     """A dict that refuses changes in place."""
 
     __delitem__ = __setitem__ = __ior__ = _refuse  # type: ignore[assignment]
@@ -37,7 +39,7 @@ class immutable_dict(dict[Any, Any]):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Value, ...]:
         return immutable_dict, (tuple(self.items()),)
 
 

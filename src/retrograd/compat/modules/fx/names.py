@@ -10,9 +10,9 @@ import operator
 import re
 import sys
 from functools import cache
-from typing import Any
 
 from ....ops.table.registry import OPERATORS
+from .immutable_collections import Value
 
 _NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
 _NUMBERED = re.compile(r"(.*?)_(\d+)", re.DOTALL)
@@ -87,7 +87,7 @@ def _public_functions() -> dict[int, str]:
     """Return the qualified names of the public functions by identity."""
     names: dict[int, str] = {}
     for space in ("", "nn.functional", "linalg", "fft", "special", "sparse", "nn.init", "autograd", "func", "signal"):
-        module: Any = sys.modules["retrograd"]
+        module: Value = sys.modules["retrograd"]
         for part in space.split(".") if space else ():
             module = getattr(module, part)
         for name, value in vars(module).items():
@@ -117,7 +117,7 @@ def public_name(function: object) -> str | None:
     return name
 
 
-def qualified_name(function: Any) -> str:
+def qualified_name(function: Value) -> str:
     """Return how code names a function: ``torch.relu``, ``operator.add``, ``math.sqrt``."""
     own = str(getattr(function, "__name__", type(function).__name__))
     if getattr(builtins, own, None) is function:
