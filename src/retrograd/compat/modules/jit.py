@@ -148,7 +148,7 @@ _DISPATCHED = {
 
 def _to_copy(self: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, **options: Any) -> Tensor:
     """Return a copy in another dtype or on another device."""
-    copied: Tensor = self.to(dtype=dtype, device=device, copy=True)  # type: ignore[attr-defined]
+    copied: Tensor = self.to(dtype=dtype, device=device, copy=True)
     return copied
 
 
@@ -181,7 +181,7 @@ def _sparse_mm_reduce_impl(self: Any, other: Any, reduce: str) -> Any:
     raise NotImplementedError("aten._sparse_mm_reduce_impl: use sparse.mm, or scatter_reduce for other reductions")
 
 
-_ATEN = {
+_ATEN: dict[str, Callable[..., Any]] = {
     "_pin_memory": _pin_memory, "_sparse_mm_reduce_impl": _sparse_mm_reduce_impl, "_to_copy": _to_copy, "alias": alias,
     "index": index, "slice": slice_along,
 }  # fmt: skip

@@ -109,7 +109,7 @@ class PyTreeCodeGen(CodeGen):
     def additional_globals(self) -> list[tuple[str, Value]]:
         pytree = import_module("retrograd.utils._pytree")
         flattening = ModuleType("fx_pytree")
-        flattening.tree_flatten_spec = lambda tree, spec: spec.leaves_of(tree)  # type: ignore[attr-defined]
+        vars(flattening).update(tree_flatten_spec=lambda tree, spec: spec.leaves_of(tree))
         return [("pytree", pytree), ("fx_pytree", flattening)]
 
 

@@ -292,7 +292,7 @@ class Node:
         """Return the arguments as ``ArgsKwargsPair``, bound to the signature of the target; None if there is none."""
         from .operator_schemas import normalize_function, normalize_module
 
-        if self.op == "call_function":
+        if self.op == "call_function" and callable(self.target):
             return normalize_function(self.target, self._args, self._kwargs, arg_types, kwarg_types,
                                       normalize_to_only_use_kwargs)  # fmt: skip
         if self.op == "call_module":

@@ -57,7 +57,7 @@ def recording(function: Callable[..., Value]) -> Callable[..., Value]:
         proxy.node.meta["is_wrapped"] = True
         return proxy
 
-    record._fx_records = True  # type: ignore[attr-defined]
+    vars(record)["_fx_records"] = True
     return record
 
 

@@ -225,7 +225,7 @@ class Tracer(TracerBase):
         _, structure = nests.flatten(tree, lambda leaf: leaf is None)
         self.graph._codegen = PyTreeCodeGen(["self", *names], structure, None)
 
-    def trace(self, root: Module | Callable[..., Value], concrete_args: dict[str, Value] | None = None) -> Graph:
+    def trace(self, root: Module | Callable[..., Value], concrete_args: Value = None) -> Graph:
         """Return the graph of a module's ``forward`` or of a function.
 
         Args:
@@ -384,7 +384,7 @@ def symbolic_trace(
     tensor([[2.]])
     """
     tracer = Tracer()
-    graph = tracer.trace(root, concrete_args)  # type: ignore[arg-type]
+    graph = tracer.trace(root, concrete_args)
     name = root._get_name() if isinstance(root, Module) else getattr(root, "__name__", type(root).__name__)
     return GraphModule(tracer.root, graph, name)
 
