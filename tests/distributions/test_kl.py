@@ -181,7 +181,7 @@ def test_pairs_without_a_function_are_refused_by_name():
     with pytest.raises(NotImplementedError, match="p type Cauchy and q type Normal"):
         kl_divergence(distributions.Cauchy(0.0, 1.0), Normal(0.0, 1.0))
     with pytest.raises(TypeError, match="register_kl"):
-        register_kl(int, Normal)  # type: ignore[arg-type]
+        register_kl(1, Normal)  # type: ignore[arg-type]
 
 
 def test_the_most_special_function_is_taken_and_ambiguity_warned_of():

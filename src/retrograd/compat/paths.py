@@ -133,7 +133,7 @@ _SECTIONS = {
 # Modules of ``fx``, and the files that have their names.
 _FX = {
     "fx._symbolic_trace": "tracer patching", "fx.graph": "graph code names node",
-    "fx.graph_module": "graph_module",
+    "fx.graph_module": "graph_module tracer",
     "fx.immutable_collections": "immutable_collections", "fx.interpreter": "interpreter", "fx.node": "node",
     "fx.operator_schemas": "operator_schemas", "fx.passes.shape_prop": "passes", "fx.passes.split_module": "passes",
     "fx.proxy": "proxy", "fx.subgraph_rewriter": "subgraph_rewriter",

@@ -76,7 +76,9 @@ def test_a_graph_prints_its_nodes_as_pytorch_does():
     )
 
 
-@pytest.mark.parametrize("name", [name for name, entry in OPERATORS.items() if entry.namespace != "Tensor" and name != "is_tensor"])
+@pytest.mark.parametrize(
+    "name", [name for name, entry in OPERATORS.items() if entry.namespace != "Tensor" and name != "is_tensor"]
+)
 def test_every_operator_on_a_proxy_is_one_node(name):
     import importlib
     import inspect
@@ -231,6 +233,7 @@ def test_patterns_are_replaced_everywhere_with_shared_values():
 def test_a_pattern_whose_inner_value_is_used_elsewhere_stays():
     traced = fx.symbolic_trace(lambda x: (x.neg().relu(), x.neg()))
     assert len(fx.replace_pattern(traced, lambda x: x.neg().relu(), lambda x: x.exp())) == 1
+
     def both(x):
         y = x.neg()
         return y.relu() + y

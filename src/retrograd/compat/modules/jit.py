@@ -133,6 +133,7 @@ class Packet:
 _ATTENTION = "nn.functional.scaled_dot_product_attention"
 _DISPATCHED = {
     "_softmax": "nn.functional.softmax",
+    "_sparse_addmm": "sparse.addmm",
     "_log_softmax": "nn.functional.log_softmax",
     "native_layer_norm": "nn.functional.layer_norm",
     "native_group_norm": "nn.functional.group_norm",
@@ -145,6 +146,46 @@ _DISPATCHED = {
 }
 
 
+def _to_copy(self: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, **options: Any) -> Tensor:
+    """Return a copy in another dtype or on another device."""
+    copied: Tensor = self.to(dtype=dtype, device=device, copy=True)
+    return copied
+
+
+def alias(self: Tensor) -> Tensor:
+    """Return a view of the whole Tensor."""
+    return self.view_as(self)
+
+
+def slice_along(self: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+    """Return ``self[start:end:step]`` along a dimension."""
+    return self[(slice(None),) * (dim % self.ndim) + (slice(start, end, step),)]
+
+
+def index(self: Tensor, indices: Any) -> Tensor:
+    """Return ``self[indices]``, where None stands for a whole dimension."""
+    return self[tuple(slice(None) if place is None else place for place in indices)]
+
+
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """Return the Tensor: copies to a GPU do not need pinned memory here."""
+    return self
+
+
+def _sparse_mm_reduce_impl(self: Any, other: Any, reduce: str) -> Any:
+    """Raise an error: packages only ask whether this operator exists.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError("aten._sparse_mm_reduce_impl: use sparse.mm, or scatter_reduce for other reductions")
+
+
+_ATEN: dict[str, Callable[..., Any]] = {
+    "_pin_memory": _pin_memory, "_sparse_mm_reduce_impl": _sparse_mm_reduce_impl, "_to_copy": _to_copy, "alias": alias,
+    "index": index, "slice": slice_along,
+}  # fmt: skip
+
 # Names of the dispatcher that have no public form. Programs enter functions for them in tables.
 _INTERNAL = frozenset(
     ["alias", "copy", "index", "lift_fresh", "slice", "slice_copy", "sym_numel", "sym_size", "sym_stride"]
@@ -155,6 +196,8 @@ class Aten:
     """``ops.aten``: PyTorch's operators by name. Programs use them in policies of selective checkpoints."""
 
     def __getattr__(self, name: str) -> Packet:
+        if name in _ATEN:
+            return Packet(name, _ATEN[name])
         dispatched = _DISPATCHED.get(name)
         for qualified in (dispatched,) if dispatched else (name, f"nn.functional.{name}"):
             function: Any = sys.modules["retrograd"]

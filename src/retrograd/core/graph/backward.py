@@ -317,7 +317,7 @@ class Walk:
 
     def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
         # ``retain_grad`` (entered under a negative number) keeps what the other hooks have made of the gradient.
-        shown: Tensor | None = None  # the same object for all hooks until one changes it: programs set attributes
+        shown: Tensor | None = None  # one object for all hooks until one changes it: programs set attributes
         for hook in [hooks[key] for key in sorted(hooks, key=lambda key: key < 0)]:
             # A hook may write to what it is shown: the token it is saved under keeps that from other cotangents.
             if shown is None:
@@ -328,19 +328,16 @@ class Walk:
                 changed = reentrant(hook, shown)
             finally:
                 _hooked.walks.pop()
-            if changed is None:
-                if shown._version == token.version == 0:
-                    continue
-                changed = shown
+            if changed is None and shown._version == token.version == 0:
+                continue
+            changed = shown if changed is None else changed
             if not isinstance(changed, Tensor):
                 raise TypeError(f"hook of {place!r}: wanted a Tensor or None, got {type(changed).__name__}")
             if changed.shape != shown.shape or changed.dtype != shown.dtype:
                 raise RuntimeError(
                     f"hook of {place!r}: wanted a gradient of {describe(shown)}, got {describe(changed)}"
                 )
-            changed = conjugate(changed)
-            g = changed if self.tensors else changed.array
-            shown = None
+            g, shown = conjugate(changed) if self.tensors else conjugate(changed).array, None
         return g
 
 

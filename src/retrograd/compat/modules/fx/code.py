@@ -8,21 +8,19 @@ import linecache
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import count
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from ....core.arrays.devices import Device
+from .immutable_collections import Value
 from .names import GENERATED, Namespace, public_name, qualified_name, root
 from .node import Argument, Node, map_arg, type_repr
-
-if TYPE_CHECKING:
-    from .graph import Graph
 
 TransformCode = Callable[[list[str]], list[str]]
 
@@ -48,7 +46,7 @@ class PythonCode:
     """Generated code: its source, and the global names that it reads."""
 
     src: str
-    globals: dict[str, Any]
+    globals: dict[str, Value]
     line_map: dict[int, int] = field(default_factory=dict)
 
 
@@ -69,15 +67,15 @@ class CodeGen:
         """Return the line that returns the result."""
         return f"return {output_args!r}"
 
-    def process_inputs(self, *args: Any) -> Any:
+    def process_inputs(self, *args: Value) -> Value:
         """Return the values of the placeholders for the arguments of a call."""
         return args
 
-    def process_outputs(self, outputs: Any) -> Any:
+    def process_outputs(self, outputs: Value) -> Value:
         """Return the result of a call for the value of the output node."""
         return outputs
 
-    def additional_globals(self) -> list[tuple[str, Any]]:
+    def additional_globals(self) -> list[tuple[str, Value]]:
         """Return further global names of the code, and their values."""
         return []
 
@@ -85,14 +83,14 @@ class CodeGen:
 class PyTreeCodeGen(CodeGen):
     """Generates code whose arguments are containers, which it flattens, and which are rebuilt for the result."""
 
-    def __init__(self, orig_args: list[str], in_spec: Any, out_spec: Any) -> None:
+    def __init__(self, orig_args: list[str], in_spec: Value, out_spec: Value) -> None:
         super().__init__()
         self.orig_args, self.in_spec, self.out_spec = orig_args, in_spec, out_spec
 
-    def process_inputs(self, *inputs: Any) -> Any:
+    def process_inputs(self, *inputs: Value) -> Value:
         return self.in_spec.leaves_of(list(inputs))
 
-    def process_outputs(self, outputs: Any) -> Any:
+    def process_outputs(self, outputs: Value) -> Value:
         return outputs if self.out_spec is None else self.out_spec.unflatten(list(outputs))
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
@@ -108,19 +106,29 @@ class PyTreeCodeGen(CodeGen):
             return super().generate_output(output_args)
         return f"return pytree.tree_unflatten({output_args!r}, self._out_spec)"
 
-    def additional_globals(self) -> list[tuple[str, Any]]:
+    def additional_globals(self) -> list[tuple[str, Value]]:
         pytree = import_module("retrograd.utils._pytree")
         flattening = ModuleType("fx_pytree")
-        flattening.tree_flatten_spec = lambda tree, spec: spec.leaves_of(tree)  # type: ignore[attr-defined]
+        vars(flattening).update(tree_flatten_spec=lambda tree, spec: spec.leaves_of(tree))
         return [("pytree", pytree), ("fx_pytree", flattening)]
+
+
+class Coded(Protocol):
+    """What is read of a graph to generate its code."""
+
+    _codegen: CodeGen
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes in order."""
 
 
 class _Writer:
     """Writes the lines of a graph's nodes, and collects the global names that they read."""
 
-    def __init__(self, graph: Graph, root_module: str, namespace: Namespace) -> None:
+    def __init__(self, graph: Coded, root_module: str, namespace: Namespace) -> None:
         self.root_module, self.namespace = root_module, namespace
-        self.globals: dict[str, Any] = {}
+        self.globals: dict[str, Value] = {}
         self.arguments: list[str] = []
         self.lines: list[str] = []
         self.annotation = ""
@@ -130,12 +138,12 @@ class _Writer:
         for name, value in self.codegen.additional_globals():
             self.globals[name] = value
 
-    def entered(self, hint: str, value: Any) -> str:
+    def entered(self, hint: str, value: Value) -> str:
         """Return the global name of a value in the code."""
         public = public_name(value) if callable(value) else None
         if public is not None:
             name = f"{root()}.{public}"
-            self.globals[root()] = import_module("retrograd") if root() == "retrograd" else sys.modules["torch"]
+            self.globals[root()] = sys.modules[root()]
             return name
         name = hint.replace(".", "_")
         if self.globals.get(name, value) is value:
@@ -186,12 +194,12 @@ class _Writer:
         self.globals[name] = GENERATED[name]
         return name if a != -math.inf else "-inf"
 
-    def _dtype(self, a: Any) -> str:
-        package = import_module("retrograd")
+    def _dtype(self, a: Value) -> str:
+        package = sys.modules["retrograd"]
         name = str(a).rpartition(".")[2]
         if getattr(package, name, None) != a:
             return self.entered(f"_dtype_{name}", a)
-        self.globals[root()] = package if root() == "retrograd" else sys.modules["torch"]
+        self.globals[root()] = sys.modules[root()]
         return f"{root()}.{name}"
 
     def call(self, args: Iterable[Argument], kwargs: dict[str, Argument]) -> str:
@@ -229,15 +237,13 @@ class _Writer:
         statement = code if node.target in _IN_PLACE else f"{node.name}{annotation} = {code}"
         self.lines.append(f"{statement}{release}")
 
-    def _annotate(self, kind: Any) -> None:
+    def _annotate(self, kind: Value) -> None:
         """Enter the modules that the annotation names."""
         for part in (kind, *getattr(kind, "__args__", ())):
             module = getattr(part, "__module__", "builtins").partition(".")[0]
             if module == "retrograd":
-                self.globals[root()] = import_module("retrograd") if root() == "retrograd" else sys.modules["torch"]
-            elif module not in ("builtins", "__main__"):
-                self.globals[module] = import_module(module)
-            elif module == "__main__":
+                self.globals[root()] = sys.modules[root()]
+            elif module != "builtins":
                 self.globals[module] = sys.modules[module]
 
     def _result(self, node: Node) -> str:
@@ -253,7 +259,7 @@ class _Writer:
             return f"{self.path(str(node.target))}({self.call(node.args, node.kwargs)})"
         if node.op == "get_attr":
             return self.path(str(node.target))
-        function: Any = node.target
+        function: Value = node.target
         if node.meta.get("is_wrapped"):
             self.wrapped[str(function.__name__)] = None
         template = _TEMPLATES.get(function)
@@ -282,7 +288,7 @@ class _Text(str):
         return str(self)
 
 
-def _last_uses(graph: Graph) -> dict[Node, list[Node]]:
+def _last_uses(graph: Coded) -> dict[Node, list[Node]]:
     """Return for each node the nodes that no later node reads, so that the code can release their values."""
     last: dict[Node, Node] = {}
     dying: dict[Node, list[Node]] = {}
@@ -300,7 +306,7 @@ def _last_uses(graph: Graph) -> dict[Node, list[Node]]:
     return dying
 
 
-def python_code(graph: Graph, root_module: str, namespace: Namespace) -> PythonCode:
+def python_code(graph: Coded, root_module: str, namespace: Namespace) -> PythonCode:
     """Return the code of a graph: a function ``forward`` of the root module and the placeholders."""
     writer = _Writer(graph, root_module, namespace)
     for node in graph.nodes:
@@ -325,7 +331,7 @@ def _keywords_last(arguments: list[str]) -> list[str]:
 _numbers = count()
 
 
-def compile_source(source: str, names: dict[str, Any]) -> dict[str, Any]:
+def compile_source(source: str, names: dict[str, Value]) -> dict[str, Value]:
     """Run source code and return its names. Tracebacks and ``inspect.getsource`` show the source."""
     file = f"<eval_with_key>.{next(_numbers)}"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....nn.base.module import Module
 from .code import CodeGen, PythonCode, TransformCode, python_code
+from .immutable_collections import Value
 from .names import Namespace, qualified_name
 from .node import SIDE_EFFECTS, Argument, Node, Target, map_arg, nodes_in, ring
 
@@ -32,7 +33,7 @@ class _NodeList(Sequence[Node]):
     def __reversed__(self) -> Iterator[Node]:
         return ring(self._graph._root, reverse=True)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Value) -> Value:
         return list(self)[index]
 
 
@@ -68,7 +69,9 @@ class Graph:
     tensor([1., 1.])
     """
 
-    def __init__(self, owning_module: Module | None = None, tracer_cls: Any = None, tracer_extras: Any = None) -> None:
+    def __init__(
+        self, owning_module: Module | None = None, tracer_cls: Value = None, tracer_extras: Value = None
+    ) -> None:
         self.owning_module = owning_module
         self.names = Namespace()
         self._count = 0
@@ -137,7 +140,7 @@ class Graph:
         args: tuple[Argument, ...] | None = None,
         kwargs: dict[str, Argument] | None = None,
         name: str | None = None,
-        type_expr: Any = None,
+        type_expr: Value = None,
     ) -> Node:
         """Insert a node at the place of insertion. A name that is in use gets a number."""
         if not isinstance(args or (), tuple):
@@ -176,12 +179,12 @@ class Graph:
                 name = name[2:-2]
         return _snake_case(name.lstrip("*") if name.startswith("*") else name)
 
-    def placeholder(self, name: str, type_expr: Any = None, default_value: Any = _NONE_GIVEN) -> Node:
+    def placeholder(self, name: str, type_expr: Value = None, default_value: Value = _NONE_GIVEN) -> Node:
         """Insert an input."""
         args = () if default_value is _NONE_GIVEN or _is_empty(default_value) else (default_value,)
         return self.create_node("placeholder", name, args=args, type_expr=type_expr)
 
-    def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
+    def get_attr(self, qualified_name: str, type_expr: Value = None) -> Node:
         """Insert a node for the attribute of the module at a path."""
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
@@ -190,7 +193,7 @@ class Graph:
         module_name: str,
         args: tuple[Argument, ...] | None = None,
         kwargs: dict[str, Argument] | None = None,
-        type_expr: Any = None,
+        type_expr: Value = None,
     ) -> Node:
         """Insert a call of the submodule at a path."""
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
@@ -200,23 +203,23 @@ class Graph:
         method_name: str,
         args: tuple[Argument, ...] | None = None,
         kwargs: dict[str, Argument] | None = None,
-        type_expr: Any = None,
+        type_expr: Value = None,
     ) -> Node:
         """Insert a call of a method of the first argument."""
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
     def call_function(
         self,
-        the_function: Callable[..., Any],
+        the_function: Callable[..., Value],
         args: tuple[Argument, ...] | None = None,
         kwargs: dict[str, Argument] | None = None,
-        type_expr: Any = None,
+        type_expr: Value = None,
         name: str | None = None,
     ) -> Node:
         """Insert a call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
 
-    def output(self, result: Argument, type_expr: Any = None) -> Node:
+    def output(self, result: Argument, type_expr: Value = None) -> Node:
         """Insert the result."""
         return self.create_node("output", "output", args=(result,), type_expr=type_expr)
 
@@ -246,7 +249,7 @@ class Graph:
             val_map[node] = self.node_copy(node, val_map.__getitem__)
         return None
 
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Graph:
+    def __deepcopy__(self, memo: dict[int, Value] | None = None) -> Graph:
         copied = Graph(tracer_cls=self._tracer_cls, tracer_extras=self._tracer_extras)
         memo = {} if memo is None else memo
         memo[id(self)] = copied
@@ -257,7 +260,7 @@ class Graph:
         copied._codegen = self._codegen
         return copied
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Value, ...]:
         nodes = list(self.nodes)
         numbers = {node: _Reference(number) for number, node in enumerate(nodes)}
         steps = [
@@ -347,7 +350,7 @@ class Graph:
 
     # Code
 
-    def python_code(self, root_module: str, **options: Any) -> PythonCode:
+    def python_code(self, root_module: str, **options: Value) -> PythonCode:
         """Return the code of the graph as a function of a module, which the code names ``root_module``.
 
         ``verbose`` and the other options of PyTorch, which add comments to the code, have no effect.
@@ -384,11 +387,11 @@ class Graph:
 
         return restoring()
 
-    def process_inputs(self, *args: Any) -> Any:
+    def process_inputs(self, *args: Value) -> Value:
         """Return the values of the placeholders for the arguments of a call."""
         return self._codegen.process_inputs(*args)
 
-    def process_outputs(self, out: Any) -> Any:
+    def process_outputs(self, out: Value) -> Value:
         """Return the result of a call for the value of the output node."""
         return self._codegen.process_outputs(out)
 
@@ -414,7 +417,7 @@ class _Reference:
         self.number = number
 
 
-def _rebuilt(steps: list[tuple[Any, ...]], codegen: CodeGen, tracer_cls: Any) -> Graph:
+def _rebuilt(steps: list[tuple[Value, ...]], codegen: CodeGen, tracer_cls: Value) -> Graph:
     """Return the graph of a pickle."""
     from .node import map_aggregate
 
@@ -449,7 +452,7 @@ def _check_target(module: Module, node: Node) -> None:
     """Raise RuntimeError unless the target of a node exists in the module; warn if it has an unusual type."""
     import warnings
 
-    where: Any = module
+    where: Value = module
     parts = str(node.target).split(".")
     for place, part in enumerate(parts):
         if not hasattr(where, part):

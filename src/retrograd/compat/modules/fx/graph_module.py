@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import os
 from pathlib import Path
-from typing import Any
 
 from ....core.tensor.tensor import Tensor
 from ....nn.base.module import Module
 from ....nn.parameter import Parameter
 from .code import PythonCode, PyTreeCodeGen, compile_source
 from .graph import Graph
+from .immutable_collections import Value
 from .names import root as package_name
 
 
@@ -24,12 +24,12 @@ class GraphModule(Module):
         class_name: the name that ``print`` shows.
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
+    def __new__(cls, *args: Value, **kwargs: Value) -> GraphModule:
         """Return an instance of a class of its own, which has the generated ``forward``."""
         base = next(kind for kind in cls.__mro__ if not kind.__dict__.get("_is_generated"))
         return object.__new__(type(base.__name__, (base,), {"_is_generated": True, "__module__": base.__module__}))
 
-    def __init__(self, root: Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule") -> None:
+    def __init__(self, root: Module | dict[str, Value], graph: Graph, class_name: str = "GraphModule") -> None:
         super().__init__()
         self._name(class_name)
         if isinstance(root, Module):
@@ -42,14 +42,14 @@ class GraphModule(Module):
         else:
             raise RuntimeError(f"Unsupported type {root} passed for root!")
         self.graph = graph
-        self.meta: dict[str, Any] = {}
+        self.meta: dict[str, Value] = {}
         if hasattr(root, "meta") and isinstance(root.meta, dict):
             self.meta.update(root.meta)
 
     def _name(self, class_name: str) -> None:
         self.__class__.__name__ = class_name
 
-    def _assign_all(self, values: dict[str, Any], graph: Graph) -> None:
+    def _assign_all(self, values: dict[str, Value], graph: Graph) -> None:
         targets = dict.fromkeys(str(node.target) for node in graph.nodes if node.op in ("get_attr", "call_module"))
         for target in targets:
             if target not in values:
@@ -95,7 +95,7 @@ class GraphModule(Module):
         type(self).forward = names[codegen._func_name]  # type: ignore[method-assign]
         return generated
 
-    def print_readable(self, print_output: bool = True, **options: Any) -> str:
+    def print_readable(self, print_output: bool = True, **options: Value) -> str:
         """Print and return the code as a class, with the code of submodules that are GraphModules."""
         body = self.code.strip("\n ").replace("\n", "\n    ")
         text = f"class {self._get_name()}({package_name()}.nn.Module):\n    {body}\n"
@@ -195,7 +195,7 @@ class GraphModule(Module):
 
     # Copies and pickles
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
+    def __deepcopy__(self, memo: dict[int, Value]) -> GraphModule:
         state = {key: value for key, value in self.__dict__.items() if key != "_graph"}
         copied = _restored(self._kind(), self._get_name())
         memo[id(self)] = copied
@@ -210,13 +210,13 @@ class GraphModule(Module):
         copied.graph = self._graph
         return copied
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Value, ...]:
         state = self.__getstate__()
         for key in ("_code", "_in_spec", "_out_spec"):
             state.pop(key, None)
         return _restored, (self._kind(), self._get_name()), state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, Value]) -> None:
         graph = state.pop("_graph", None)
         Module.__setstate__(self, state)
         if graph is not None:
@@ -238,7 +238,7 @@ def _copy_attribute(source: Module, to: Module, path: str) -> None:
     """Give a module the value that another one has at a path."""
     *parts, name = path.split(".")
     for part in parts:
-        child: Any = getattr(source, part)
+        child: Value = getattr(source, part)
         if child is getattr(to, part, None):
             return
         if not hasattr(to, part):
@@ -248,7 +248,7 @@ def _copy_attribute(source: Module, to: Module, path: str) -> None:
     _enter(to, name, value)
 
 
-def _assign(module: Module, path: str, value: Any) -> None:
+def _assign(module: Module, path: str, value: Value) -> None:
     *parts, name = path.split(".")
     for part in parts:
         if not hasattr(module, part):
@@ -257,33 +257,10 @@ def _assign(module: Module, path: str, value: Any) -> None:
     _enter(module, name, value)
 
 
-def _enter(module: Module, name: str, value: Any) -> None:
+def _enter(module: Module, name: str, value: Value) -> None:
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
         if name in module._buffers or not hasattr(module, name):
             module._buffers.pop(name, None)
             module.register_buffer(name, value)
         return
     setattr(module, name, value)
-
-
-def reduce_graph_module(body: dict[Any, Any], import_block: str) -> Module:
-    """Return the module of a pickle that PyTorch wrote: its code is run and traced again."""
-    from .tracer import Tracer
-
-    source = body.get("_code") or body["code"]
-    names = compile_source(f"{import_block}\n{source}", {})
-    state = {key: value for key, value in body.items() if key != "_graph"}
-    module = Module()
-    module.__dict__.update(state)
-    holder = type("CodeOnlyModule", (Module,), {"forward": names["forward"]})()
-    holder.__dict__.update(module.__dict__)
-
-    class KeepModules(Tracer):
-        def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-            return True
-
-    graph = KeepModules().trace(holder)
-    graph._tracer_cls = body.get("_tracer_cls")
-    made = GraphModule(holder, graph, body.get("_graphmodule_cls_name", "GraphModule"))
-    made.__dict__.update({key: value for key, value in state.items() if key not in made.__dict__})
-    return made

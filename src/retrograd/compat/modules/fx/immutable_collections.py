@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from ....func import nests
+
+Value: TypeAlias = Any  # an argument or a result of a function of PyTorch
 
 
 def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
@@ -15,31 +17,32 @@ def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
     )
 
 
-class immutable_list(list[Any]):
+class immutable_list(list[Value]):
     """A list that refuses changes in place."""
 
-    __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse  # type: ignore[assignment]
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # type: ignore[assignment]
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(tuple(self))
-
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Value, ...]:
         return immutable_list, (tuple(self),)
 
 
-class immutable_dict(dict[Any, Any]):
+class immutable_dict(dict[Value, Value]):
     """A dict that refuses changes in place."""
 
-    __delitem__ = __setitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(frozenset(self.items()))
-
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Value, ...]:
         return immutable_dict, (tuple(self.items()),)
 
+
+_IN_PLACE = {
+    immutable_list: "__delitem__ __iadd__ __imul__ __setitem__ append clear extend insert pop remove reverse sort",
+    immutable_dict: "__delitem__ __ior__ __setitem__ clear pop popitem setdefault update",
+}
+for _kind, _names in _IN_PLACE.items():
+    for _name in _names.split():
+        setattr(_kind, _name, _refuse)
+for _kind, _hash in (
+    (immutable_list, lambda x: hash(tuple(x))),
+    (immutable_dict, lambda x: hash(frozenset(x.items()))),
+):
+    _kind.__hash__ = _hash  # type: ignore[assignment, method-assign]
 
 nests.register(immutable_list, lambda x: (list(x), None), lambda _, children: immutable_list(children))
 nests.register(

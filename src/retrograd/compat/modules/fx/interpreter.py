@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from ....nn.base.module import Module
 from .graph import Graph
 from .graph_module import GraphModule
+from .immutable_collections import Value
 from .node import Argument, Node, Target, map_arg
 from .proxy import Proxy
 from .tracer import Tracer
@@ -35,7 +35,7 @@ class Interpreter:
         self.module = module
         self.submodules = dict(module.named_modules())
         self.graph: Graph = graph if graph is not None else module.graph
-        self.env: dict[Node, Any] = {}
+        self.env: dict[Node, Value] = {}
         self.name = "Interpreter"
         self.garbage_collect_values = garbage_collect_values
         self.extra_traceback = True
@@ -51,7 +51,9 @@ class Interpreter:
                     seen.add(used)
                     self.user_to_last_uses.setdefault(node, []).append(used)
 
-    def run(self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True) -> Any:
+    def run(
+        self, *args: Value, initial_env: dict[Node, Value] | None = None, enable_io_processing: bool = True
+    ) -> Value:
         """Return the result of the graph for these arguments.
 
         Args:
@@ -61,7 +63,7 @@ class Interpreter:
         """
         self.env = dict(initial_env or {})
         given = self.graph.process_inputs(*args) if enable_io_processing else args
-        self.args_iter: Iterator[Any] = iter(given)
+        self.args_iter: Iterator[Value] = iter(given)
         for node in self.graph.nodes:
             if node not in self.env:
                 self.env[node] = self._run_named(node)
@@ -72,13 +74,13 @@ class Interpreter:
                 return self.graph.process_outputs(result) if enable_io_processing else result
         return None
 
-    def boxed_run(self, args_list: list[Any]) -> Any:
+    def boxed_run(self, args_list: list[Value]) -> Value:
         """Run with a list of arguments, which is emptied so that the arguments can be released."""
         args = list(args_list)
         args_list.clear()
         return self.run(*args)
 
-    def _run_named(self, node: Node) -> Any:
+    def _run_named(self, node: Node) -> Value:
         """Run a node; an error says which."""
         try:
             return self.run_node(node)
@@ -94,12 +96,12 @@ class Interpreter:
     def _set_current_node(self, node: Node) -> Iterator[None]:
         yield
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> Value:
         """Return the value of one node."""
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(self, n.op)(n.target, args, kwargs)
 
-    def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Value]) -> Value:
         """Return the next argument, or the default."""
         if str(target).startswith("*"):
             return list(self.args_iter)
@@ -112,49 +114,49 @@ class Interpreter:
                 f"Expected positional argument for parameter {target}, but one was not passed in!"
             ) from None
 
-    def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Value]) -> Value:
         """Return an attribute of the module."""
         return self.fetch_attr(str(target))
 
-    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Value]) -> Value:
         """Call a function."""
         assert callable(target)
         return target(*args, **kwargs)
 
-    def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Value]) -> Value:
         """Call a method of the first argument."""
         first, *rest = args
         return getattr(first, str(target))(*rest, **kwargs)
 
-    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Value]) -> Value:
         """Call a submodule."""
         return self.fetch_attr(str(target))(*args, **kwargs)
 
-    def output(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def output(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Value]) -> Value:
         """Return the result."""
         return args[0]
 
-    def fetch_attr(self, target: str) -> Any:
+    def fetch_attr(self, target: str) -> Value:
         """Return the value at a path of the module.
 
         Raises:
             RuntimeError: the path does not exist.
         """
-        value: Any = self.module
+        value: Value = self.module
         for place, part in enumerate(parts := target.split(".")):
             if not hasattr(value, part):
                 raise RuntimeError(f"Node referenced nonexistent target {'.'.join(parts[: place + 1])}")
             value = getattr(value, part)
         return value
 
-    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple[Value, ...], dict[str, Value]]:
         """Return the values of a node's arguments."""
         return tuple(self.map_nodes_to_values(n.args, n)), dict(self.map_nodes_to_values(n.kwargs, n))
 
     def map_nodes_to_values(self, args: Argument, n: Node) -> Argument:
         """Return arguments with the values of the nodes in them."""
 
-        def value(node: Node) -> Any:
+        def value(node: Node) -> Value:
             if node not in self.env:
                 raise RuntimeError(
                     f"Node {n} referenced nonexistent value {node}! Run Graph.lint() to diagnose such issues"
@@ -195,20 +197,20 @@ class Transformer(Interpreter):
         self.tracer = _Rebuilding(self.new_graph)
         self.tracer.root = module
 
-    def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Proxy:
+    def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Value]) -> Proxy:
         """Return the Proxy of an input of the new graph."""
         default = (args[0],) if args else ()
         return Proxy(self.new_graph.create_node("placeholder", target, default), self.tracer)
 
-    def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Proxy:
+    def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Value]) -> Proxy:
         """Return the Proxy of an attribute."""
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
-    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Value]) -> Value:
         """Return the Proxy of a call of a submodule."""
         return self.tracer.create_proxy("call_module", target, args, kwargs)
 
-    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Value]) -> Value:
         """Return the Proxy of a call of a function."""
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
@@ -216,6 +218,6 @@ class Transformer(Interpreter):
         """Return the new module."""
         result = super().run(enable_io_processing=False)
         if result is not None:
-            as_argument: Callable[[Any], Any] = self.tracer.create_arg
+            as_argument: Callable[[Value], Value] = self.tracer.create_arg
             self.new_graph.output(as_argument(result))
         return GraphModule(self.module, self.new_graph, self.module._get_name())

@@ -10,10 +10,9 @@ import operator
 import re
 import sys
 from functools import cache
-from importlib import import_module
-from typing import Any
 
 from ....ops.table.registry import OPERATORS
+from .immutable_collections import Value
 
 _NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
 _NUMBERED = re.compile(r"(.*?)_(\d+)", re.DOTALL)
@@ -88,7 +87,9 @@ def _public_functions() -> dict[int, str]:
     """Return the qualified names of the public functions by identity."""
     names: dict[int, str] = {}
     for space in ("", "nn.functional", "linalg", "fft", "special", "sparse", "nn.init", "autograd", "func", "signal"):
-        module = import_module(f"retrograd.{space}".rstrip("."))
+        module: Value = sys.modules["retrograd"]
+        for part in space.split(".") if space else ():
+            module = getattr(module, part)
         for name, value in vars(module).items():
             if not name.startswith("_") and callable(value) and not isinstance(value, type):
                 names.setdefault(id(value), f"{space}.{name}".lstrip("."))
@@ -116,7 +117,7 @@ def public_name(function: object) -> str | None:
     return name
 
 
-def qualified_name(function: Any) -> str:
+def qualified_name(function: Value) -> str:
     """Return how code names a function: ``torch.relu``, ``operator.add``, ``math.sqrt``."""
     own = str(getattr(function, "__name__", type(function).__name__))
     if getattr(builtins, own, None) is function:

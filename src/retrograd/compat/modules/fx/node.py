@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import builtins
-import inspect
 import operator
 import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from .immutable_collections import immutable_dict, immutable_list
-from .names import qualified_name, root
-
-if TYPE_CHECKING:
-    from .graph import Graph
+from .immutable_collections import Value, immutable_dict, immutable_list
+from .names import Namespace, qualified_name, root
 
 # Arguments are nodes, constants, and tuples, lists, dicts and slices of them.
-Argument: TypeAlias = Any
-Target: TypeAlias = Callable[..., Any] | str
+Argument: TypeAlias = Value
+Target: TypeAlias = Callable[..., Value] | str
 
 OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 
@@ -57,6 +53,19 @@ def nodes_in(a: Argument) -> list[Node]:
     return found
 
 
+class Owner(Protocol):
+    """What a node needs of its graph."""
+
+    names: Namespace
+    owning_module: Value
+
+    def moved(self) -> None:
+        """Forget the positions of nodes."""
+
+    def position(self, node: Node) -> int:
+        """Return the position of a node."""
+
+
 class Node:
     """One step of a graph.
 
@@ -75,13 +84,13 @@ class Node:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Owner,
         name: str,
         op: str,
         target: Target,
         args: tuple[Argument, ...],
         kwargs: Mapping[str, Argument],
-        return_type: Any = None,
+        return_type: Value = None,
     ) -> None:
         if op not in OPCODES:
             raise ValueError(f"Node: op must be one of {', '.join(OPCODES)}, got {op!r}")
@@ -98,7 +107,7 @@ class Node:
             )
         self.graph, self.name, self.op, self.target, self.type = graph, name, op, target, return_type
         self.users: dict[Node, None] = {}
-        self.meta: dict[str, Any] = {}
+        self.meta: dict[str, Value] = {}
         self._inputs: dict[Node, None] = {}
         self._previous = self._following = self
         self._erased = False
@@ -275,15 +284,15 @@ class Node:
 
     def normalized_arguments(
         self,
-        root: Any,
-        arg_types: tuple[Any, ...] | None = None,
-        kwarg_types: dict[str, Any] | None = None,
+        root: Value,
+        arg_types: tuple[Value, ...] | None = None,
+        kwarg_types: dict[str, Value] | None = None,
         normalize_to_only_use_kwargs: bool = False,
-    ) -> Any:
+    ) -> Value:
         """Return the arguments as ``ArgsKwargsPair``, bound to the signature of the target; None if there is none."""
         from .operator_schemas import normalize_function, normalize_module
 
-        if self.op == "call_function":
+        if self.op == "call_function" and callable(self.target):
             return normalize_function(self.target, self._args, self._kwargs, arg_types, kwarg_types,
                                       normalize_to_only_use_kwargs)  # fmt: skip
         if self.op == "call_module":
@@ -350,7 +359,7 @@ def _shown(a: Argument) -> str:
     return f"%{a}" if isinstance(a, Node) else str(a)
 
 
-def type_repr(kind: Any) -> str:
+def type_repr(kind: Value) -> str:
     """Return an annotation as code: ``int``, ``torch.Tensor``, ``list[int]``."""
     if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
         if kind.__module__ == "builtins":
@@ -364,21 +373,13 @@ def type_repr(kind: Any) -> str:
 
 
 # Functions that are called for their effect: dead code elimination leaves them.
-SIDE_EFFECTS: set[Any] = {operator.setitem, setattr, print}
+SIDE_EFFECTS: set[Value] = {operator.setitem, setattr, print}
 
 
-def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
+def has_side_effect(fn: Callable[..., Value]) -> Callable[..., Value]:
     """Mark a function as called for its effect, so that dead code elimination leaves its calls."""
     SIDE_EFFECTS.add(fn)
     return fn
-
-
-def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
-    """Return the signature of a function, or None if it has none."""
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
 
 
 def ring(start: Node, reverse: bool = False) -> Iterator[Node]:

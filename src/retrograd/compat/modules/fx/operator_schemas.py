@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ....nn.base.module import Module
-from .node import signature_of
+from .immutable_collections import Value
 
 
 class ArgsKwargsPair(NamedTuple):
     """Positional and keyword arguments of a call."""
 
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: tuple[Value, ...]
+    kwargs: dict[str, Value]
+
+
+def signature_of(function: Callable[..., Value]) -> inspect.Signature | None:
+    """Return the signature of a function, or None if it has none."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
 
 
 def normalize_function(
-    target: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None = None,
-    arg_types: tuple[Any, ...] | None = None,
-    kwarg_types: dict[str, Any] | None = None,
+    target: Callable[..., Value],
+    args: tuple[Value, ...],
+    kwargs: dict[str, Value] | None = None,
+    arg_types: tuple[Value, ...] | None = None,
+    kwarg_types: dict[str, Value] | None = None,
     normalize_to_only_use_kwargs: bool = False,
 ) -> ArgsKwargsPair | None:
     """Return the arguments of a call as the signature of the function names them, with defaults.
@@ -50,8 +58,8 @@ def normalize_function(
 def normalize_module(
     root: Module,
     target: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None = None,
+    args: tuple[Value, ...],
+    kwargs: dict[str, Value] | None = None,
     normalize_to_only_use_kwargs: bool = False,
 ) -> ArgsKwargsPair | None:
     """Return the arguments of a call of a submodule as the signature of its ``forward`` names them, with defaults."""
@@ -60,7 +68,7 @@ def normalize_module(
 
 
 def _bound(
-    signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], by_keyword: bool
+    signature: inspect.Signature, args: tuple[Value, ...], kwargs: dict[str, Value], by_keyword: bool
 ) -> ArgsKwargsPair | None:
     try:
         bound = signature.bind(*args, **kwargs)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ....core.arrays.dtypes import DType
 from ....core.tensor.tensor import Tensor
 from ....nn.base.module import Module
 from .graph import Graph
 from .graph_module import GraphModule
+from .immutable_collections import Value
 from .interpreter import Interpreter
 from .node import Node, map_aggregate, map_arg
 
@@ -17,13 +18,13 @@ from .node import Node, map_aggregate, map_arg
 class TensorMetadata(NamedTuple):
     """What is known of a Tensor without its values."""
 
-    shape: Any
+    shape: Value
     dtype: DType
     requires_grad: bool
     stride: tuple[int, ...]
-    memory_format: Any
+    memory_format: Value
     is_quantized: bool
-    qparams: dict[str, Any]
+    qparams: dict[str, Value]
 
 
 def _extract_tensor_metadata(result: Tensor, include_contiguity: bool = True) -> TensorMetadata:
@@ -45,12 +46,12 @@ class ShapeProp(Interpreter):
     [(2, 3), (3,), (3,)]
     """
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> Value:
         """Run a node and store what is known of its result."""
         result = super().run_node(n)
         found = False
 
-        def describe(value: Any) -> Any:
+        def describe(value: Value) -> Value:
             nonlocal found
             if isinstance(value, Tensor):
                 found = True
@@ -63,7 +64,7 @@ class ShapeProp(Interpreter):
         n.meta["type"] = type(result)
         return result
 
-    def propagate(self, *args: Any) -> Any:
+    def propagate(self, *args: Value) -> Value:
         """Run the module with these arguments, and return its result."""
         return super().run(*args)
 
@@ -86,7 +87,7 @@ def split_module(
     split_callback: Callable[[Node], int],
     qualname_map: dict[str, str] | None = None,
     keep_original_order: bool | None = False,
-    **options: Any,
+    **options: Value,
 ) -> GraphModule:
     """Return a module that calls submodules ``submod_0``, ``submod_1``, ..., each with a part of the graph.
 
@@ -123,8 +124,8 @@ def split_module(
             parts[home[used]].outputs[used] = None
     order = _ordered(needs)
     whole = Graph()
-    values: dict[Node, Any] = {}
-    modules: dict[str, Any] = {}
+    values: dict[Node, Value] = {}
+    modules: dict[str, Value] = {}
     for node in m.graph.nodes:
         if node.op in ("placeholder", "get_attr"):
             values[node] = whole.node_copy(node)
@@ -159,7 +160,7 @@ def _ordered(needs: dict[int, set[int]]) -> list[int]:
 
 
 def _build(part: _Part, root_m: Module, qualname_map: dict[str, str] | None) -> GraphModule:
-    targets: dict[str, Any] = {}
+    targets: dict[str, Value] = {}
     for used in part.inputs:
         part.copies[used] = part.graph.placeholder(used.name)
     for node in part.nodes:
@@ -176,7 +177,7 @@ def _build(part: _Part, root_m: Module, qualname_map: dict[str, str] | None) -> 
 
 
 def _copy_named(
-    part: _Part, node: Node, root_m: Module, targets: dict[str, Any], qualname_map: dict[str, str] | None
+    part: _Part, node: Node, root_m: Module, targets: dict[str, Value], qualname_map: dict[str, str] | None
 ) -> Node:
     name = str(node.target).replace(".", "_")
     targets[name] = _value_at(root_m, str(node.target))
@@ -186,8 +187,8 @@ def _copy_named(
     return part.graph.create_node(node.op, name, tuple(args), dict(kwargs), node.name, node.type)
 
 
-def _value_at(module: Module, path: str) -> Any:
-    value: Any = module
+def _value_at(module: Module, path: str) -> Value:
+    value: Value = module
     for part in path.split("."):
         value = getattr(value, part)
     return value

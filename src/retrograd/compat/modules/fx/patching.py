@@ -6,17 +6,17 @@ import inspect
 from collections.abc import Callable
 from functools import wraps
 from types import TracebackType
-from typing import Any
 
+from .immutable_collections import Value
 from .proxy import tracer_of
 
 # Names of functions that modules registered with ``wrap``, by the identity of the module's names.
-_wrapped: dict[tuple[int, str], dict[str, Any]] = {}
+_wrapped: dict[tuple[int, str], dict[str, Value]] = {}
 # Methods that programs registered.
 _wrapped_methods: list[tuple[type, str]] = []
 
 
-def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
+def wrap(fn_or_name: str | Callable[..., Value]) -> Value:
     """Let tracing record calls of a function instead of entering it. Call it at the top of a module.
 
     Args:
@@ -43,13 +43,13 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
     return fn_or_name
 
 
-def recording(function: Callable[..., Any]) -> Callable[..., Any]:
+def recording(function: Callable[..., Value]) -> Callable[..., Value]:
     """Return a function that records calls with Proxies, and computes others."""
     if getattr(function, "_fx_records", False):
         return function
 
     @wraps(function)
-    def record(*args: Any, **kwargs: Any) -> Any:
+    def record(*args: Value, **kwargs: Value) -> Value:
         tracer = tracer_of((args, kwargs))
         if tracer is None:
             return function(*args, **kwargs)
@@ -57,7 +57,7 @@ def recording(function: Callable[..., Any]) -> Callable[..., Any]:
         proxy.node.meta["is_wrapped"] = True
         return proxy
 
-    record._fx_records = True  # type: ignore[attr-defined]
+    vars(record)["_fx_records"] = True
     return record
 
 
@@ -68,14 +68,14 @@ class Patcher:
         self._undo: list[Callable[[], object]] = []
         self._visited: set[int] = set()
 
-    def method(self, owner: type, name: str, value: Any) -> None:
+    def method(self, owner: type, name: str, value: Value) -> None:
         """Replace an attribute of a class."""
         before = getattr(owner, name)
         own = name in vars(owner)
         setattr(owner, name, value)
         self._undo.append((lambda: setattr(owner, name, before)) if own else (lambda: delattr(owner, name)))
 
-    def name(self, names: dict[str, Any], name: str, value: Any) -> None:
+    def name(self, names: dict[str, Value], name: str, value: Value) -> None:
         """Replace a global name."""
         if name in names:
             before = names[name]
@@ -101,7 +101,7 @@ class Patcher:
         for owner, name in _wrapped_methods:
             self.method(owner, name, recording(getattr(owner, name)))
 
-    def functions(self, names: dict[str, Any], identities: set[int]) -> None:
+    def functions(self, names: dict[str, Value], identities: set[int]) -> None:
         """Replace the functions of these identities among global names."""
         if not self.visit_once(names):
             return

@@ -9,15 +9,16 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from ....core.arrays.devices import Device
-from ...torch_function import install
 from ....core.tensor.tensor import Tensor
+from ...torch_function import install
 from ...types import layout, memory_format
 from .graph import Graph
+from .immutable_collections import Value
 from .node import Argument, Node, Target, map_aggregate
 
 _CONSTANTS = (str, int, float, complex, Enum, Tensor, Device, np.dtype, layout, memory_format, type(None), type(...))
@@ -44,7 +45,7 @@ class TracerBase:
         args: tuple[Argument, ...],
         kwargs: dict[str, Argument],
         name: str | None = None,
-        type_expr: Any = None,
+        type_expr: Value = None,
     ) -> Node:
         """Insert a node into the graph. Override it to check or change what is recorded."""
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
@@ -60,10 +61,10 @@ class TracerBase:
         self,
         kind: str,
         target: Target,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[Value, ...],
+        kwargs: dict[str, Value],
         name: str | None = None,
-        type_expr: Any = None,
+        type_expr: Value = None,
         proxy_factory_fn: Callable[[Node], Proxy] | None = None,
     ) -> Proxy:
         """Insert a node whose arguments may be Proxies, and return its Proxy."""
@@ -71,7 +72,7 @@ class TracerBase:
         node = self.create_node(kind, target, args_, kwargs_, name, type_expr)
         return (proxy_factory_fn or self.proxy)(node)
 
-    def create_arg(self, a: Any) -> Argument:
+    def create_arg(self, a: Value) -> Argument:
         """Return a value as the argument of a node: Proxies become nodes.
 
         Raises:
@@ -106,7 +107,7 @@ class TracerBase:
         """Raise TraceError: a Proxy has no truth value. Override it to choose one."""
         raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
 
-    def iter(self, obj: Proxy) -> Iterator[Any]:
+    def iter(self, obj: Proxy) -> Iterator[Value]:
         """Raise TraceError: the length of a Proxy is unknown. Override it to choose one."""
         raise TraceError(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
@@ -115,7 +116,7 @@ class TracerBase:
             "iteration errors"
         )
 
-    def keys(self, obj: Proxy) -> Any:
+    def keys(self, obj: Proxy) -> Value:
         """Return a Proxy of ``obj.keys()``."""
         return Attribute(obj, "keys")()
 
@@ -155,16 +156,16 @@ class Proxy:
             raise AttributeError(k)
         return Attribute(self, k)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Value]:
         return self.__dict__
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, Value]) -> None:
         self.__dict__.update(state)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
+    def __call__(self, *args: Value, **kwargs: Value) -> Proxy:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Value]:
         count = _unpacked_by(sys._getframe(1))
         if count is None:
             return self.tracer.iter(self)
@@ -178,7 +179,7 @@ class Proxy:
             return True
         return self.tracer.to_bool(self)
 
-    def keys(self) -> Any:
+    def keys(self) -> Value:
         """Return the tracer's answer to ``keys``, which ``**proxy`` asks for."""
         return self.tracer.keys(self)
 
@@ -189,7 +190,7 @@ class Proxy:
         )
 
     @classmethod
-    def __torch_function__(cls, orig_method: Any, types: Any, args: Any = None, kwargs: Any = None) -> Proxy:
+    def __torch_function__(cls, orig_method: Value, types: Value, args: Value = None, kwargs: Value = None) -> Proxy:
         args, kwargs = args or (), kwargs or {}
         tracer = tracer_of((args, kwargs))
         if tracer is None:
@@ -216,7 +217,7 @@ class Attribute(Proxy):
             self._node = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node
         return self._node
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
+    def __call__(self, *args: Value, **kwargs: Value) -> Proxy:
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
 
 
@@ -231,11 +232,11 @@ class ParameterProxy(Proxy):
         return f"ParameterProxy({self._name})"
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> Value:
         """The shape of the Parameter."""
         return self.param.shape
 
-    def size(self, dim: int | None = None) -> Any:
+    def size(self, dim: int | None = None) -> Value:
         """Return the shape of the Parameter, or one of its sizes."""
         return self.param.shape if dim is None else self.param.shape[dim]
 
@@ -253,7 +254,7 @@ class ParameterProxy(Proxy):
         return self.param.numel()
 
 
-def tracer_of(values: Any) -> TracerBase | None:
+def tracer_of(values: Value) -> TracerBase | None:
     """Return the tracer of the Proxies among values, or None without Proxies.
 
     Raises:
@@ -261,7 +262,7 @@ def tracer_of(values: Any) -> TracerBase | None:
     """
     found: dict[int, TracerBase] = {}
 
-    def visit(value: Any) -> Any:
+    def visit(value: Value) -> Value:
         if isinstance(value, Proxy):
             found[id(value.tracer)] = value.tracer
         return value
@@ -279,7 +280,7 @@ def tracer_of(values: Any) -> TracerBase | None:
     return tracers[0] if tracers else None
 
 
-def _unpacked_by(frame: Any) -> int | None:
+def _unpacked_by(frame: Value) -> int | None:
     """Return the number of values if the frame is at an unpacking (``a, b = proxy``), else None."""
     instruction = next((i for i in dis.get_instructions(frame.f_code) if i.offset == frame.f_lasti), None)
     if instruction is not None and instruction.opname == "UNPACK_SEQUENCE":
@@ -287,7 +288,7 @@ def _unpacked_by(frame: Any) -> int | None:
     return None
 
 
-def _is_assertion(frame: Any) -> bool:
+def _is_assertion(frame: Value) -> bool:
     """Return whether the frame is at the test of an ``assert`` statement."""
     instructions = list(dis.get_instructions(frame.f_code))
     at = next((number for number, i in enumerate(instructions) if i.offset == frame.f_lasti), None)
@@ -302,10 +303,10 @@ _OPERATORS = (
 _REFLECTED = "add and_ floordiv lshift matmul mod mul or_ pow rshift sub truediv xor"
 
 
-def _python_method(name: str) -> Any:
+def _python_method(name: str) -> Value:
     function = getattr(operator, name)
 
-    def method(self: Proxy, *others: Any) -> Proxy:
+    def method(self: Proxy, *others: Value) -> Proxy:
         tracer = tracer_of((self, others)) or self.tracer
         return tracer.create_proxy("call_function", function, (self, *others), {})
 
@@ -314,10 +315,10 @@ def _python_method(name: str) -> Any:
     return method
 
 
-def _reflected_method(name: str) -> Any:
+def _reflected_method(name: str) -> Value:
     function = getattr(operator, name)
 
-    def method(self: Proxy, other: Any) -> Proxy:
+    def method(self: Proxy, other: Value) -> Proxy:
         return self.tracer.create_proxy("call_function", function, (other, self), {})
 
     method.__name__ = f"__r{name.strip('_')}__"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ....nn.base.module import Module
 from .graph import Graph
 from .graph_module import GraphModule
+from .immutable_collections import Value
 from .node import Argument, Node, map_arg
 from .tracer import Tracer
 
@@ -20,7 +21,7 @@ class Match(NamedTuple):
 
 
 def replace_pattern(
-    gm: GraphModule, pattern: Callable[..., Any] | GraphModule, replacement: Callable[..., Any] | GraphModule
+    gm: GraphModule, pattern: Callable[..., Value] | GraphModule, replacement: Callable[..., Value] | GraphModule
 ) -> list[Match]:
     """Replace each match of a pattern in the graph of a module, and return the matches.
 
@@ -70,7 +71,7 @@ def replace_pattern(
     return matches
 
 
-def _graph_of(function: Any) -> Graph:
+def _graph_of(function: Value) -> Graph:
     return function.graph if isinstance(function, GraphModule) else Tracer().trace(function)
 
 
@@ -176,7 +177,7 @@ def _take_modules(gm: GraphModule, graph: Graph, source: Module) -> None:
         if node.op not in ("call_module", "get_attr"):
             continue
         target = str(node.target)
-        value: Any = source
+        value: Value = source
         for part in target.split("."):
             value = getattr(value, part)
         if isinstance(value, Module):

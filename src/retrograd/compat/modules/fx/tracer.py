@@ -6,7 +6,6 @@ import inspect
 import math
 from collections.abc import Callable
 from types import FunctionType, ModuleType
-from typing import Any
 
 from ....core.tensor.tensor import Tensor
 from ....func import nests
@@ -14,9 +13,10 @@ from ....nn import Sequential
 from ....nn.base.module import Module
 from ....nn.parameter import Parameter
 from ..toplevel import _assert
-from .code import PyTreeCodeGen
+from .code import PyTreeCodeGen, compile_source
 from .graph import Graph
 from .graph_module import GraphModule
+from .immutable_collections import Value
 from .node import Argument
 from .patching import Patcher
 from .proxy import ParameterProxy, TracerBase
@@ -47,7 +47,7 @@ def is_fx_tracing() -> bool:
     return _tracing.depth > 0
 
 
-def _assert_is_none(value: Any, msg: str) -> None:
+def _assert_is_none(value: Value, msg: str) -> None:
     assert value is None, msg
 
 
@@ -63,7 +63,7 @@ class Tracer(TracerBase):
     def __init__(
         self,
         autowrap_modules: tuple[ModuleType, ...] = (math,),
-        autowrap_functions: tuple[Callable[..., Any], ...] = (),
+        autowrap_functions: tuple[Callable[..., Value], ...] = (),
         param_shapes_constant: bool = False,
     ) -> None:
         self._identities = {
@@ -101,14 +101,16 @@ class Tracer(TracerBase):
                 return name
         raise NameError("module is not installed as a submodule")
 
-    def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(
+        self, m: Module, forward: Callable[..., Value], args: tuple[Value, ...], kwargs: dict[str, Value]
+    ) -> Value:
         """Record or enter a call of a module. ``forward`` computes it."""
         path = self.path_of_module(m)
         if self.is_leaf_module(m, path):
             return self.create_proxy("call_module", path, args, kwargs)
         return forward(*args, **kwargs)
 
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+    def getattr(self, attr: str, attr_val: Value, parameter_proxy_cache: dict[str, Value]) -> Value:
         """Return the value of an attribute that a module is asked for while it is traced."""
         wanted = self.param_shapes_constant and isinstance(attr_val, Parameter)
         buffers = self.proxy_buffer_attributes and isinstance(attr_val, Tensor) and not isinstance(attr_val, Parameter)
@@ -123,7 +125,7 @@ class Tracer(TracerBase):
                 return parameter_proxy_cache[name]
         return attr_val
 
-    def create_arg(self, a: Any) -> Argument:
+    def create_arg(self, a: Value) -> Argument:
         """Return a value as the argument of a node. Tensors of the root become nodes of their attributes."""
         if isinstance(a, Parameter):
             for name, parameter in self.root.named_parameters():
@@ -158,15 +160,15 @@ class Tracer(TracerBase):
     # Tracing
 
     def create_args_for_root(
-        self, root_fn: Callable[..., Any], is_module: bool, concrete_args: dict[str, Any] | None = None
-    ) -> tuple[Callable[..., Any], list[Any]]:
+        self, root_fn: Callable[..., Value], is_module: bool, concrete_args: dict[str, Value] | None = None
+    ) -> tuple[Callable[..., Value], list[Value]]:
         """Return the function to call, and its arguments: the root module, Proxies and concrete values."""
-        function: Any = inspect.unwrap(root_fn)
+        function: Value = inspect.unwrap(root_fn)
         code = function.__code__
         names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
         parameters = inspect.signature(function).parameters
         concrete = self._by_name(names[1:] if is_module else names, concrete_args)
-        values: list[Any] = [self.root] if is_module else []
+        values: list[Value] = [self.root] if is_module else []
         for name in names[1:] if is_module else names:
             values.append(self._argument(name, concrete, parameters, function))
         flags = ((inspect.CO_VARARGS, "*"), (inspect.CO_VARKEYWORDS, "**"))
@@ -183,7 +185,7 @@ class Tracer(TracerBase):
             return _called_with(function, code, extra), [*values, *starred]
         return root_fn, values
 
-    def _by_name(self, names: list[str], concrete_args: Any) -> dict[str, Any]:
+    def _by_name(self, names: list[str], concrete_args: Value) -> dict[str, Value]:
         if isinstance(concrete_args, tuple):
             if len(names) != len(concrete_args):
                 raise RuntimeError(f"Tracing expected {len(names)} arguments but got {len(concrete_args)} "
@@ -191,7 +193,7 @@ class Tracer(TracerBase):
             return dict(zip(names, concrete_args, strict=True))
         return dict(concrete_args or {})
 
-    def _argument(self, name: str, concrete: dict[str, Any], parameters: Any, function: Any) -> Any:
+    def _argument(self, name: str, concrete: dict[str, Value], parameters: Value, function: Value) -> Value:
         """Return the value of one argument: a Proxy, or what ``concrete_args`` says, with a check in the graph."""
         default = parameters[name].default
         options = {} if default is inspect.Parameter.empty else {"default": default}
@@ -218,12 +220,12 @@ class Tracer(TracerBase):
             out.append(leaf)
         return structure.unflatten(out)
 
-    def _flatten_inputs(self, names: list[str], concrete: dict[str, Any]) -> None:
+    def _flatten_inputs(self, names: list[str], concrete: dict[str, Value]) -> None:
         tree = [concrete.get(name, PH) for name in names]
         _, structure = nests.flatten(tree, lambda leaf: leaf is None)
         self.graph._codegen = PyTreeCodeGen(["self", *names], structure, None)
 
-    def trace(self, root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> Graph:
+    def trace(self, root: Module | Callable[..., Value], concrete_args: Value = None) -> Graph:
         """Return the graph of a module's ``forward`` or of a function.
 
         Args:
@@ -233,7 +235,7 @@ class Tracer(TracerBase):
         Raises:
             TraceError: the program needs the value of an input, as ``if`` does.
         """
-        function: Any
+        function: Value
         if isinstance(root, Module):
             self.root, self.root_module_name = root, root._get_name()
             if not hasattr(type(root), self.traced_func_name):
@@ -261,7 +263,7 @@ class Tracer(TracerBase):
         self._finish(result, annotation)
         return self.graph
 
-    def _finish(self, result: Any, annotation: Any) -> None:
+    def _finish(self, result: Value, annotation: Value) -> None:
         """Record the result; with flattened inputs it is flattened, too."""
         codegen = self.graph._codegen
         if isinstance(codegen, PyTreeCodeGen):
@@ -277,18 +279,18 @@ class Tracer(TracerBase):
         for name, child in module.named_children():
             self._collect_tensors(child, f"{prefix}{name}.")
 
-    def _run(self, call: Callable[..., Any], values: list[Any], names: dict[str, Any]) -> Any:
+    def _run(self, call: Callable[..., Value], values: list[Value], names: dict[str, Value]) -> Value:
         """Call the function with Proxies, while modules and registered functions record."""
-        cache: dict[str, Any] = {}
+        cache: dict[str, Value] = {}
         plain_getattr, plain_call = Module.__getattr__, Module.__call__
 
-        def get_attribute(module: Module, name: str) -> Any:
+        def get_attribute(module: Module, name: str) -> Value:
             return self.getattr(name, plain_getattr(module, name), cache)
 
         with Patcher() as patcher:
 
-            def call_module(module: Module, *args: Any, **kwargs: Any) -> Any:
-                def forward(*args: Any, **kwargs: Any) -> Any:
+            def call_module(module: Module, *args: Value, **kwargs: Value) -> Value:
+                def forward(*args: Value, **kwargs: Value) -> Value:
                     return plain_call(module, *args, **kwargs)
 
                 code = getattr(getattr(module, "forward", module), "__globals__", None)
@@ -304,19 +306,19 @@ class Tracer(TracerBase):
                 patcher.functions(vars(module), self._identities)
             return call(*values)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:
+    def __deepcopy__(self, memo: dict[int, Value]) -> Tracer:
         copied = object.__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
 
 
-def _ignoring_self(function: Callable[..., Any]) -> Callable[..., Any]:
+def _ignoring_self(function: Callable[..., Value]) -> Callable[..., Value]:
     """Return a function of an instance as one that takes the module first."""
     own = inspect.unwrap(getattr(function, "__func__", function))
     return own if hasattr(function, "__func__") else _as_function(function, skip_first=True)
 
 
-def _as_function(call: Any, skip_first: bool = False) -> Any:
+def _as_function(call: Value, skip_first: bool = False) -> Value:
     """Return a callable object as a function with the same arguments, by position."""
     names = [name for name, p in inspect.signature(call).parameters.items()
              if p.kind in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)]  # fmt: skip
@@ -326,11 +328,11 @@ def _as_function(call: Any, skip_first: bool = False) -> Any:
     return scope["function"]
 
 
-def _called_with(function: Callable[..., Any], code: Any, extra: list[str]) -> Callable[..., Any]:
+def _called_with(function: Callable[..., Value], code: Value, extra: list[str]) -> Callable[..., Value]:
     """Return a function of positional arguments that passes keyword-only and starred ones as the function wants."""
     positional, keywords = code.co_argcount, code.co_kwonlyargcount
 
-    def call(*values: Any) -> Any:
+    def call(*values: Value) -> Value:
         names = code.co_varnames[positional : positional + keywords]
         named = dict(zip(names, values[positional : positional + keywords], strict=True))
         rest = dict(zip(extra, values[positional + keywords :], strict=True))
@@ -341,7 +343,9 @@ def _called_with(function: Callable[..., Any], code: Any, extra: list[str]) -> C
     return call
 
 
-def _with_collected(function: Any, values: tuple[Any, ...], named: dict[str, Any], rest: dict[str, Any]) -> Any:
+def _with_collected(
+    function: Value, values: tuple[Value, ...], named: dict[str, Value], rest: dict[str, Value]
+) -> Value:
     """Call a function whose ``*args`` and ``**kwargs`` are single values: a copy takes them as plain arguments."""
     if not rest:
         return function(*values, **named)
@@ -354,7 +358,7 @@ def _with_collected(function: Any, values: tuple[Any, ...], named: dict[str, Any
 
 
 def symbolic_trace(
-    root: Module | Callable[..., Any], concrete_args: dict[str, Any] | tuple[Any, ...] | None = None
+    root: Module | Callable[..., Value], concrete_args: dict[str, Value] | tuple[Value, ...] | None = None
 ) -> GraphModule:
     """Return a ``GraphModule`` that does what a module or function does.
 
@@ -380,6 +384,27 @@ def symbolic_trace(
     tensor([[2.]])
     """
     tracer = Tracer()
-    graph = tracer.trace(root, concrete_args)  # type: ignore[arg-type]
+    graph = tracer.trace(root, concrete_args)
     name = root._get_name() if isinstance(root, Module) else getattr(root, "__name__", type(root).__name__)
     return GraphModule(tracer.root, graph, name)
+
+
+def reduce_graph_module(body: dict[Value, Value], import_block: str) -> Module:
+    """Return the module of a pickle that PyTorch wrote: its code is run and traced again."""
+    source = body.get("_code") or body["code"]
+    names = compile_source(f"{import_block}\n{source}", {})
+    state = {key: value for key, value in body.items() if key != "_graph"}
+    module = Module()
+    module.__dict__.update(state)
+    holder = type("CodeOnlyModule", (Module,), {"forward": names["forward"]})()
+    holder.__dict__.update(module.__dict__)
+
+    class KeepModules(Tracer):
+        def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
+            return True
+
+    graph = KeepModules().trace(holder)
+    graph._tracer_cls = body.get("_tracer_cls")
+    made = GraphModule(holder, graph, body.get("_graphmodule_cls_name", "GraphModule"))
+    made.__dict__.update({key: value for key, value in state.items() if key not in made.__dict__})
+    return made

@@ -292,7 +292,7 @@ NAMES: dict[str, str | Mapping[str, object]] = {
     "_C": {
         "_TensorMeta": type(Tensor),
         **constants("privateuseone", "_get_privateuse1_backend_name"),
-        **constants(False, "_are_functorch_transforms_active _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu"),
+        **constants(False, "_jit_can_fuse_on_cpu _jit_can_fuse_on_gpu"),
         **constants(
             None, "_jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled "
             "_jit_set_nvfuser_guard_mode _jit_set_profiling_executor _jit_set_profiling_mode "

@@ -1,6 +1,6 @@
 """Private names of PyTorch that scientific packages import.
 
-``distributions``: helpers of ``torch.distributions``; ``functional``: of ``autograd.functional``, ``vmap`` and L-BFGS;
-``futures``: ``torch.futures``; ``collate``: ``utils.data._utils``; ``places``: which module has which of these names.
+``distributions``: helpers of ``torch.distributions``; ``functional``: of ``autograd.functional``, ``vmap``, L-BFGS and
+``utils.data``; ``futures``: ``torch.futures``; ``places``: which module has which of these names.
 ``compat.names`` and ``compat.paths`` read ``places``. Nothing else imports this folder.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...._generated.linalg import cholesky, solve_triangular
 from ...._generated.toplevel import eye, matmul, normal, ones, zeros
@@ -16,8 +16,10 @@ from ....distributions.kl import registry
 from ....distributions.transforms.base import InverseTransform
 from ....distributions.utils import clamp_probs
 
+Value: TypeAlias = Any  # an argument or a result of a function of PyTorch
 
-def _standard_normal(shape: Sequence[int], dtype: DType | None, device: Any) -> Tensor:
+
+def _standard_normal(shape: Sequence[int], dtype: DType | None, device: Value) -> Tensor:
     """Return standard normal numbers."""
     shape = tuple(shape)
     return normal(zeros(shape, dtype=dtype, device=device), ones(shape, dtype=dtype, device=device))
@@ -69,12 +71,12 @@ def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril
     return (x.square() / D).sum(-1) - _batch_mahalanobis(capacitance_tril, weighted)
 
 
-def _standard_gamma(concentration: Tensor, generator: Any = None) -> Tensor:
+def _standard_gamma(concentration: Tensor, generator: Value = None) -> Tensor:
     """Return samples of Gamma distributions with rate 1, with gradients with respect to the concentration."""
     return Gamma(concentration, ones((), dtype=concentration.dtype)).rsample()
 
 
-def _sample_dirichlet(concentration: Tensor, generator: Any = None) -> Tensor:
+def _sample_dirichlet(concentration: Tensor, generator: Value = None) -> Tensor:
     """Return samples of Dirichlet distributions, with gradients with respect to the concentration."""
     return Dirichlet(concentration).rsample()
 
@@ -91,7 +93,7 @@ def _private_constraints() -> dict[str, type]:
     return {f"_{name}": value for name, value in found.items()}
 
 
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: dict[str, str | dict[str, Value]] = {
     "constraints": _private_constraints(),
     "kl": {"_KL_REGISTRY": registry._registry, "_dispatch_kl": _dispatch_kl},
     "lowrank": "_batch_capacitance_tril _batch_lowrank_logdet _batch_lowrank_mahalanobis _batch_mahalanobis _batch_mv "

@@ -4,31 +4,44 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 from ...._generated.toplevel import spmm, zeros
 from ....autograd.gradients import grad
 from ....core.arrays.devices import Device
 from ....core.tensor.tensor import Tensor
+from ....data.collate import (
+    collate,
+    collate_number_fn,
+    collate_numpy_array_fn,
+    collate_str_fn,
+    collate_tensor_fn,
+    default_collate,
+    default_collate_fn_map,
+    default_convert,
+)
 from ....func.batching import vmap
 from ....kernels.runtime.cores import count
 from ....nn.base.module import Module
 from ....optim.lbfgs import Trial, cubic_minimum, strong_wolfe
+
+Value: TypeAlias = Any  # an argument or a result of a function of PyTorch
 
 Marked = TypeVar("Marked")
 
 # ``autograd.functional``
 
 
-def _as_tuple_nocheck(x: Any) -> tuple[Any, ...]:
+def _as_tuple_nocheck(x: Value) -> tuple[Value, ...]:
     """Return a tuple of the elements of a list or tuple, or of one value."""
     return tuple(x) if isinstance(x, (tuple, list)) else (x,)
 
 
-def _as_tuple(inp: Any, arg_name: str | None = None, fn_name: str | None = None) -> tuple[bool, tuple[Any, ...]]:
+def _as_tuple(inp: Value, arg_name: str | None = None, fn_name: str | None = None) -> tuple[bool, tuple[Value, ...]]:
     """Return whether the value is a tuple, and the value as a tuple.
 
     Raises:
@@ -45,7 +58,7 @@ def _as_tuple(inp: Any, arg_name: str | None = None, fn_name: str | None = None)
     return isinstance(inp, tuple), values
 
 
-def _tuple_postprocess(res: Any, to_unpack: bool | tuple[bool, bool]) -> Any:
+def _tuple_postprocess(res: Value, to_unpack: bool | tuple[bool, bool]) -> Value:
     """Return a tuple of one element as this element, unless ``to_unpack`` says that it was given as a tuple."""
     if isinstance(to_unpack, tuple):
         outer, inner = to_unpack
@@ -55,9 +68,9 @@ def _tuple_postprocess(res: Any, to_unpack: bool | tuple[bool, bool]) -> Any:
     return res if to_unpack else res[0]
 
 
-def _grad_preprocess(inputs: tuple[Any, ...], create_graph: bool, need_graph: bool) -> tuple[Any, ...]:
+def _grad_preprocess(inputs: tuple[Value, ...], create_graph: bool, need_graph: bool) -> tuple[Value, ...]:
     """Return inputs to differentiate with respect to: views of them with ``create_graph``, else new leaves."""
-    made: list[Any] = []
+    made: list[Value] = []
     for x in inputs:
         if create_graph and isinstance(x, Tensor) and x.requires_grad:
             made.append(x.view_as(x))
@@ -68,7 +81,7 @@ def _grad_preprocess(inputs: tuple[Any, ...], create_graph: bool, need_graph: bo
     return tuple(made)
 
 
-def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
+def _grad_postprocess(inputs: Value, create_graph: bool) -> Value:
     """Return the Tensors detached, or unchanged with ``create_graph``."""
     if isinstance(inputs, Tensor):
         return inputs if create_graph else inputs.detach()
@@ -111,7 +124,9 @@ def _construct_standard_basis_for(tensors: tuple[Tensor, ...], tensor_numels: tu
 # ``_vmap_internals``
 
 
-def _vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, **options: Any) -> Callable[..., Any]:
+def _vmap(
+    func: Callable[..., Value], in_dims: Value = 0, out_dims: Value = 0, **options: Value
+) -> Callable[..., Value]:
     """Return ``func.vmap(func, in_dims, out_dims)``."""
     return vmap(func, in_dims, out_dims)
 
@@ -120,13 +135,13 @@ def _vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, **optio
 
 
 def _strong_wolfe(
-    obj_func: Callable[[Any, float, Any], tuple[float, Tensor]],
-    x: Any,
+    obj_func: Callable[[Value, float, Value], tuple[float, Tensor]],
+    x: Value,
     t: float,
     d: Tensor,
     f: float,
     g: Tensor,
-    gtd: Any,
+    gtd: Value,
     c1: float = 1e-4,
     c2: float = 0.9,
     tolerance_change: float = 1e-9,
@@ -157,12 +172,12 @@ def _strong_wolfe(
 
     start = Trial(0.0, float(f), g, float(gtd))
     found = strong_wolfe(trial, start, float(t), float(d.abs().max()), max_ls, c1, c2, tolerance_change)
-    gradient: Any = found.gradient
+    gradient: Value = found.gradient
     return found.loss, gradient, found.t, count
 
 
 def _cubic_interpolate(
-    x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[float, float] | None = None
+    x1: Value, f1: Value, g1: Value, x2: Value, f2: Value, g2: Value, bounds: tuple[float, float] | None = None
 ) -> float:
     """Return where the cubic with these values and slopes at two points has its minimum, within the bounds."""
     first, second = (Trial(float(x), float(y), None, float(slope)) for x, y, slope in ((x1, f1, g1), (x2, f2, g2)))
@@ -198,7 +213,7 @@ def call_for_per_sample_grads(
     batch_size: int | None = None,
     loss_reduction: str = "sum",
     batch_first: bool = True,
-) -> Callable[..., Any]:
+) -> Callable[..., Value]:
     """Return a function that calls the module so that backward stores ``grad_sample``, a gradient per example.
 
     Args:
@@ -213,7 +228,7 @@ def call_for_per_sample_grads(
         raise RuntimeError(f"Expected loss_reduction argument to be sum or mean, got {loss_reduction}")
     dim = 0 if batch_first else 1
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Value, **kwargs: Value) -> Value:
         size = batch_size
         if size is None:
             tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
@@ -227,7 +242,7 @@ def call_for_per_sample_grads(
                 copies.register_hook(_storing(parameter, size if loss_reduction == "mean" else 1))
                 expanded[name] = copies
 
-        def one(parameters: dict[str, Tensor], args: Any, kwargs: Any) -> Any:
+        def one(parameters: dict[str, Tensor], args: Value, kwargs: Value) -> Value:
             args = [x.unsqueeze(dim) if isinstance(x, Tensor) else x for x in args]
             kwargs = {key: x.unsqueeze(dim) if isinstance(x, Tensor) else x for key, x in kwargs.items()}
             return functional_call(module, parameters, tuple(args), kwargs).squeeze(dim)
@@ -239,7 +254,7 @@ def call_for_per_sample_grads(
     return call
 
 
-def _storing(parameter: Any, factor: int) -> Callable[[Tensor], None]:
+def _storing(parameter: Value, factor: int) -> Callable[[Tensor], None]:
     def store(gradient: Tensor) -> None:
         gradient = gradient * factor
         before = getattr(parameter, "grad_sample", None)
@@ -263,14 +278,14 @@ def boolean_dispatch(
     arg_name: str,
     arg_index: int,
     default: bool,
-    if_true: Callable[..., Any],
-    if_false: Callable[..., Any],
+    if_true: Callable[..., Value],
+    if_false: Callable[..., Value],
     module_name: str,
     func_name: str,
-) -> Callable[..., Any]:
+) -> Callable[..., Value]:
     """Return a function that calls one of two functions, as a boolean argument says."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Value, **kwargs: Value) -> Value:
         chosen = kwargs[arg_name] if arg_name in kwargs else args[arg_index] if arg_index < len(args) else default
         return (if_true if chosen else if_false)(*args, **kwargs)
 
@@ -298,7 +313,7 @@ def parallel_info() -> str:
     return f"Retrograd: {count()} threads"
 
 
-def dsmm(input: Any, mat2: Tensor) -> Tensor:
+def dsmm(input: Value, mat2: Tensor) -> Tensor:
     """Return the product of a sparse and a dense matrix."""
     return spmm(input, mat2)
 
@@ -306,10 +321,10 @@ def dsmm(input: Any, mat2: Tensor) -> Tensor:
 # ``serialization``: types for annotations, and the protocol of pickles
 
 FILE_LIKE = str | os.PathLike[str] | IO[bytes]
-MAP_LOCATION = Callable[[Any, str], Any] | Device | str | dict[str, str] | None
+MAP_LOCATION = Callable[[Value, str], Value] | Device | str | dict[str, str] | None
 
 
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: dict[str, str | dict[str, Value]] = {
     "__config__": "parallel_info show",
     "_jit_internal": {
         **dict.fromkeys(_MARKS, _mark),
@@ -322,6 +337,16 @@ NAMES: dict[str, str | dict[str, Any]] = {
         _as_tuple _as_tuple_nocheck _autograd_grad _construct_standard_basis_for _grad_postprocess _grad_preprocess
         _tuple_postprocess
     """,
+    "collate": {
+        "collate": collate, "collate_float_fn": collate_number_fn, "collate_int_fn": collate_number_fn,
+        "collate_numpy_array_fn": collate_numpy_array_fn, "collate_numpy_scalar_fn": collate_numpy_array_fn,
+        "collate_str_fn": collate_str_fn, "collate_tensor_fn": collate_tensor_fn, "default_collate": default_collate,
+        "default_collate_err_msg_format": (
+            "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+        ),
+        "default_collate_fn_map": default_collate_fn_map, "default_convert": default_convert,
+        "np_str_obj_array_pattern": re.compile(r"[SaUO]"),
+    },
     "lbfgs": "_cubic_interpolate _strong_wolfe",
     "retrograd": {"dsmm": dsmm, "torch": sys.modules.get("torch", sys.modules["retrograd"])},
     "serialization": {"DEFAULT_PROTOCOL": 2, "FILE_LIKE": FILE_LIKE, "MAP_LOCATION": MAP_LOCATION},

@@ -33,7 +33,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "optim.nadam": ("optim.adam",),
     "optim.radam": ("optim.adam",),
     "optim.rprop": ("optim.adaptive",),
-    "utils.data._utils.collate": (f"{_HERE}.collate:collate", "data.collate"),
+    "utils.data._utils.collate": (f"{_HERE}.functional:collate", "data.collate"),
     **{
         path: (f"{_HERE}.questions:{path}",)
         for path in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -17,6 +17,8 @@ from ....core.tensor.printing import print_options
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....nn.init import uniform_
 from ...types import TypedStorage, layout
+
+Value: TypeAlias = Any  # an argument or a result of a function of PyTorch
 
 # Questions
 
@@ -66,7 +68,7 @@ class TensorifyScalarRestartAnalysis(Exception):
 # ``utils.weak``
 
 
-class WeakIdKeyDictionary(MutableMapping[Any, Any]):
+class WeakIdKeyDictionary(MutableMapping[Value, Value]):
     """A dict whose keys are compared by identity, and disappear when nothing else refers to them.
 
     >>> import retrograd as rg
@@ -77,26 +79,26 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
     ('x', False)
     """
 
-    def __init__(self, dict: Any = None, ref_type: object = None) -> None:
+    def __init__(self, dict: Value = None, ref_type: object = None) -> None:
         self.data: dict_of_pairs = {}
         if dict is not None:
             self.update(dict)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Value, value: Value) -> None:
         number, data = id(key), self.data
         self.data[number] = (ref(key, lambda _: data.pop(number, None)), value)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Value) -> Value:
         reference, value = self.data[id(key)]
         if reference() is not key:
             raise KeyError(key)
         return value
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: Value) -> None:
         self[key]
         del self.data[id(key)]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Value]:
         return iter([key for reference, _ in list(self.data.values()) if (key := reference()) is not None])
 
     def __len__(self) -> int:
@@ -107,7 +109,7 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
         return found is not None and found[0]() is key
 
 
-dict_of_pairs = dict[int, tuple[Any, Any]]
+dict_of_pairs = dict[int, tuple[Value, Value]]
 
 
 # Sparse indices
@@ -131,7 +133,7 @@ def _convert_indices_from_csr_to_coo(
     return both.int() if out_int32 else both
 
 
-def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: object = None) -> Any:
+def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: object = None) -> Value:
     """Return a sparse matrix with the rows of ``diagonals`` on the diagonals at ``offsets``.
 
     Args:
@@ -144,7 +146,7 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: ob
     diagonals, offsets = diagonals.reshape(-1, diagonals.shape[-1]), offsets.reshape(-1)
     if len(set(offsets.tolist())) != len(offsets):
         raise RuntimeError("spdiags(): Offset tensor contains duplicate values")
-    places: list[Any] = []
+    places: list[Value] = []
     values: list[Tensor] = []
     for row, offset in zip(diagonals, offsets.tolist(), strict=True):
         columns = np.arange(max(offset, 0), min(columns_count, rows_count + offset, row.shape[0]))
@@ -187,8 +189,8 @@ def from_file(
 
 
 def while_loop(
-    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]
-) -> tuple[Any, ...]:
+    cond_fn: Callable[..., Value], body_fn: Callable[..., Value], carried_inputs: Sequence[Value]
+) -> tuple[Value, ...]:
     """Apply ``body_fn`` to the values as long as ``cond_fn`` of them is true, and return the last values."""
     values = tuple(carried_inputs)
     while bool(cond_fn(*values)):
@@ -246,7 +248,7 @@ class Error(RuntimeError):
     """An error of PyTorch's compiler. It is never raised."""
 
 
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: dict[str, str | dict[str, Value]] = {
     "_C": "_are_functorch_transforms_active _get_default_device _is_alias_of",
     "_C._distributed_rpc": "_is_current_rpc_agent_set=_never",
     "_C._functorch": "is_batchedtensor is_functorch_wrapped_tensor=is_batchedtensor is_legacy_batchedtensor=_never",

@@ -8,14 +8,16 @@ import time
 from collections.abc import Mapping
 from datetime import datetime
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ....core.tensor.tensor import Tensor
 
+Value: TypeAlias = Any  # an argument or a result of a function of PyTorch
 
-def _array(value: Any) -> Any:
+
+def _array(value: Value) -> Value:
     return value.numpy(force=True) if isinstance(value, Tensor) else np.asarray(value)
 
 
@@ -53,13 +55,13 @@ class SummaryWriter:
             log_dir = os.path.join("runs", f"{datetime.now():%b%d_%H-%M-%S}_{socket.gethostname()}{comment}")
         self.log_dir = os.fspath(log_dir)
         self.purge_step, self.filename_suffix = purge_step, filename_suffix
-        self.file_writer: Any = EventFileWriter(self.log_dir, max_queue, flush_secs, filename_suffix)
+        self.file_writer: Value = EventFileWriter(self.log_dir, max_queue, flush_secs, filename_suffix)
 
     def get_logdir(self) -> str:
         """Return the folder."""
         return self.log_dir
 
-    def _add(self, tag: str, step: int | None, walltime: float | None, plugin: str = "", **value: Any) -> None:
+    def _add(self, tag: str, step: int | None, walltime: float | None, plugin: str = "", **value: Value) -> None:
         """Write one value of a summary."""
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
@@ -73,7 +75,7 @@ class SummaryWriter:
     def add_scalar(
         self,
         tag: str,
-        scalar_value: Any,
+        scalar_value: Value,
         global_step: int | None = None,
         walltime: float | None = None,
         new_style: bool = False,
@@ -85,7 +87,7 @@ class SummaryWriter:
     def add_scalars(
         self,
         main_tag: str,
-        tag_scalar_dict: Mapping[str, Any],
+        tag_scalar_dict: Mapping[str, Value],
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
@@ -96,9 +98,9 @@ class SummaryWriter:
     def add_histogram(
         self,
         tag: str,
-        values: Any,
+        values: Value,
         global_step: int | None = None,
-        bins: Any = 64,
+        bins: Value = 64,
         walltime: float | None = None,
         max_bins: int | None = None,
     ) -> None:
@@ -129,7 +131,7 @@ class SummaryWriter:
     def add_image(
         self,
         tag: str,
-        img_tensor: Any,
+        img_tensor: Value,
         global_step: int | None = None,
         walltime: float | None = None,
         dataformats: str = "CHW",
@@ -155,7 +157,7 @@ class SummaryWriter:
         self._add(tag, global_step, walltime, image=encoded)
 
     def add_figure(
-        self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: float | None = None
+        self, tag: str, figure: Value, global_step: int | None = None, close: bool = True, walltime: float | None = None
     ) -> None:
         """Write a figure of Matplotlib as an image."""
         figure.canvas.draw()
@@ -166,7 +168,7 @@ class SummaryWriter:
             pyplot.close(figure)
 
     def add_hparams(
-        self, hparam_dict: Mapping[str, Any], metric_dict: Mapping[str, Any], *args: Any, **options: Any
+        self, hparam_dict: Mapping[str, Value], metric_dict: Mapping[str, Value], *args: Value, **options: Value
     ) -> None:
         """Write hyperparameters as a text, and metrics as numbers."""
         rows = "\n".join(f"| {name} | {value} |" for name, value in hparam_dict.items())
@@ -174,7 +176,7 @@ class SummaryWriter:
         for name, value in metric_dict.items():
             self.add_scalar(name, value)
 
-    def add_graph(self, model: Any, *args: Any, **options: Any) -> None:
+    def add_graph(self, model: Value, *args: Value, **options: Value) -> None:
         """Raise RuntimeError: there is no graph of PyTorch's compiler."""
         raise RuntimeError(
             "SummaryWriter.add_graph: there is no graph of PyTorch's compiler; use retrograd.inspect.draw"
