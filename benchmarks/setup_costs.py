@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import compileall
-import os
 import statistics
 import subprocess
 import sys

@@ -63,7 +63,7 @@ def test_helpers_of_distributions():
     assert isinstance(rg.distributions.ExpTransform().inv, _InverseTransform)
     assert isinstance(rg.distributions.constraints.real, _Real)
     assert isinstance(rg.distributions.constraints.real_vector, _IndependentConstraint)
-    assert 0 < _clipped_sigmoid(rg.tensor([-200.0])).item() and _clipped_sigmoid(rg.tensor([200.0])).item() < 1
+    assert _clipped_sigmoid(rg.tensor([-200.0])).item() > 0 and _clipped_sigmoid(rg.tensor([200.0])).item() < 1
     assert _dispatch_kl(rg.distributions.Normal, rg.distributions.Normal) is not NotImplemented
     assert _dispatch_kl(rg.distributions.Normal, rg.distributions.Poisson) is NotImplemented
 

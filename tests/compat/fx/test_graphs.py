@@ -117,7 +117,7 @@ def test_proxies_leave_no_trace_of_themselves_behind():
     ("function", "error", "message"),
     [
         (lambda x: len(x), RuntimeError, "'len' is not supported"),
-        (lambda x: [y for y in x], TraceError, "cannot be iterated"),
+        (lambda x: list(x), TraceError, "cannot be iterated"),
         (lambda x: int(x), TypeError, "int"),
         (lambda x: range(x), TypeError, "integer"),
         (lambda x: rg.sum({x: 1}), TypeError, "must be a? ?Tensor"),

@@ -1,6 +1,5 @@
 """zuko: densities and gradients of normalizing flows."""
 
-import torch
 import zuko
 from common import data, filled, gradients, show
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..runtime import library
 from ..runtime.levels import target
 
 
@@ -13,6 +12,7 @@ def width() -> int:
     """Bytes of a register: of the target's, of the library's level where one is open, else of this processor's."""
     if target:
         return target[0].width
+    from ..runtime import library
 
     opened = library.opened()
     if opened is not None:  # what is compiled beside it has to agree with it

@@ -215,7 +215,7 @@ class Module(State):
                 )
             tables["_modules"][name] = None
         elif "_buffers" in tables and name in tables["_buffers"]:
-            if value is not None and not isinstance(value, Tensor) and not _is_sparse(value):
+            if value is not None and not is_buffer(value):
                 raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r} (expected a Tensor or None)")
             tables["_buffers"][name] = global_hooks.registered(global_hooks.buffer_hooks, self, name, value)
         else:

@@ -1,7 +1,6 @@
 """Indexing in NumPy's forms, read and written, and the primitives that gather and scatter stand on.
 
 Four primitives that take an ``Index`` do everything; each is the adjoint of another:
-
 * ``GETITEM`` reads a basic index as a view, ``PLACE`` puts values at an index of zeros (the last of several wins);
 * ``READ`` reads at arrays of positions as a copy, ``ACCUMULATE`` adds values into zeros at such an index.
 

@@ -180,7 +180,7 @@ def _with_out(plain: Function) -> Function:
             except TypeError:
                 return _answered("clone", clone, args, kwargs)
 
-        return clone  # type: ignore[no-any-return]
+        return clone
 
     if plain.__code__.co_argcount == 1:
 

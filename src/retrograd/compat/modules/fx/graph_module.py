@@ -92,7 +92,7 @@ class GraphModule(Module):
         generated = self._graph.python_code(root_module="self")
         self.__dict__["_code"] = generated.src
         names = compile_source(generated.src, dict(generated.globals))
-        type(self).forward = names[codegen._func_name]  # type: ignore[method-assign]
+        setattr(type(self), "forward", names[codegen._func_name])  # noqa: B010  a method of each instance's class
         return generated
 
     def print_readable(self, print_output: bool = True, **options: Value) -> str:

@@ -42,7 +42,7 @@ for _kind, _hash in (
     (immutable_list, lambda x: hash(tuple(x))),
     (immutable_dict, lambda x: hash(frozenset(x.items()))),
 ):
-    _kind.__hash__ = _hash  # type: ignore[assignment, method-assign]
+    _kind.__hash__ = _hash  # type: ignore[assignment]
 
 nests.register(immutable_list, lambda x: (list(x), None), lambda _, children: immutable_list(children))
 nests.register(

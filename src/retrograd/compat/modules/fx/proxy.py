@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import numpy as np
 
@@ -145,7 +145,7 @@ class Proxy:
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
         install()  # operators ask a Proxy before they look at it, since it answers every attribute
         self.node = node
-        self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
+        self.tracer = GraphAppendingTracer(cast("Graph", node.graph)) if tracer is None else tracer
 
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"
@@ -169,7 +169,8 @@ class Proxy:
         count = _unpacked_by(sys._getframe(1))
         if count is None:
             return self.tracer.iter(self)
-        return (self[place] for place in range(count))
+        item = getattr(self, "__getitem__")  # noqa: B009  entered on the class by a loop
+        return (item(place) for place in range(count))
 
     def __bool__(self) -> bool:
         if self.tracer.trace_asserts and _is_assertion(sys._getframe(1)):
@@ -330,5 +331,5 @@ for _name in _OPERATORS.split():
     setattr(Proxy, f"__{_name.strip('_')}__", _python_method(_name))
 for _name in _REFLECTED.split():
     setattr(Proxy, f"__r{_name.strip('_')}__", _reflected_method(_name))
-Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]  # __eq__ records
-Proxy.__array_ufunc__ = None  # type: ignore[attr-defined]  # NumPy's operators leave Proxies to their own methods
+setattr(Proxy, "__hash__", object.__hash__)  # noqa: B010  __eq__ records
+setattr(Proxy, "__array_ufunc__", None)  # noqa: B010  NumPy's operators leave Proxies to their own methods

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 
@@ -216,7 +217,7 @@ class Tracer(TracerBase):
             if leaf is None:
                 self.create_proxy("call_function", _assert_is_none, (proxy, message), {})
             elif isinstance(leaf, (bool, int, float, str)):
-                self.create_proxy("call_function", _assert, (proxy == leaf, message), {})
+                self.create_proxy("call_function", _assert, (operator.eq(proxy, leaf), message), {})
             out.append(leaf)
         return structure.unflatten(out)
 

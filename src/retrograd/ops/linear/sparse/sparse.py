@@ -49,7 +49,8 @@ class SparseTensor:
     # What it is
 
     def __repr__(self) -> str:
-        return f"sparse_coo_tensor(indices={self._at}, values={self._elements}, size={tuple(self.shape)}, nnz={self._nnz()})"
+        size, nnz = tuple(self.shape), self._nnz()
+        return f"sparse_coo_tensor(indices={self._at}, values={self._elements}, size={size}, nnz={nnz})"
 
     def indices(self) -> Tensor:
         """The coordinates ``(ndim, nnz)``, each once.
