@@ -9,7 +9,7 @@ A rule is a function of the cotangent ``g`` and of whatever else it names:
 
 So ``Primitive("mul", np.multiply, "x y", [lambda g, y: g * y, lambda g, x: g * x])`` is a whole operator: what a call
 saves follows from which of its inputs need a gradient and what their rules name. Rules are written in operators and
-NumPy functions, which serve arrays and Tensors; so one rule gives first-order gradients, higher orders, and forward mode.
+NumPy functions, which serve arrays and Tensors; so one rule gives gradients, higher orders, and forward mode.
 """
 
 from __future__ import annotations
