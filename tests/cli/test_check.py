@@ -1,7 +1,5 @@
 """`retrograd check` passes right gradients, and finds a wrong rule in either order, an error and a NaN."""
 
-import dataclasses
-
 import retrograd as rg
 from retrograd.cli import main
 from retrograd.cli.commands import check
@@ -35,7 +33,7 @@ def detached(g, ans):
 
 
 def check_exp_as(function, monkeypatch, capsys):
-    monkeypatch.setitem(OPERATORS, "exp", dataclasses.replace(OPERATORS["exp"], function=function))
+    monkeypatch.setitem(OPERATORS, "exp", OPERATORS["exp"]._replace(function=function))
     code = main(["check", "exp"])
     return code, capsys.readouterr().out.splitlines()
 
@@ -73,13 +71,13 @@ def test_a_rule_right_in_first_order_only_fails(monkeypatch, capsys):
 
 
 def test_a_lower_order_leaves_the_second_out(monkeypatch, capsys):
-    monkeypatch.setitem(OPERATORS, "exp", dataclasses.replace(OPERATORS["exp"], function=wrong_exp(detached)))
+    monkeypatch.setitem(OPERATORS, "exp", OPERATORS["exp"]._replace(function=wrong_exp(detached)))
     assert main(["check", "exp", "--order", "1"]) == 0
     assert table_row(capsys.readouterr().out.splitlines(), "exp")[1] == "-"
 
 
 def test_failed_only_shows_what_failed(monkeypatch, capsys):
-    monkeypatch.setitem(OPERATORS, "exp", dataclasses.replace(OPERATORS["exp"], function=wrong_exp(detached)))
+    monkeypatch.setitem(OPERATORS, "exp", OPERATORS["exp"]._replace(function=wrong_exp(detached)))
     assert main(["check", "exp", "mul", "--failed-only"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert table_row(lines, "exp")[-1] == "no"
@@ -155,7 +153,7 @@ def test_the_summary_has_a_row_for_each_family_and_verbose_one_for_each_operator
 def test_the_summary_names_the_family_and_the_operator_that_failed(monkeypatch, capsys):
     few = [case for case in check.all_cases() if case.name in ("exp", "log")]
     monkeypatch.setattr(check, "all_cases", lambda: few)
-    wrong = dataclasses.replace(OPERATORS["exp"], function=wrong_exp(lambda g, ans: g * ans * 1.001))
+    wrong = OPERATORS["exp"]._replace(function=wrong_exp(lambda g, ans: g * ans * 1.001))
     monkeypatch.setitem(OPERATORS, "exp", wrong)
     monkeypatch.setattr(check, "family", lambda case: "exponential")  # the wrong function stands in a test
     assert main(["check"]) == 1

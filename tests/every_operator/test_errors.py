@@ -360,7 +360,7 @@ def faults_on(name: str) -> Iterator[str]:
 
 def faults_in_place(name: str) -> Iterator[str]:
     method = OPERATORS[name].name + "_"
-    operator = replace(OPERATORS[name], name=method, function=getattr(rg.Tensor, method), namespace="Tensor")
+    operator = OPERATORS[name]._replace(name=method, function=getattr(rg.Tensor, method), namespace="Tensor")
     return faults(operator, CASES[name], getattr(torch.Tensor, method, None) if torch is not None else None)
 
 

@@ -55,6 +55,14 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
+def user_level() -> int:
+    """The ``stacklevel`` with which the caller's warning names the innermost line outside this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_PASSED) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 # By a code object with the place in it (negative), and with the line, of which there is one Site. That holds the code
 # object, so that its identity is not given away again.
 _sites: dict[tuple[int, int], Site] = {}

@@ -39,7 +39,7 @@ def formula(operator: str, call: str) -> str:
     """Return the derivative that the operator's documentation states; "" if there is none.
 
     >>> formula("mm", "matmul")
-    'input: g @ other^T; other: input^T @ g.'
+    'input: g @ mat2^T; mat2: input^T @ g.'
     """
     for name in (operator, call):
         found = _by_name().get(name)

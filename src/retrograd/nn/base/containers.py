@@ -240,8 +240,8 @@ class ParameterList(Module):
 
     >>> rg.nn.ParameterList([rg.ones(2), rg.ones(3)])
     ParameterList(
-        (0): Parameter containing: [float32 of size 2]
-        (1): Parameter containing: [float32 of size 3]
+        (0): Parameter containing: [retrograd.float32 of size 2]
+        (1): Parameter containing: [retrograd.float32 of size 3]
     )
     """
 

@@ -3,7 +3,6 @@
 Four primitives that take an ``Index`` do everything; each is the adjoint of another:
 * ``GETITEM`` reads a basic index as a view, ``PLACE`` puts values at an index of zeros (the last of several wins);
 * ``READ`` reads at arrays of positions as a copy, ``ACCUMULATE`` adds values into zeros at such an index.
-
 ``setting`` and ``adding`` make the primitives that write over, and add to, a given Tensor.
 """
 
@@ -26,6 +25,7 @@ from ...core.arrays.unbuffered import ufunc_at
 from ...core.errors import describe
 from ...core.graph.modes import modes, watchers
 from ...core.graph.primitive import Primitive, apply
+from ...core.source_location import user_level
 from ...core.tensor import tensor
 from ...core.tensor.mutation import apply_inplace, memory_of_its_own
 from ...core.tensor.storage import Storage, overlaps_itself, storage_of
@@ -470,7 +470,7 @@ def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
     if len(index.key) < 3 or (parts := selected_first(index.key, x.array.ndim)) is None:
         return x, index
     if tensor.arrays_keep_dtype:  # PyTorch's own programs, under ``retrograd run``, mean it so
-        warn(WARNING, UserWarning, stacklevel=4)
+        warn(WARNING, UserWarning, stacklevel=user_level())
     return apply_view(GETITEM, x, {"index": parts[0]}), index.with_key(parts[1])
 
 

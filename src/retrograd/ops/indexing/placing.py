@@ -12,6 +12,7 @@ from typing import Any
 from warnings import warn
 
 from ...core.arrays.devices import is_array
+from ...core.source_location import user_level
 from ...core.tensor.tensor import Tensor
 
 WARNING = (
@@ -81,7 +82,7 @@ def is_read_as_tuple(index: list[int]) -> bool:
     """Whether PyTorch takes a list for all that stands between the brackets, and not for positions; then it warns."""
     if len(index) >= 32 or not any(map(_is_no_position, index)):
         return False
-    warn(LIST_WARNING, UserWarning, stacklevel=5)
+    warn(LIST_WARNING, UserWarning, stacklevel=user_level())
     return True
 
 
