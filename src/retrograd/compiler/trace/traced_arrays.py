@@ -82,7 +82,7 @@ class Traced(Wrapping):
     nbytes = property(lambda self: self.numbers.nbytes)
     strides = property(lambda self: self.numbers.strides)
     flags = property(lambda self: self.numbers.flags)
-    base = property(lambda self: self.numbers.base)
+    base = property(lambda self: backend_of(self.numbers).owner(self.numbers))
     examples = property(lambda self: self)  # value checks read the Traced array, and become guards
 
     @property
@@ -100,7 +100,7 @@ class Traced(Wrapping):
         numbers = self.numbers
         if getrefcount(numbers) > LOCAL_ONLY + 1:  # the caller accounts for this Traced, which holds one reference
             return False
-        return not isinstance(numbers, np.generic) and numbers.base is None and numbers.flags.c_contiguous
+        return not isinstance(numbers, np.generic) and self.base is None and numbers.flags.c_contiguous
 
     def overlaps(self) -> bool:
         return overlaps_itself(self.numbers)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.arrays.devices import Wrapping, is_array
+from ...core.arrays.devices import Wrapping, backend_of, is_array
 from ...core.tensor.tensor import Tensor
 from .numpy_scalars import ensure_array
 from .traced_arrays import Number, Traced, TracedModule
@@ -54,10 +54,12 @@ def is_package_function(function: object) -> bool:
 
 def owner_of(array: Array) -> Array:
     """Return the array that owns the memory of ``array``."""
+    if type(array) is not np.ndarray:
+        while (owner := backend_of(array).owner(array)) is not None:  # CuPy's arrays at an address have no base
+            array = owner
+        return array
     while True:
         base = array.base
-        if type(array) is not np.ndarray:
-            return array if base is None else base
         if base is None:
             return array
         base = getattr(base, "owner", base)
