@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, Self
 
 from ...core.tensor.tensor import Tensor
 from ...func import functional_call, stack_module_state
@@ -18,6 +18,7 @@ from ...func import linearize as linearize
 from ...func import vjp as vjp
 from ...func import vmap as vmap
 from ...func.batching import batch_size
+from ...nn.base.module import Module
 from ...nn.layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 
 Weights = tuple[Tensor, ...]
@@ -63,30 +64,54 @@ def chunk_vmap(
     return mapped
 
 
+class FunctionalModuleWithBuffers:
+    """A module as a function ``f(params, buffers, *args)``.
+
+    Args:
+        model: a Module, which the function calls with other parameters and buffers.
+    """
+
+    def __init__(self, model: Module) -> None:
+        self.stateless_model = model
+        self.param_names = tuple(name for name, _ in model.named_parameters())
+        self.buffer_names = tuple(name for name, _ in model.named_buffers())
+
+    @classmethod
+    def _create_from(cls, model: Module, disable_autograd_tracking: bool = False) -> tuple[Self, Weights, Weights]:
+        """Return the function of a copy of a module, and the copy's parameters and buffers."""
+        own = deepcopy(model)
+        parameters = tuple(own.parameters())
+        if disable_autograd_tracking:
+            for parameter in parameters:
+                parameter.requires_grad_(False)
+        return cls(own), parameters, tuple(own.buffers())
+
+    def __call__(self, params: Sequence[Tensor], buffers: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+        state = dict(zip(self.param_names, params, strict=True))
+        state.update(zip(self.buffer_names, buffers, strict=True))
+        return functional_call(self.stateless_model, state, args, kwargs)
+
+
+class FunctionalModule(FunctionalModuleWithBuffers):
+    """A module without buffers as a function ``f(params, *args)``."""
+
+    def __call__(self, params: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(params, (), *args, **kwargs)
+
+
 def make_functional_with_buffers(
-    model: Any, disable_autograd_tracking: bool = False
-) -> tuple[Callable[..., Any], Weights, Weights]:
+    model: Module, disable_autograd_tracking: bool = False
+) -> tuple[FunctionalModuleWithBuffers, Weights, Weights]:
     """Return a module as a function ``f(params, buffers, *args)``, and copies of its parameters and buffers.
 
     Args:
         model: a Module, which is not modified.
         disable_autograd_tracking: return parameters that do not require grad.
     """
-    own = deepcopy(model)
-    parameters, buffers = dict(own.named_parameters()), dict(own.named_buffers())
-    if disable_autograd_tracking:
-        for parameter in parameters.values():
-            parameter.requires_grad_(False)
-
-    def function(parameter_values: Sequence[Tensor], buffer_values: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
-        state = dict(zip(parameters, parameter_values, strict=True))
-        state.update(zip(buffers, buffer_values, strict=True))
-        return functional_call(own, state, args, kwargs)
-
-    return function, tuple(parameters.values()), tuple(buffers.values())
+    return FunctionalModuleWithBuffers._create_from(model, disable_autograd_tracking)
 
 
-def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tuple[Callable[..., Any], Weights]:
+def make_functional(model: Module, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, Weights]:
     """Return a module without buffers as a function ``f(params, *args)``, and a copy of its parameters.
 
     Args:
@@ -96,12 +121,12 @@ def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tupl
     Raises:
         RuntimeError: the module has buffers.
     """
-    function, parameters, buffers = make_functional_with_buffers(model, disable_autograd_tracking)
+    function, parameters, buffers = FunctionalModule._create_from(model, disable_autograd_tracking)
     if buffers:
         raise RuntimeError(
             "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead."
         )
-    return lambda values, *args, **kwargs: function(values, (), *args, **kwargs), parameters
+    return function, parameters
 
 
 def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[Callable[..., Any], Weights, Weights]:
