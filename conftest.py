@@ -23,6 +23,14 @@ from retrograd.nn import functional as F
 
 # Rooms that stand on a library as a whole: their doctests need it.
 collect_ignore_glob = [f"src/retrograd/{room}/*" for room in ("sklearn", "onnx") if find_spec(room) is None]
+if find_spec("numba") is None:  # the sources of compiled loops, which import it
+    collect_ignore_glob += [
+        f"src/retrograd/kernels/{files}"
+        for files in (
+            "loops/*/*_loops.py", "loops/elements/scalar_functions.py", "loops/sequences/common.py",
+            "runtime/loop_blas.py", "runtime/thread_protocol.py", "tiles/packed_products.py", "tiles/tiles.py",
+        )
+    ]  # fmt: skip
 
 # The thread-local modes, and the getter and setter of each process-wide default, that a test must leave as found.
 MODES = ("grad_enabled", "inference", "observers")
