@@ -77,7 +77,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-types: $(VENV)/dev.stamp
+types: $(VENV)/dev.stamp $(VENV)/kernels.stamp  # Numba, whose decorators the loops carry
 	$(BIN)/mypy
 
 bench: kernels $(VENV)/dev.stamp $(VENV)/compare.stamp
