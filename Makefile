@@ -11,9 +11,10 @@ WORKERS ?= auto
 TORCH_PIP_ARGS ?=
 VENV := .venv
 LOWEST := $(VENV)/lowest
-ON_LIBRARIES := src/retrograd $(addprefix tests/every_operator/test_operators.py::test_,values derivatives) \
+ON_LIBRARIES := src/retrograd tests/every_operator/test_operators.py::test_values \
 	$(addprefix tests/,cli/test_console.py cli/test_info.py compiler/programs/test_programs.py compiler/passes/test_regions.py core \
-	distributed distributions/test_against_scipy.py sklearn inspect/watching/test_watch.py onnx ops optim/test_minimization.py \
+	distributed distributions/test_against_scipy.py sklearn inspect/watching/test_watch.py onnx \
+	ops/linear ops/math ops/numpy optim/test_minimization.py \
 	kernels/loops/test_products.py training/test_plots.py weights)
 BIN := $(VENV)/bin
 # Bytecode is made of what is imported, when it is: of all that is installed it would be a third of the installation.

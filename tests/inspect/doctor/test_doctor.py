@@ -202,7 +202,9 @@ def timed(run: Callable[[], object]) -> float:
 
 
 @pytest.mark.slow
-def test_watched_steps_cost_less_than_a_tenth_more() -> None:
+def test_watched_steps_cost_less_than_a_tenth_more(pytestconfig: pytest.Config) -> None:
+    if not pytestconfig.getoption("--long"):
+        pytest.skip("times of a shared machine vary by more; --long measures")
     x, y = rg.randn(256, 128), rg.randint(0, 10, (256,))
     model = nn.Sequential(nn.Linear(128, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
     optimizer = rg.optim.Adam(model.parameters(), lr=1e-3)
