@@ -8,10 +8,12 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable
 from functools import cache
+from operator import itemgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-_getter = vars(collections)["_tuplegetter"]
+# CPython's fast getter is a private name, so its absence must not matter.
+_getter = vars(collections).get("_tuplegetter") or (lambda place, doc: property(itemgetter(place), doc=doc))
 _SCOPE = {"__builtins__": {}, "new": tuple.__new__}
 
 
