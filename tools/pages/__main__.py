@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .blocks import Program, read
+from .blocks import PICTURE, Program, read
 from .running import Failure, checked, run
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -22,14 +22,20 @@ def pages() -> list[Path]:
 
 
 def write(path: Path) -> None:
-    """Run a page, and replace the output in it."""
-    printed = {result.program.line: result.output for result in run(path)}
-    parts = []
+    """Run a page, replace the output in it, and write the pictures that it shows into the folder beside it."""
+    results = {result.program.line: result for result in run(path)}
+    parts, picture = [], {}
     for block in read(path):
         if isinstance(block, Program):
-            parts.append(block.markdown(printed.get(block.line, block.output)))
-        else:
-            parts.append(block.text)
+            result = results.get(block.line)
+            parts.append(block.markdown(result.output if result else block.output))
+            picture = result.picture if result else {}
+            continue
+        parts.append(block.text)
+        if "svg" in picture and (link := PICTURE.match(block.text)):
+            file = path.parent / link["file"]
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(picture["svg"], encoding="utf-8")
     path.write_text("".join(parts), encoding="utf-8")
 
 

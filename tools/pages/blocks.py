@@ -10,6 +10,9 @@ program is its output. A comment on the line before the program qualifies it:
         <!-- two: name.py -->    is run by two MPI processes; skipped, with all later blocks, without mpi4py
         <!-- torch: name.py timm -->  is saved and run by ``retrograd run``; skipped unless this package is installed
         <!-- slow -->            takes more than a few seconds, including later blocks
+
+An image ``![text](pictures/name.svg)`` directly after a program is what its last line draws: ``--write`` writes the
+file, and the site draws it again for its themes.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ FENCE = re.compile(
     r"(?P<gap>\n*^```text\n(?P<output>.*?)^```\n)?",
     re.DOTALL | re.MULTILINE,
 )
+PICTURE = re.compile(r"\n*!\[(?P<text>[^]]*)\]\((?P<file>pictures/[\w.]+)\)\n")  # what the program above it draws
 
 
 @dataclass

@@ -7,11 +7,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from .blocks import Program, Text, read
+from .blocks import PICTURE, Program, Text, read
+
+INSTALL = """*This cell installs Retrograd and Matplotlib where the notebook runs. Skip it where both are installed;
+with a checkout or a wheel, write its path instead of the name, such as* `'/path/to/retrograd[plots]'`."""
 
 
 def notebook(path: Path) -> str:
-    cells = [{"id": f"cell-{n}", **cell} for n, cell in enumerate(c for block in read(path) for c in cells_of(block))]
+    cells = [markdown(INSTALL), code("%pip install --quiet 'retrograd[plots]'")]
+    cells += [cell for block in read(path) for cell in cells_of(block)]
+    cells = [{"id": f"cell-{n}", **cell} for n, cell in enumerate(cells)]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     content = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -41,5 +46,6 @@ def code(source: str, output: str | None = None, tags: list[str] | None = None) 
 
 
 def linked(text: str) -> str:
-    """Return text whose links between chapters lead to notebooks."""
+    """Return text whose links between chapters lead to notebooks, without the pictures that its programs draw."""
+    text = re.sub(rf"\A{PICTURE.pattern}", "", text)
     return re.sub(r"\]\((\d\d_\w+)\.md", r"](\1.ipynb", text)

@@ -125,12 +125,25 @@ def execute(program: Program, name: str, start: int, namespace: dict[str, Any]) 
 def pictures(value: Any) -> dict[str, str]:
     """Return the representations of a value: an SVG, a Matplotlib figure, an interactive page."""
     if hasattr(value, "savefig"):
-        memory = io.StringIO()
-        value.savefig(memory, format="svg", bbox_inches="tight", metadata={"Date": None})
-        return {"svg": memory.getvalue()}
+        return {"svg": figure(value)}
     draw, page = getattr(value, "_repr_svg_", None), getattr(value, "to_html", None)
     forms = {"svg": draw and draw(), "html": page and page()}
     return {ending: content for ending, content in forms.items() if content}
+
+
+DARK = "<style>@media (prefers-color-scheme: dark) { svg { filter: invert(0.88) hue-rotate(180deg); } }</style>"
+
+
+def figure(value: Any) -> str:
+    """Return a Matplotlib figure as an SVG for light and dark pages, the same for the same figure."""
+    import matplotlib
+
+    memory = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": "retrograd", "svg.fonttype": "none"}):
+        value.savefig(memory, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close(value)  # pyplot would keep it until the process ends
+    return re.sub(r"(<svg [^>]*>)", rf"\1{DARK}", memory.getvalue(), count=1)
 
 
 def checked(path: Path) -> list[Result]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from . import formulas, links, reference
 from .__main__ import DOCS, pages
-from .blocks import Program, read
+from .blocks import PICTURE, Program, Text, read
 from .cache import load, store
 from .notebooks import notebook
 from .running import Failure, Result, checked
@@ -82,20 +82,23 @@ def moved(text: str, page: Path, source: Path) -> str:
 
 def illustrated(path: Path, results: list[Result], folder: Path) -> str:
     """Return a page with its pictures after the programs that drew them, and a link to its notebook."""
-    drawn = {result.program.line: result.picture for result in results}
-    parts = []
-    for block in read(path):
-        if not isinstance(block, Program):
-            parts.append(block.text)
-            continue
-        parts.append(block.markdown(block.output))
-        forms = drawn.get(block.line, {})
-        if forms:
+    drawn = {result.program.line: result for result in results if result.picture}
+    parts: list[str] = []
+    picture: Result | None = None
+    for block in [*read(path), Text("")]:
+        text = block.markdown(block.output) if isinstance(block, Program) else block.text
+        if picture is not None:
             folder.mkdir(exist_ok=True)
-            parts += shown(forms, folder, f"{path.stem}_{block.line}")
+            link = PICTURE.match(text)
+            parts += shown(
+                picture.picture, folder, f"{path.stem}_{picture.program.line}", link["text"] if link else SHOWN
+            )
+            text = text[link.end() :] if link else text
+        parts.append(text)
+        picture = drawn.get(block.line) if isinstance(block, Program) else None
     page = "".join(parts)
     if path.parent.name == "learn":
-        link = f"[This chapter as a notebook](path:{path.stem}.ipynb)"
+        link = f"[Open this chapter in a notebook](path:{path.stem}.ipynb){{.notebook}}"
         page = re.sub(r"^(# .*\n)", rf"\1\n{link}\n", page, count=1, flags=re.MULTILINE)
     return page
 
@@ -104,13 +107,16 @@ FRAME = "<iframe src='pictures/{name}.html' title='What the last line shows'></i
 LINK = "<p><a href='pictures/{name}.html'>Open it as a page</a>, to work with by mouse or by keys.</p>"
 
 
-def shown(forms: dict[str, str], folder: Path, name: str) -> Iterator[str]:
+SHOWN = "What the last line shows"
+
+
+def shown(forms: dict[str, str], folder: Path, name: str, text: str) -> Iterator[str]:
     """Write the representations of a value into a folder, and yield their Markdown."""
     if "svg" in forms:
         for theme, media in (("light", "not all"), ("dark", "all")):  # for the site's theme, not the system's
             file = folder / f"{name}_{theme}.svg"
             file.write_text(re.sub(r"\(prefers-color-scheme: *dark\)", media, forms["svg"]), encoding="utf-8")
-            yield f"\n![What the last line shows](pictures/{file.name}){{.picture .only-{theme}}}\n"
+            yield f"\n![{text}](pictures/{file.name}){{.picture .only-{theme}}}\n"
     if "html" in forms:
         (folder / f"{name}.html").write_text(forms["html"], encoding="utf-8")
         html = ("" if "svg" in forms else FRAME) + LINK

@@ -153,7 +153,7 @@ class Compiled(Wrapper):
         calls = sum(entry.calls for entry in programs)
         spent = sum(entry.seconds for entry in programs)
         each = f", {calls} replays of {1e3 * spent / calls:.3g} ms" if calls else ""
-        return f"compiled: {len(programs)} programs in {self.seconds:.2f} s{each}"
+        return f"compiled: {len(programs)} program{'s' if len(programs) != 1 else ''} in {self.seconds:.2f} s{each}"
 
     def explain(self, *args: object, **kwargs: object) -> str:
         """Describe the programs: instructions by source line, fused loops, memory, guards.
