@@ -113,3 +113,18 @@ def test_what_cannot_be_checked_is_refused():
 
     with pytest.raises(ValueError, match="neither"):
         manual.check_layer(Blind(), normal(4, 2))
+
+
+def test_a_layer_without_a_text_of_its_own_is_named_by_its_class(capsys):
+    class Doubling:
+        parameters: dict[str, np.ndarray] = {}
+        gradients: dict[str, np.ndarray] = {}
+
+        def forward(self, x):
+            return 2 * x
+
+        def backward(self, dout):
+            return 2 * dout
+
+    assert manual.check_layer(Doubling(), np.ones(3)).passed
+    assert capsys.readouterr().out.startswith("Doubling\n")

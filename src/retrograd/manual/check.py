@@ -118,7 +118,8 @@ def check_layer(
                 f"check_layer: {layer!r} has {name} of shape {value.shape}, but its gradient has {gradient.shape}"
             )
         checks.append(_compare(name, gradient, _central_differences(output, value, dout), tolerance))
-    report = CheckReport(repr(layer), tuple(checks))
+    plain = type(layer).__repr__ is object.__repr__  # a class name and an address
+    report = CheckReport(type(layer).__name__ if plain else repr(layer), tuple(checks))
     if not quiet:
         print(report)
     return report

@@ -12,6 +12,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.autograd import grad
+from retrograd.core.graph.primitive import Primitive
 
 
 def test_a_chain_of_100_000_operators():
@@ -394,3 +395,12 @@ def test_a_graph_that_saved_no_array_may_be_walked_again_as_in_pytorch():
     z.backward()
     with pytest.raises(RuntimeError, match="exp: backward through the graph a second time"):
         z.backward()
+
+
+def test_a_parameter_that_is_not_passed_by_keyword_is_named():
+    power = Primitive("power", lambda x, n: x**n, "x", [lambda g, x, n: g * n * x ** (n - 1)])
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(TypeError, match=r"power: a rule reads the parameter 'n'; .* keyword: power\(x, n=\.\.\.\)"):
+        power(x, 3)
+    power(x, n=3).sum().backward()
+    assert x.grad.tolist() == [3.0, 12.0]

@@ -76,7 +76,12 @@ def saved_of(
         if residual is not None:
             values[place] = residuals[residual]
         elif shaped is None:
-            values[place] = params[name]
+            try:
+                values[place] = params[name]
+            except KeyError:
+                own = primitive.name
+                call = f"{own}({', '.join(primitive.inputs)}, {name}=...)"
+                raise TypeError(f"{own}: a rule reads the parameter {name!r}; pass it by keyword: {call}") from None
         elif primitive.variadic:
             values[place] = tuple([array.shape for array in arrays])
         else:
