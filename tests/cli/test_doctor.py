@@ -155,6 +155,7 @@ def run(*args: str) -> "subprocess.CompletedProcess[str]":
 def test_run_takes_a_guard_a_watch_and_a_profile(script):
     done = run("--guard", script(NAN))
     assert done.returncode == 1 and "log" in done.stderr and "what helps" in done.stderr
+    assert "guard_mode.py" not in done.stderr, "the traceback ends at the line of the script"
     done = run("--watch", "watch.html", script(HEALTHY))
     assert done.returncode == 0 and "watched: no alarms" in done.stdout
     assert "0.weight" in Path("watch.html").read_text()

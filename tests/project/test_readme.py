@@ -45,8 +45,8 @@ def test_the_story_of_a_program_is_the_one_that_the_readme_shows(tmp_path):
     program, output = _blocks()[2]
     file = tmp_path / "entropy.py"
     file.write_text(program)
-    run = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True)
-    assert run.stdout == output
+    run = subprocess.run([sys.executable, "-m", "retrograd", "run", "--guard", file], capture_output=True, text=True)
+    assert run.returncode == 1 and run.stderr.endswith(f"GuardError: {output}")
 
 
 def test_the_comparison_is_drawn_from_the_page_of_the_benchmarks():

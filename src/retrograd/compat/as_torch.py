@@ -20,6 +20,7 @@ import retrograd
 
 from .. import serialization
 from ..core.arrays.public_dtypes import dtype
+from ..core.errors import GuardError
 from ..core.missing_names import legacy_names
 from ..core.tensor import tensor as _tensor
 from ..distributed.launcher import launched, local_rank, local_size
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # its import takes 20 ms
     from importlib.metadata import Distribution, DistributionFinder
 
 _NAMES = ("torch", "functorch")
+_PACKAGE = os.path.dirname(retrograd.__file__) + os.sep
 
 
 class Torch(ModuleType):
@@ -251,12 +253,16 @@ def run_program(script: str, args: Sequence[str] = (), failed: Callable[[BaseExc
 
 
 def _print_error(error: BaseException, script: str) -> None:
-    """Print the traceback, beginning with the script's own frame."""
+    """Print the traceback, from the script's own frame on, without the frames of a guard that stopped it."""
     frames = error.__traceback__
     own = os.path.realpath(script)
     while frames is not None and os.path.realpath(frames.tb_frame.f_code.co_filename) != own:
         frames = frames.tb_next
-    traceback.print_exception(type(error), error, frames or error.__traceback__)
+    text = traceback.TracebackException(type(error), error, frames or error.__traceback__)
+    if isinstance(error, GuardError):
+        while len(text.stack) > 1 and text.stack[-1].filename.startswith(_PACKAGE):
+            text.stack.pop()
+    print("".join(text.format()), end="", file=sys.stderr)
 
 
 def main() -> int:
