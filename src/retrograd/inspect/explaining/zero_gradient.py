@@ -139,10 +139,13 @@ def _of_rectifier(operator: str, call: str, arrays: dict[str, Any], where: Any, 
     everyone = " for every example" if value.ndim > 1 else ""
     if bool(off.all()):
         negative = "exactly 0" if _input_is_zero(node) else "negative"
-        return f"all {value.size:,} inputs of {call} are {negative}{everyone}"
+        which = "the input" if value.size == 1 else f"all {value.size:,} inputs"
+        return f"{which} of {call} {'is' if value.size == 1 else 'are'} {negative}{everyone}"
     if where is not None and where.shape == off.shape and bool(off[where].all()):
+        if (count := int(where.sum())) == 1:
+            return f"the input of {call} that {'depends on it' if reached else 'receives a gradient'} is negative"
         by = "depend on it" if reached else "receive a gradient"
-        return f"all {counted(int(where.sum()), 'input')} of {call} that {by} are negative{everyone}"
+        return f"all {count:,} inputs of {call} that {by} are negative{everyone}"
     return ""
 
 
@@ -172,7 +175,9 @@ def _of_saturation(operator: str, call: str, arrays: dict[str, Any], where: Any)
     if where is not None and where.shape == value.shape:
         value = value[where]
     if bool(((value == low) | (value == high)).all()):
-        return f"all {counted(value.size, 'output')} of {call} that matter are {low} or {high}: it is saturated"
+        if value.size == 1:
+            return f"the output of {call} is {low} or {high}: it is saturated"
+        return f"all {value.size:,} outputs of {call} that matter are {low} or {high}: it is saturated"
     return ""
 
 
