@@ -132,7 +132,7 @@ def test_the_search_finds_public_names(opened, name):
 
 
 def test_a_page_is_used_by_keys_alone(opened):
-    page = opened("learn/02_reverse_walk.html")
+    page = opened("learn/02_the_backward_pass.html")
     focused = "document.activeElement"
     page.keyboard.press("Tab")
     assert page.evaluate(f"{focused}.innerText") == "Skip to content"
