@@ -48,7 +48,15 @@ class DataDependent(RuntimeError):
 
 
 class Tracer(Observer):
-    """One trace."""
+    """One trace.
+
+    Attributes:
+        roll: makes a loop of the function one instruction (``compiler/loops``); None runs it step by step.
+        suspended: the tracer of a loop's body, while that runs.
+    """
+
+    roll: Callable[..., Any] | None = None
+    suspended: Tracer | None = None
 
     def __init__(self, strict: bool = True, longest: int = sys.maxsize, exact: frozenset[type] = frozenset()) -> None:
         self.program = Program()
@@ -73,13 +81,24 @@ class Tracer(Observer):
         self._roots: dict[int, tuple[ref[Any], Value]] = {}
         self._allocations: dict[int, Value] = {}  # of GPU Tensors, whose views may not know their base
         self._sites: dict[int, Site] = {}
+        self.loops: list[Any] = []  # the rolled loops
         self._node: Any = None
         self._active = True
 
     @property
     def tracing(self) -> bool:
         """Whether the operations of this thread now become instructions."""
-        return self._active and not self._busy and not self.broken and get_ident() == self._thread
+        return (
+            self._active
+            and not self._busy
+            and not self.broken
+            and self.suspended is None
+            and get_ident() == self._thread
+        )
+
+    def rolled(self, *loop: Any) -> Any:
+        """Return what runs the steps of a ``scan`` as one instruction, or None."""
+        return self.roll(self, *loop) if self.roll is not None and self.tracing else None
 
     def breaks(self, reason: str) -> None:
         """End the trace without a program; the call continues eagerly."""
@@ -96,6 +115,8 @@ class Tracer(Observer):
 
     def cannot_trace(self, what: str) -> bool:
         """Report an operation that cannot be traced: a rule becomes one instruction, all else breaks the trace."""
+        if self.suspended is not None:
+            self.suspended.breaks(f"{what} was called with an array from outside of the loop")
         if self.tracing:
             if self.rules.attempts:
                 raise Whole
@@ -126,6 +147,8 @@ class Tracer(Observer):
         primitive: Any = None,
     ) -> Any:
         """Call the function with the real arrays, and append the call as an instruction."""
+        if self.suspended is not None:
+            return self.suspended.call(function, args, kwargs, writes, kind, primitive)
         bare_args, bare_kwargs = replaced(args, unwrap), replaced(kwargs, unwrap)
         if self._on_other_thread():
             return function(*bare_args, **bare_kwargs)
@@ -264,7 +287,11 @@ class Tracer(Observer):
         """Return the primitive's forward for Traced arrays."""
 
         def trace_forward(*arrays: Any, **params: Any) -> Any:
-            result = self.call(primitive.forward, arrays, params, kind="primitive", primitive=primitive)
+            kind = getattr(primitive.forward, "kind", "primitive")
+            rolled = kind == "rolled"  # its rule belongs to the trace
+            result = self.call(
+                primitive.forward, arrays, params, kind=kind, primitive=None if rolled else primitive
+            )
             if type(result) is tuple:
                 return tuple([self._as_array(x) for x in result])
             return self._as_array(result)
@@ -319,6 +346,8 @@ class Tracer(Observer):
 
     def read_number(self, number: Any) -> Any:
         """Return the plain number. A read by the package or of an argument becomes a guard, one by the user fails."""
+        if self.suspended is not None:
+            self.suspended.breaks("the body of a loop reads a number from outside")
         if not self._on_other_thread() and self.tracing:
             if number.node in self.from_python or not self._by_user():
                 instruction = Instruction("guard", same_number, (number.node, number.numbers))
@@ -329,6 +358,8 @@ class Tracer(Observer):
 
     def read_elements(self, how: str, result: Any) -> Any:
         """Return elements that leave the program through ``numpy()`` and similar methods."""
+        if self.suspended is not None:
+            self.suspended.breaks(f"the body of a loop reads elements through {how}")
         if not self._on_other_thread() and self.tracing:
             if self._by_user():
                 self._refuse_read(f"what {how} gives")
@@ -561,6 +592,8 @@ class Tracer(Observer):
     def finish(self) -> list[Tensor]:
         """Restore the real arrays of all Tensors; return the gradients that the call created."""
         self._active = False
+        for loop in self.loops:
+            loop.end()
         gradients = []
         for entry in self.outside.values():
             x, grad = entry.tensor, entry.tensor._grad

@@ -66,44 +66,31 @@ def scan(
         raise TypeError(f"scan: f must be a function of (carry, x), got {describe(f)}")
     leaves, structure = tensors_of("scan", xs, "xs")
     steps = _length(leaves, structure, length)
-    if modes.tracer is not None and hasattr(modes.tracer, "scan") and steps:
-        rolled = modes.tracer.scan(f, init, (leaves, structure), steps, reverse, checkpoint)
-        if rolled is not None:
-            return rolled
-    return unrolled(f, init, (leaves, structure), steps, reverse, checkpoint)
-
-
-def unrolled(
-    f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: tuple[Sequence[Tensor], Structure],
-    steps: int,
-    reverse: bool = False,
-    checkpoint: bool | int = False,
-) -> tuple[Any, Any]:
-    """Run ``scan`` step by step; ``xs`` has the leaves and their structure."""
     carry = Carry("scan", init, "init", "f")
-    leaves, structure = xs
     if steps == 0:
         return carry.value, _empty(f, carry, leaves, structure)
     if carry.loose:
         with no_grad():
             first, _ = _pair(f(carry.value, structure.unflatten([x[0] for x in leaves])))
         carry.adopt([x.dtype if isinstance(x, Tensor) else None for x in carry.structure.leaves_of(first, "carry")])
+    run = None
+    if modes.tracer is not None:
+        run = modes.tracer.rolled(f, carry, leaves, structure, reverse)
+    if run is None:
+
+        def run(value: Any, leaves: Sequence[Tensor], count: int) -> tuple[Any, Any]:
+            return _segment(f, carry, value, leaves, structure, count, reverse)
+
     size = segment_length(steps, checkpoint)
     if size >= steps or not modes.grad_enabled:
-        return _segment(f, carry, carry.value, leaves, structure, steps, reverse)
+        return run(carry.value, leaves, steps)
     value, parts = carry.value, []
     for start in range(0, steps, size):
         stop = min(start + size, steps)
-        first_slice, last_slice = (steps - stop, steps - start) if reverse else (start, stop)
-
-        def run_segment(value: Any, leaves: list[Tensor], count: int = stop - start) -> tuple[Any, Any]:
-            return _segment(f, carry, value, leaves, structure, count, reverse)
-
-        value, ys = checkpoints.run(run_segment, (value, [x[first_slice:last_slice] for x in leaves]), {})
+        at = slice(steps - stop, steps - start) if reverse else slice(start, stop)
+        value, ys = checkpoints.run(run, (value, [x[at] for x in leaves], stop - start), {})
         parts.append(flatten(ys))
-    found = [cat(pieces) for pieces in zip(*[part[0] for part in (parts[::-1] if reverse else parts)])]
+    found = [cat(pieces) for pieces in zip(*[part[0] for part in (parts[::-1] if reverse else parts)], strict=True)]
     return value, parts[0][1].unflatten(found)
 
 
