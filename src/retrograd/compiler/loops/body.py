@@ -26,6 +26,13 @@ StepFunction = Callable[[Leaves, Leaves, Leaves], tuple[Sequence[Any], Sequence[
 MAX_OPERATORS = 10_000  # of one step
 
 
+class Unrollable(BaseException):
+    """Ends the trace of a step that cannot be compiled once, before it has acted on anything outside.
+
+    Not an Exception, so that ``except Exception`` in the step does not catch it.
+    """
+
+
 class BodyTracer(Tracer):
     """The tracer of a step. ``found`` has what the step reads from outside, each with its value in the program."""
 
@@ -36,6 +43,40 @@ class BodyTracer(Tracer):
         self._known_outside: dict[int, Value] = {}
         self._enclosing_arrays: list[tuple[Tensor, Any]] = []
 
+    def breaks(self, reason: str) -> None:
+        if self.tracing:
+            self.broken = reason
+            raise Unrollable
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        writes: tuple[Any, ...] = (),
+        kind: str = "",
+        primitive: Any = None,
+    ) -> Any:
+        if kind == "draw":
+            self.breaks("the body of a loop draws random numbers")
+        if writes and self.tracing:
+            inputs = {value.root for value, _ in self.program.inputs}
+            if any(type(x) is Traced and (x.tracer is not self or x.node.root in inputs) for x in writes):
+                self.breaks("the body of a loop writes to its arguments or to a Tensor from outside")
+        return super().call(function, args, kwargs, writes, kind, primitive)
+
+    def read_number(self, number: Any) -> Any:
+        self.breaks("the body of a loop decides by elements of a Tensor")
+        return super().read_number(number)
+
+    def takes_over(self, optimizer: Any, step: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> bool:
+        self.breaks("the body of a loop runs an optimizer")
+        return False
+
+    def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+        self.breaks("the body of a loop changes a schedule")
+        return False
+
     def lift(self, x: Tensor, source: tuple[str, Any] | None = None) -> None:
         array = x.array
         if not self.tracing or type(array) is Traced and array.tracer is self:
@@ -44,7 +85,8 @@ class BodyTracer(Tracer):
         if type(real) is not np.ndarray:
             self.breaks(f"an array of type {type(real).__name__} in the body of a loop")
             return
-        node = self.program.value(real)
+        real = np.asarray(real, order="C")
+        node = self._value(real)
         entry = Outside(x, node)
         self.outside[id(x)] = entry
         self._enclosing_arrays.append((x, array))
@@ -62,7 +104,8 @@ class BodyTracer(Tracer):
         if type(x) in (Traced, Number) and x.tracer is not self:
             node = self._known_outside.get(id(x))
             if node is None:
-                node = self._known_outside[id(x)] = self.program.value(x.numbers)
+                real = x.numbers if type(x) is Number else np.asarray(x.numbers, order="C")
+                node = self._known_outside[id(x)] = self._value(real)
                 self.found.append((x, node))
                 self.program.inputs.append((node, ("outside", x)))
             return node
@@ -110,7 +153,7 @@ def trace_body(
         made = []
         for array in arrays:
             array = np.array(array, order="C")
-            node = program.value(array)
+            node = tracer._value(array)
             program.inputs.append((node, ("given", None)))
             made.append(new_tensor(Traced(tracer, array, node)))
         return made
@@ -127,8 +170,11 @@ def trace_body(
             for leaves, values in ((following, carries), (ys, results)):
                 for leaf in leaves:
                     values.append(_result(tracer, leaf))
+            tracer.sync()
         if any(t.array is not array for t, array in zip((t for leaves in given for t in leaves), arrays, strict=True)):
             tracer.broken = tracer.broken or "the body of a loop writes to its arguments"
+    except Unrollable:
+        return tracer.broken
     finally:
         tracer.restore()
         enclosing.suspended = before
@@ -154,21 +200,12 @@ def _result(tracer: BodyTracer, leaf: Any) -> Value:
 
 def _unsuitable(program: Program) -> str:
     """Return why the steps of a program cannot be a loop; empty if they can."""
-    inputs = {value.root for value, _ in program.inputs}
     for step in program.instructions:
         if step.kind in ("guard", "draw", "effect"):
-            return f"the body of a loop has {_WORDS[step.kind]}"
-        if any(value.root in inputs for value in step.writes):
-            return "the body of a loop writes to its arguments or to a Tensor from outside"
+            return f"the body of a loop has an instruction of the kind {step.kind!r}"
         if step.on_gpu:
             return "the body of a loop runs on a GPU"
     return ""
 
-
-_WORDS = {
-    "guard": "a decision that depends on elements",
-    "draw": "random numbers",
-    "effect": "an effect on Tensors from outside",
-}
 
 __all__ = ["Body", "Instruction", "trace_body"]

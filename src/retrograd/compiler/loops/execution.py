@@ -16,7 +16,7 @@ from ..passes.constants import fold_constants
 from ..passes.expressions import keeps_shapes
 from ..program import Instruction, Value
 from ..run.replay import Replay, live_instructions
-from ..trace.numpy_scalars import ensure_array
+from ..trace.numpy_scalars import drop_scalar_conversions, ensure_array
 from .body import Body
 from .native import Loop, NativeLoop
 
@@ -34,9 +34,12 @@ class Execution:
         outputs = [*body.carries, *body.results]
         given = [value for value, source in program.inputs if source[0] == "given"]
         outside = [value for value, source in program.inputs if source[0] == "outside"]
+        drop_scalar_conversions(program, outputs, None)
         fold_constants(program, outputs)
         self._known = [(value, what) for value, (kind, what) in program.inputs if kind == "constant"]
-        steps = [step.changed(checks=False) if step.checks and keeps_shapes(step) else step for step in program.instructions]
+        steps = [
+            step.changed(checks=False) if step.checks and keeps_shapes(step) else step for step in program.instructions
+        ]
         steps = live_instructions(steps, outputs, {value for value, _ in program.inputs})
         moving = given[: carries + slices]
         same = [*given[carries + slices :], *outside]
@@ -49,14 +52,32 @@ class Execution:
         self._same = [*same, *known, *made]
         self.reads = [value in read for value in moving]
         self.loop = Loop(
-            (*moving, *self._same), carries, slices, (False,) * carries, reverse, tuple(body.carries), tuple(body.results)
+            (*moving, *self._same),
+            carries,
+            slices,
+            (False,) * carries,
+            reverse,
+            tuple(body.carries),
+            tuple(body.results),
         )
         self.why = ""
         self._native: dict[tuple[bool, ...], NativeLoop] = {}
         self._replay: Replay | None = None
 
+    @property
+    def note(self) -> str:
+        """How a step runs."""
+        for native in self._native.values():
+            return f"one compiled function of {len(self.steps)} instructions, with {native.kernels} kernels"
+        return f"each a replay of {len(self.steps)} instructions" + (f" ({self.why})" if self.why else "")
+
     def run(
-        self, steps: int, carry: Sequence[Array], xs: Sequence[Array | None], constants: Sequence[Any], saved: Sequence[bool]
+        self,
+        steps: int,
+        carry: Sequence[Array],
+        xs: Sequence[Array | None],
+        constants: Sequence[Any],
+        saved: Sequence[bool],
     ) -> list[Array]:
         """Return the last carry, the results, and the carries before each step where ``saved``.
 
@@ -68,7 +89,14 @@ class Execution:
                 same += self._prepare(same)
             native = self._compiled(tuple(saved))
             if native is not None:
-                return native.run(steps, carry, [x if read else _EMPTY for x, read in zip(xs, self.reads[loop.carries :], strict=True)], same)
+                found = native.run(
+                    steps,
+                    carry,
+                    [x if read else _EMPTY for x, read in zip(xs, self.reads[self.loop.carries :], strict=True)],
+                    same,
+                )
+                if found is not None:
+                    return found
             return self._replayed(steps, carry, xs, same, saved)
 
     def _compiled(self, saved: tuple[bool, ...]) -> NativeLoop | None:
@@ -124,7 +152,10 @@ _EMPTY = np.empty(0)
 
 
 def _invariant(steps: Sequence[Instruction], moving: Sequence[Value]) -> tuple[list[Instruction], list[Instruction]]:
-    """Divide the instructions of a step into those that give the same in each step, and the others."""
+    """Divide the instructions of a step into those that give the same in each step, and the others.
+
+    Views remain in the step, where they cost nothing.
+    """
     written = {value.root for step in steps for value in step.writes}
     varies = set(moving)
     before: list[Instruction] = []
@@ -133,6 +164,7 @@ def _invariant(steps: Sequence[Instruction], moving: Sequence[Value]) -> tuple[l
         values = [*step.reads(), *step.outs]
         fixed = (
             bool(step.outs)
+            and not step.view
             and not step.writes
             and not step.checks
             and step.name != "empty"

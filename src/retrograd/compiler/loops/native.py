@@ -175,12 +175,14 @@ class NativeLoop:
         self._multiplies = machine_code.BLAS in module.text and max(step.flops for step in steps) >= SEVERAL
         self._function = machine_code.function(module.text, False)
 
-    def run(self, steps: int, carry: Sequence[Array], xs: Sequence[Array], constants: Sequence[Any]) -> list[Array]:
+    def run(
+        self, steps: int, carry: Sequence[Array], xs: Sequence[Array], constants: Sequence[Any]
+    ) -> list[Array] | None:
         """Return the last carry, the results, and the saved carries: those before each step, in the order of ``xs``.
 
         The tuple has the initial carries, slices, constants and known arrays; for each carry and result an array that
         receives it; the arena and the pool of threads, if needed; the number of steps; and a second array for each
-        carry.
+        carry. The result is None if a step fails, such as the inverse of a singular matrix.
         """
         loop = self._loop
         inputs = [*carry, *xs, *constants]
@@ -207,15 +209,16 @@ class NativeLoop:
             else:
                 second.append(np.empty_like(out))
         items += second
-        status = one_thread(self._function.call, tuple(items)) if self._multiplies else self._function.call(tuple(items))
-        assert not status, "a loop has no checks"
+        status = (
+            one_thread(self._function.call, tuple(items)) if self._multiplies else self._function.call(tuple(items))
+        )
         if self._arena:
             self._memory.append(arena)
+        if status:
+            return None
         history: list[Array] = []
         for place, (saved, rows) in enumerate(zip(loop.saved, second, strict=True)):
             if saved:
                 last[place] = rows[0 if loop.reverse else steps].copy()
                 history.append(rows[1:] if loop.reverse else rows[:-1])
         return [*last, *ys, *history]
-
-

@@ -18,6 +18,7 @@ from ...func.nests import Structure, flatten
 from ...func.reverse import vjp
 from ...ops.make.filled import zeros
 from ...ops.shape.joining import stack
+from ..run.guards import Surroundings
 from ..trace.tracer import Tracer
 from ..trace.untrace import as_real
 from .body import Body, Leaves, StepFunction, trace_body
@@ -62,7 +63,12 @@ class NotPair(TypeError):
 
 
 def roll(
-    tracer: Tracer, f: Callable[[Any, Any], Any], carry: Carry, slices: Sequence[Tensor], structure: Structure, reverse: bool
+    tracer: Tracer,
+    f: Callable[[Any, Any], Any],
+    carry: Carry,
+    slices: Sequence[Tensor],
+    structure: Structure,
+    reverse: bool,
 ) -> Callable[[Any, Sequence[Tensor], int], tuple[Any, Any]] | None:
     """Return a function that runs steps of a ``scan`` as one instruction of the trace.
 
@@ -76,10 +82,17 @@ def roll(
     """
     if modes.level is not None:
         return None
+    surroundings = Surroundings(f)
     step = Step(f, carry, structure)
     first = [_real(x)[-1 if reverse else 0] for x in slices]
     examples = [_real(x) for x in carry.leaves], [np.asarray(x) for x in first], []
     loop = RolledLoop.make(tracer, step, examples, reverse)
+    changes = surroundings.changed() or surroundings.random_draws()
+    if changes:
+        raise RuntimeError(
+            f"scan: f must be a pure function in a compiled function, where it runs once for all steps; it changes "
+            f"{changes}; make it part of the carry"
+        )
     if loop is None:
         return None
     found = loop.take_found()
@@ -103,6 +116,11 @@ class Forward:
     def __init__(self, execution: Execution, steps: int, saved: tuple[bool, ...], carries: int, slices: int) -> None:
         self.execution, self.steps, self.saved = execution, steps, saved
         self.carries, self.slices = carries, slices
+
+    @property
+    def note(self) -> str:
+        """The description of the loop in ``explain``."""
+        return f"a loop of {self.steps} steps, {self.execution.note}"
 
     def __call__(self, *inputs: Any) -> Any:
         begin, end = self.carries, self.carries + self.slices
@@ -269,7 +287,9 @@ class _Pull:
         self.flowing = [place for place, x in enumerate(carries) if is_differentiable(x.dtype)]
         self.given, self.stored = given, [place for place, has in enumerate(stored) if has]
         self.results = [place for place in range(len(carries), len(given)) if given[place]]
-        self.moved = [place for place, x in enumerate(slices) if needs[self._start + place] and is_differentiable(x.dtype)]
+        self.moved = [
+            place for place, x in enumerate(slices) if needs[self._start + place] and is_differentiable(x.dtype)
+        ]
         everything = [*constants, *found]
         places = [*range(len(constants))]
         places += [place for place, (_, array) in enumerate(of.found, len(constants)) if array is not None]
@@ -333,7 +353,8 @@ class _Pull:
         """Return the gradients with respect to the inputs of the loop."""
         known = [_tensor(inputs[place]) for place in self._constants]
         state = [
-            _conjugate(_tensor(g[place])) if g[place] is not None else _zeros(self._forms[place]) for place in self.flowing
+            _conjugate(_tensor(g[place])) if g[place] is not None else _zeros(self._forms[place])
+            for place in self.flowing
         ]
         state += [_zeros((known[k].shape, known[k].dtype)) for k in self.summed]
         slices = [*carries, *inputs[self._start : self._end]]

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 from weakref import ref
 
@@ -149,6 +149,8 @@ class Tracer(Observer):
         """Call the function with the real arrays, and append the call as an instruction."""
         if self.suspended is not None:
             return self.suspended.call(function, args, kwargs, writes, kind, primitive)
+        if not kind and type(function) is FunctionType and any(isinstance(x, Tensor) for x in args):
+            return function(*args, **kwargs)  # a rule that is recorded itself
         bare_args, bare_kwargs = replaced(args, unwrap), replaced(kwargs, unwrap)
         if self._on_other_thread():
             return function(*bare_args, **bare_kwargs)
@@ -289,9 +291,7 @@ class Tracer(Observer):
         def trace_forward(*arrays: Any, **params: Any) -> Any:
             kind = getattr(primitive.forward, "kind", "primitive")
             rolled = kind == "rolled"  # its rule belongs to the trace
-            result = self.call(
-                primitive.forward, arrays, params, kind=kind, primitive=None if rolled else primitive
-            )
+            result = self.call(primitive.forward, arrays, params, kind=kind, primitive=None if rolled else primitive)
             if type(result) is tuple:
                 return tuple([self._as_array(x) for x in result])
             return self._as_array(result)

@@ -10,7 +10,6 @@ from ...core.errors import describe
 from ...core.graph.modes import modes
 from ...core.tensor.tensor import Tensor
 from ...ops.indexing.selection import where
-from ..nests import Mismatch
 from .leaves import tensors_of
 
 
@@ -43,11 +42,11 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         return (true_fun if chosen else false_fun)(*operands)
     found, structure = tensors_of("cond", true_fun(*operands), "true_fun(...)")
     other = false_fun(*operands)
-    try:
-        others = tensors_of("cond", other, "false_fun(...)")[0]
-        structure.leaves_of(other, "false_fun(...)")
-    except Mismatch as error:
-        raise TypeError(f"cond: true_fun and false_fun must return nests of the same structure; {error}") from None
+    others, form = tensors_of("cond", other, "false_fun(...)")
+    if form != structure:
+        raise TypeError(
+            f"cond: true_fun and false_fun must return nests of the same structure, got {structure!r} and {form!r}"
+        )
     for a, b, path in zip(found, others, structure.paths(), strict=True):
         if (a.shape, a.dtype) != (b.shape, b.dtype):
             raise TypeError(

@@ -88,8 +88,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         if not going:
             return value
         following = body_fun(value)
-        if carry.loose:
-            carry.adopt([getattr(x, "dtype", None) for x in carry.structure.leaves_of(following, "carry")])
+        carry.adopt(following)
         found = carry.checked(following)
         if mapped is not None:
             found = [where(mapped, new, old) for new, old in zip(found, leaves, strict=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ...core.arrays.dtypes import is_array_or_number
@@ -54,10 +53,13 @@ class Carry:
         """The initial value, as a nest of Tensors."""
         return self.structure.unflatten(self.leaves)
 
-    def adopt(self, dtypes: Sequence[Any]) -> None:
+    def adopt(self, nest: object) -> None:
         """Convert Python numbers of the initial value to the dtypes that the first step returns."""
-        for place, (loose, dtype) in enumerate(zip(self._loose, dtypes, strict=True)):
+        if not self.loose or flatten(nest)[1] != self.structure:
+            return
+        for place, (loose, leaf) in enumerate(zip(self._loose, flatten(nest)[0], strict=True)):
             shape, now = self._forms[place]
+            dtype = leaf.dtype if isinstance(leaf, Tensor) else now
             if loose and dtype != now:
                 self.leaves[place] = self.leaves[place].to(dtype=dtype)
                 self._forms[place] = shape, dtype

@@ -72,7 +72,7 @@ def scan(
     if carry.loose:
         with no_grad():
             first, _ = _pair(f(carry.value, structure.unflatten([x[0] for x in leaves])))
-        carry.adopt([x.dtype if isinstance(x, Tensor) else None for x in carry.structure.leaves_of(first, "carry")])
+        carry.adopt(first)
     run = None
     if modes.tracer is not None:
         run = modes.tracer.rolled(f, carry, leaves, structure, reverse)
