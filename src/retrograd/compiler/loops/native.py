@@ -1,9 +1,9 @@
 """Compile the program of a step, with the loop around it, to one function.
 
 The function's argument is a tuple of arrays, as for a region (``cpu/module``). Some arrays have one row for each step;
-their pointers advance by a row. A carry that is not saved lies in two arrays, which swap their roles after each step, so
-that the last step writes to the first of them. A saved carry has one row more than there are steps, and each step reads
-a row and writes the next one.
+their pointers advance by a row. A carry that is not saved lies in two arrays, which swap their roles after each step,
+so that the last step writes to the first of them. A saved carry has one row more than there are steps, and each step
+reads a row and writes the next one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..cpu import arena_layout, machine_code
 from ..cpu.fusing import fused_maps
 from ..cpu.lowering import Lowering
 from ..cpu.module import Module
-from ..cpu.steps import Buffer, Place, Step, Unlowered
+from ..cpu.steps import Buffer, Step, Unlowered
 from ..program import Instruction, Value
 from ..run import arenas
 
