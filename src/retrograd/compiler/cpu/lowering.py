@@ -429,17 +429,14 @@ class Lowering:
             self.map("divide", out, [out, (length, out.dtype)], scalar("divide", out.dtype), [out.dtype] * 2, out.dtype)
 
     def _linalg(self, instruction: Instruction) -> None:
-        """Lower ``inv`` of a matrix, and ``solve``."""
+        """Lower ``inv`` of a matrix, and ``solve``, in loops: elsewhere a failure would have to undo earlier writes."""
         x, *rest = [self.place(a) for a in instruction.args]
         out = self.result(instruction.outs[0])
-        if not self.unlimited:  # a failure would have to undo earlier writes
-            raise Unlowered("a matrix that may be singular")
-        if instruction.kwargs or len(x.shape) != 2 or x.dtype != out.dtype or any(y.dtype != x.dtype for y in rest):
+        dims = [len(place.shape) for place in (x, *rest)]
+        mixed = len({place.dtype for place in (x, out, *rest)}) > 1
+        if instruction.kwargs or not self.unlimited or max(dims) > 2 or mixed:
             raise Unlowered(f"unsupported arguments of {instruction.name}")
-        name = {"inv": "inv", "solve": "solve1" if rest and len(rest[0].shape) == 1 else "solve"}[instruction.name]
-        if rest and len(rest[0].shape) > 2:
-            raise Unlowered("a solution for stacked right-hand sides")
-        self.add(factorization(getattr(np.linalg._umath_linalg, name), out, [x, *rest]))  # type: ignore[attr-defined]
+        self.add(factorization("solve1" if dims[1:] == [1] else instruction.name, out, [x, *rest]))
 
     # Products
 

@@ -116,7 +116,8 @@ def _machine(fresh: bool = False, made: list[object] = []) -> Any:  # noqa: B006
 # Symbols
 
 
-_HOMES = ("numpy", "scipy.special", "numpy.linalg._umath_linalg")  # modules with ufuncs
+LINALG = "numpy.linalg._umath_linalg"
+_HOMES = ("numpy", "scipy.special", LINALG)  # modules with ufuncs
 
 
 def _is_known(ufunc: np.ufunc, home: str) -> bool:

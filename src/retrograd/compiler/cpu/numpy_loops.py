@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .emission import Body, Kernel, broadcast_strides, collapsed, type_of
-from .machine_code import inner_loop
+from .machine_code import LINALG, inner_loop
 from .steps import Place, Step, Unlowered, kernel_of
 
 
@@ -110,12 +111,12 @@ def accumulation(x: Place, out: Place) -> Step:
     return Step("accurate_sum", [out, x], 1, make)
 
 
-def factorization(ufunc: np.ufunc, out: Place, inputs: Sequence[Place]) -> Step:
-    """Return ``out = ufunc(inputs)`` for one square matrix and what has as many rows, by the inner loop of NumPy.
+def factorization(name: str, out: Place, inputs: Sequence[Place]) -> Step:
+    """Return ``out = inv(x)`` or ``solve(x, y)`` for one matrix, by the function of NumPy that calls LAPACK.
 
     NumPy fills the result with NaN if LAPACK fails; the step then fails, so that another call raises the error.
     """
-    loop = _numpy_loop(ufunc, [place.dtype for place in (*inputs, out)])
+    loop = _numpy_loop(getattr(sys.modules[LINALG], name), [place.dtype for place in (*inputs, out)])
     sizes = [inputs[0].shape[0], *(inputs[1].shape[1:] if len(inputs) == 2 else ())]
     strides = [stride for place in (*inputs, out) for stride in place.strides]
 
@@ -131,7 +132,7 @@ def factorization(ufunc: np.ufunc, out: Place, inputs: Sequence[Place]) -> Step:
         body.do("ret i1 %fine")
         return kernel_of(step, body)._replace(result="i1")
 
-    return Step(ufunc.__name__, [out, *inputs], 1, make, checked=True)
+    return Step(name, [out, *inputs], 1, make, checked=True)
 
 
 def gathering(x: Place, indices: Sequence[Place], rest: Sequence[int], part: Place, how: str) -> Step:

@@ -179,7 +179,7 @@ def trace_body(
         tracer.restore()
         enclosing.suspended = before
     del given, arrays, following, ys, leaves
-    leaf = None  # noqa: F841  the last reference to a Tensor of the step
+    leaf = None  # the last reference to a Tensor of the step
     tracer.look_for_escapes()
     why = tracer.broken or _unsuitable(program)
     found = [x for x, _ in tracer.found]
@@ -190,12 +190,13 @@ def trace_body(
 def _result(tracer: BodyTracer, leaf: Any) -> Value:
     """Return the value of a leaf that the step returns; a constant becomes an input."""
     array = leaf.array if isinstance(leaf, Tensor) else leaf
-    node = tracer._node_of(array) if type(array) in (Traced, Number) else None
-    if node is None:
-        array = np.asarray(array)
-        node = tracer.program.value(array)
-        tracer.program.inputs.append((node, ("constant", array.copy())))
-    return node  # type: ignore[no-any-return]
+    if type(array) in (Traced, Number):
+        found: Value = tracer._node_of(array)
+        return found
+    array = np.asarray(array)
+    node = tracer.program.value(array)
+    tracer.program.inputs.append((node, ("constant", array.copy())))
+    return node
 
 
 def _unsuitable(program: Program) -> str:

@@ -92,7 +92,10 @@ class Execution:
                 found = native.run(
                     steps,
                     carry,
-                    [x if read else _EMPTY for x, read in zip(xs, self.reads[self.loop.carries :], strict=True)],
+                    [
+                        x if read and x is not None else _EMPTY
+                        for x, read in zip(xs, self.reads[self.loop.carries :], strict=True)
+                    ],
                     same,
                 )
                 if found is not None:

@@ -85,7 +85,7 @@ def roll(
     surroundings = Surroundings(f)
     step = Step(f, carry, structure)
     first = [_real(x)[-1 if reverse else 0] for x in slices]
-    examples = [_real(x) for x in carry.leaves], [np.asarray(x) for x in first], []
+    examples: tuple[list[Any], ...] = [_real(x) for x in carry.leaves], [np.asarray(x) for x in first], []
     loop = RolledLoop.make(tracer, step, examples, reverse)
     changes = surroundings.changed() or surroundings.random_draws()
     if changes:

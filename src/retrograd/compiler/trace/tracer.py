@@ -21,18 +21,17 @@ import numpy as np
 from ...core.arrays.bfloat16 import write_for
 from ...core.arrays.devices import Device, Wrapping, backend_of, is_array
 from ...core.graph.nodes import reachable
-from ...core.graph.observers import Observer
 from ...core.source_location import Site, user_site
-from ...core.tensor.storage import Storage, is_saved, is_writable, unshare
+from ...core.tensor.storage import Storage
 from ...core.tensor.tensor import Tensor
 from ...kernels.runtime.result_arrays import noted
-from ..program import SHAPED_BY_DATA, Asked, Instruction, Program, Value, replaced
+from ..program import SHAPED_BY_DATA, Asked, Instruction, Value, replaced
 from .checkpoint_replay import CheckpointRuns
 from .derivative_rules import Rules, Whole
-from .effects import Outside, clear_grad, give_array, run_step, set_grad
+from .effect_tracer import EffectTracer
+from .effects import Outside
 from .escapes import ESCAPED, replace_by_real
 from .numpy_scalars import as_array
-from .trace_modes import tracing_paused
 from .traced_arrays import Number, Traced, TracedModule, is_metadata_function
 from .untrace import as_real, is_package_function, is_real, lies_in, owner_of, same_number, untrace_in_place, unwrap
 
@@ -47,7 +46,7 @@ class DataDependent(RuntimeError):
     """A compiled function reads elements of a Tensor as plain numbers, which a replay would repeat."""
 
 
-class Tracer(Observer):
+class Tracer(EffectTracer):
     """One trace.
 
     Attributes:
@@ -59,7 +58,7 @@ class Tracer(Observer):
     suspended: Tracer | None = None
 
     def __init__(self, strict: bool = True, longest: int = sys.maxsize, exact: frozenset[type] = frozenset()) -> None:
-        self.program = Program()
+        super().__init__()
         self.strict = strict
         self.longest = longest
         self.exact = exact  # number types for which the function gets plain numbers and no Number
@@ -69,15 +68,11 @@ class Tracer(Observer):
         self.has_numbers = False  # whether the function got a Number
         self.rules = Rules(self)
         self.traced_objects: list[ref[Any]] = []  # all Traced arrays and Numbers of the trace
-        self.outside: dict[int, Outside] = {}
-        self.arguments: dict[int, int] = {}  # the index among the argument leaves, by the id of the Tensor
-        self._holders: dict[int, Value] = {}
         self.known: dict[int, Any] = {}  # NumPy arrays that the program reads by reference
         self.from_python: set[Value] = set()  # values that depend on outside numbers and large arrays, not on Tensors
         self.checkpoint_runs: CheckpointRuns | None = None  # the innermost running part that may run again
         self.checkpoint_reruns = 0
         self._thread = get_ident()
-        self._busy = 0
         self._roots: dict[int, tuple[ref[Any], Value]] = {}
         self._allocations: dict[int, Value] = {}  # of GPU Tensors, whose views may not know their base
         self._sites: dict[int, Site] = {}
@@ -390,7 +385,7 @@ class Tracer(Observer):
         """Return whether a value, such as the condition of ``cond``, is known only when the program runs."""
         array = x.array if isinstance(x, Tensor) else x
         while isinstance(array, Wrapping) and type(array) is not Traced:
-            array = array.value.array  # type: ignore[attr-defined]
+            array = array.value.array
         return type(array) in (Traced, Number)
 
     # Tensors from outside
@@ -449,96 +444,6 @@ class Tracer(Observer):
             elif entry is not None and not entry.accumulated:
                 entry.cleared = True
                 self.program.cleared = len(self.program.instructions)
-
-    def sync(self) -> None:
-        """Append effects for the changes to Tensors from outside: new memory and new gradients."""
-        if not self.tracing:
-            return
-        for entry in list(self.outside.values()):
-            x, array = entry.tensor, entry.tensor.array
-            if type(array) is not Traced:
-                self.breaks("the memory of a Tensor from outside of the function was replaced")
-            elif array.node is not entry.node:
-                self._effect(give_array, (self._holder(x), array.node))
-                entry.node = array.node
-            grad = x._grad
-            if grad is entry.grad and not (entry.cleared and grad is None):
-                continue
-            if grad is None:
-                self._effect(clear_grad, (self._holder(x),))
-            elif type(grad.array) is not Traced:
-                self.breaks("an untraced gradient was assigned to a Tensor from outside of the function")
-            else:
-                self._effect(set_grad, (self._holder(x), grad.array.node))
-            entry.grad = grad
-
-    def _holder(self, x: Tensor) -> Any:
-        """Return what stands for a Tensor object in an effect: the Tensor, or an input if it is an argument."""
-        index = self.arguments.get(id(x))
-        if index is None:
-            return x
-        holder = self._holders.get(index)
-        if holder is None:
-            holder = self._holders[index] = self.program.value(None)
-            self.program.inputs.append((holder, ("object", index)))
-        return holder
-
-    def _effect(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Instruction:
-        instruction = Instruction("effect", function, args)
-        self._append(instruction)
-        return instruction
-
-    def takes_over(self, optimizer: Any, step: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> bool:
-        """Append an optimizer's step as one effect: in a replay the optimizer runs and reads its options."""
-        if not self.tracing:
-            return False
-        if args or kwargs:
-            self.breaks("an optimizer's step has arguments, such as a closure")
-            return False
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        for p in parameters:
-            self.lift(p)
-            self.lift_grad(p)
-            if p._grad is not None and (is_saved(p) or not is_writable(p.array)):
-                unshare(p, keep_values=True)  # a live graph needs the old values; the untraced step would copy unseen
-        self.sync()
-        tensors = [x for p in parameters for x in (p, p._grad) if x is not None]
-        before = [x.array for x in tensors]
-        self._busy += 1
-        try:
-            for x in tensors:
-                if type(x.array) is Traced:
-                    x.array = x.array.numbers
-            with tracing_paused(self):
-                step(optimizer)
-        finally:
-            self._busy -= 1
-            for x, array in zip(tensors, before, strict=True):
-                if type(array) is Traced and x.array is array.numbers:
-                    x.array = array
-                elif x.array is not array:
-                    self.breaks("an optimizer replaced the memory of a parameter")
-        if self.tracing:
-            nodes = [array.node for array in before if type(array) is Traced]
-            instruction = self._effect(run_step, (optimizer, step))
-            instruction.args = (optimizer, step, tuple(nodes))
-            instruction.writes = tuple([p.array.node for p in parameters if type(p.array) is Traced])
-        return True
-
-    def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
-        """Run a function that only changes Python objects, such as a schedule, now and in each replay."""
-        if not self.tracing:
-            return False
-        self.sync()
-        self._busy += 1
-        mode = tracing_paused(self)
-        try:
-            with mode:
-                function(*args)
-        finally:
-            self._busy -= 1
-        self._effect(function, args)
-        return True
 
     # Observer
 
