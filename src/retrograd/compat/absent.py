@@ -168,7 +168,6 @@ ABSENT = (
             "_functorch.partitioners": "default_partition min_cut_rematerialization_partition",
             "_guards": "TracingContext active_fake_mode detect_fake_mode",
             "_higher_order_ops": "auto_functionalized wrap",
-            "_higher_order_ops.associative_scan": "associative_scan",
             "_higher_order_ops.flex_attention": "",
             "_inductor": "",
             "_inductor.codecache": "FxGraphCache extract_tensor_metadata_for_cache_key",

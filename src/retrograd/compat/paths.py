@@ -68,6 +68,9 @@ _SECTIONS = {
     "modules.compilers:_dynamo": "_dynamo",
     "modules.compilers:_logging": "_logging",
     "modules.jit:jit": "jit",
+    "modules.internals.control_flow:_higher_order_ops":
+        "_higher_order_ops _higher_order_ops.associative_scan _higher_order_ops.cond _higher_order_ops.map "
+        "_higher_order_ops.scan _higher_order_ops.while_loop",
     "modules.internals.flex_attention:nn.attention.flex_attention": "nn.attention.flex_attention",
     "modules.internals.library:_C": "_C",
     "modules.internals.library:_custom_ops": "_custom_ops",

@@ -23,6 +23,7 @@ tuples, lists, dicts and slices too; all other arguments are constants.
     compile these instructions;
   - ``"primitive"``: the forward of ``primitive``, which may be elementwise, a kernel or a library routine;
   - ``"whole"``: any other pure function of arrays;
+  - ``"rolled"``: a loop of the user's function, whose step is a program of its own (``loops/``);
   - ``"loop"``: ``parts``, fused into a compiled loop;
   - ``"native"``: ``parts``, compiled to one function (``cpu/``), which raises ``Miss`` if a guard among them fails;
   - ``"draw"``: random numbers from a generator: never removed, repeated or moved past another draw;

@@ -258,7 +258,7 @@ def _transposed(node: Node, tangents: dict[int, Any], differentiable: bool) -> A
             for index, value in _rules(node, us if several else us[0], saved, tangents)
             if isinstance(value, Tensor) and value._requires
         ]
-    walk = Walk({u._node for u in us if u._requires}, False, differentiable, copied=False)
+    walk = Walk({u._node for u in us if u._requires}, differentiable, differentiable, copied=False)
     found = walk.run(roots) if roots else {}
     results = []
     for u in us:

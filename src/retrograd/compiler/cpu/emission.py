@@ -43,7 +43,7 @@ class Body:
         self.lines: list[str] = []
         self.declared: set[str] = set()
         self._count = 0
-        self._block = "begin"
+        self.current = "begin"  # the basic block
         self._backwards = False  # whether the current loop has negative strides
 
     def name(self) -> str:
@@ -64,12 +64,12 @@ class Body:
     def block(self, label: str) -> None:
         """Begin a basic block."""
         self.lines.append(f"{label}:")
-        self._block = label
+        self.current = label
 
     def loop(self, first: str, last: str, step: int, inner: Callable[[str], None]) -> None:
         """Append ``inner(index)`` for a nonempty ``range(first, last, step)``."""
         self._count += 1
-        number, before = self._count, self._block
+        number, before = self._count, self.current
         index, following = f"%i{number}", f"%n{number}"
         self.do(f"br label %loop{number}")
         self.block(f"loop{number}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...kernels.runtime.threads import PARTS
 from .emission import collapsed
-from .steps import Buffer, Map, Step
+from .steps import Buffer, Map, Place, Step
 
 MAX_NODES = 24  # nodes of a loop
 MIN_SHARED_ELEMENTS = 1 << 15  # elements from which threads share a loop
@@ -45,18 +45,21 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
             ):
                 continue
             before, maker = made
-            if any(other.buffer is place.buffer and other != maker.operands[0] for other in step.operands):
+            if any(other.buffer is place.buffer and other != place for other in step.operands):
                 continue  # also read with other strides or offset
+            turned = _turned(maker, place)
+            if turned is None:
+                continue
             if len(maker.nodes) + len(step.nodes) > MAX_NODES:
                 continue
-            sources = maker.operands[1:]
+            sources = turned
             writes = [inputs, *[written.get(source.buffer, ()) for source in sources]]
             moved = any(bisect_right(times, before) < bisect_left(times, number) for times in writes)
             target = step.operands[0]
             clash = any(source.may_overlap(target) and source[:4] != target[:4] for source in sources)
             if moved or clash or len(step.operands) + len(sources) > 10:
                 continue
-            step.absorb(maker, step.operands.index(place, 1))
+            step.absorb(maker, step.operands.index(place, 1), sources)
             gone.add(before)
             for source in sources:
                 if source.buffer.kind == "arena":  # `touched` is used for arena buffers only
@@ -69,6 +72,20 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
         if isinstance(step, Map):
             _share(step)
     return left
+
+
+def _turned(maker: Map, place: Place) -> list[Place] | None:
+    """Return the inputs of a loop for a reader of its result at ``place``, which may be the transposed result."""
+    out, *sources = maker.operands
+    if place == out:
+        return sources
+    lengths = dict(zip(out.strides, range(len(out.shape)), strict=True))
+    if place.offset != out.offset or len(lengths) < len(out.shape) or sorted(place.strides) != sorted(out.strides):
+        return None
+    order = [lengths[stride] for stride in place.strides]
+    if place.shape != tuple([out.shape[d] for d in order]):
+        return None
+    return [source._replace(shape=place.shape, strides=tuple([source.strides[d] for d in order])) for source in sources]
 
 
 def _share(step: Map) -> None:

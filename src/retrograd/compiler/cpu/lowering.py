@@ -22,7 +22,7 @@ from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
 from .emission import TYPES, Body, Kernel, constant, type_of
 from .indices import add_at, getitem, setitem
-from .numpy_loops import accumulation, loop_call, reduction
+from .numpy_loops import accumulation, factorization, loop_call, reduction
 from .optimizer_updates import Update, lower_step
 from .product_kernels import product
 from .scalar_operations import UFUNCS, choice, scalar
@@ -428,6 +428,16 @@ class Lowering:
         if name == "mean":
             self.map("divide", out, [out, (length, out.dtype)], scalar("divide", out.dtype), [out.dtype] * 2, out.dtype)
 
+    def _linalg(self, instruction: Instruction) -> None:
+        """Lower ``inv`` of a matrix, and ``solve``, in loops: elsewhere a failure would have to undo earlier writes."""
+        x, *rest = [self.place(a) for a in instruction.args]
+        out = self.result(instruction.outs[0])
+        dims = [len(place.shape) for place in (x, *rest)]
+        mixed = len({place.dtype for place in (x, out, *rest)}) > 1
+        if instruction.kwargs or not self.unlimited or max(dims) > 2 or mixed:
+            raise Unlowered(f"unsupported arguments of {instruction.name}")
+        self.add(factorization("solve1" if dims[1:] == [1] else instruction.name, out, [x, *rest]))
+
     # Products
 
     def _product(self, instruction: Instruction) -> None:
@@ -485,6 +495,8 @@ class Lowering:
                 if x.shape is None:
                     raise Unlowered("a number that varies")
                 stand_in = np.zeros(place.shape, place.dtype) if place.dense else stand_in_of(place, np.zeros)
+                if len(place.shape) > 1 and place.shape[-1] == place.shape[-2]:
+                    stand_in[...] = np.eye(place.shape[-1])  # NumPy inverts no zeros
                 node = x
                 owner = stand_in if stand_in.base is None else stand_in.base
                 while owner.base is not None:
@@ -577,8 +589,8 @@ _KNOWN: dict[str, Callable[[Lowering, Instruction], None]] = {"accurate_sum": Lo
 _HANDLERS: dict[str, Callable[[Lowering, Instruction], None]] = {
     "where": Lowering._where, "item": Lowering._item, "concatenate": Lowering._joined, "stack": Lowering._joined,
     "dot": Lowering._product, "full": Lowering._full, "getitem": getitem, "setitem": setitem,
-    "add.at": add_at,
-    **dict.fromkeys(("copy", "array", "asarray", "ascontiguousarray", "astype"), Lowering._copied),
+    "add.at": add_at, "inv": Lowering._linalg, "solve": Lowering._linalg,
+    **dict.fromkeys(("copy", "array", "asarray", "as_array", "ascontiguousarray", "astype"), Lowering._copied),
     **dict.fromkeys(("reshape", "ravel", "flatten"), Lowering._reshaped),
     **dict.fromkeys(("zeros_like", "ones_like", "empty_like"), Lowering._like),
     **dict.fromkeys(("sum", "mean", "prod", "max", "min", "amax", "amin", "all", "any"), Lowering._reduced),

@@ -116,6 +116,10 @@ def _machine(fresh: bool = False, made: list[object] = []) -> Any:  # noqa: B006
 # Symbols
 
 
+LINALG = "numpy.linalg._umath_linalg"
+_HOMES = ("numpy", "scipy.special", LINALG)  # modules with ufuncs
+
+
 def _is_known(ufunc: np.ufunc, home: str) -> bool:
     """Return whether module ``home`` has the ufunc under its own name, so that the name is unique."""
     return getattr(sys.modules.get(home), ufunc.__name__, None) is ufunc
@@ -138,7 +142,7 @@ def inner_loop(ufunc: np.ufunc, kinds: str) -> tuple[str, str] | None:
     datum = ctypes.c_void_p.from_address(data + _WORD * at).value if data else None
     if not functions or not loop:
         return None
-    homes = [home for home in ("numpy", "scipy.special") if _is_known(ufunc, home)]
+    homes = [home for home in _HOMES if _is_known(ufunc, home)]
     if not homes:
         return None
     name = f"retrograd_{homes[0]}_{ufunc.__name__}_{kinds.replace('->', '_').replace('?', 'b1')}".replace(".", "_")

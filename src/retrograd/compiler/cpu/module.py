@@ -122,6 +122,7 @@ class Module:
         self._arena = self._item(len(slots)) if arena else "null"
         for number, buffer in enumerate(outs):
             buffer.index = len(inputs) + number
+        self._extras = len(slots) + bool(arena) + self.threaded  # the first item after these
         if self.threaded:
             pool = self._item(len(slots) + bool(arena))
             self._words = body.give(f"load i64, ptr {pool}, align 8")
@@ -129,8 +130,7 @@ class Module:
             self._threads = body.give(f"load i64, ptr {size}, align 8")
             body.do(f"%shared = alloca [{max(len(step.operands) for step in steps)} x ptr]")
         self._check_overlaps(steps)
-        for step in steps:
-            self._step(step)
+        self._write_steps(steps)
         body.do("ret i32 0")
         body.block("others")
         body.do(f"ret i32 {ELEMENTS_DIFFER}")
@@ -142,6 +142,10 @@ class Module:
         entry = "define i32 @entry(ptr %tuple) {\nbegin:\n" + "\n".join(body.lines) + "\n}\n"
         shared = _LAUNCH if self.threaded else ""
         self.text = "\n".join([*sorted(self._declared), shared, *self._functions, entry, SCALAR_TEXT])
+
+    def _write_steps(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            self._step(step)
 
     def _item(self, number: int) -> str:
         """Return a register with the address of the elements of an array in the tuple."""

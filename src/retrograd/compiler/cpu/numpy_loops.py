@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .emission import Body, Kernel, broadcast_strides, collapsed, type_of
-from .machine_code import inner_loop
+from .machine_code import LINALG, inner_loop
 from .steps import Place, Step, Unlowered, kernel_of
 
 
@@ -31,10 +32,12 @@ def _call(body: Body, loop: tuple[str, str], pointers: Sequence[str]) -> None:
     body.do(f"call void @{loop[0]}(ptr %args, ptr %count, ptr %steps, ptr {loop[1]})")
 
 
-def _frame(body: Body, count: int, strides: Sequence[int]) -> None:
+def _frame(body: Body, count: int, strides: Sequence[int], sizes: Sequence[int] = ()) -> None:
     body.do(f"%args = alloca [{len(strides)} x ptr]")
-    body.do("%count = alloca i64")
-    body.do(f"store i64 {count}, ptr %count")
+    body.do(f"%count = alloca [{1 + len(sizes)} x i64]")
+    for k, size in enumerate((count, *sizes)):
+        place = body.give(f"getelementptr inbounds i64, ptr %count, i64 {k}")
+        body.do(f"store i64 {size}, ptr {place}")
     body.do(f"%steps = alloca [{len(strides)} x i64]")
     for k, stride in enumerate(strides):
         place = body.give(f"getelementptr inbounds i64, ptr %steps, i64 {k}")
@@ -106,6 +109,30 @@ def accumulation(x: Place, out: Place) -> Step:
         return kernel_of(step, body)
 
     return Step("accurate_sum", [out, x], 1, make)
+
+
+def factorization(name: str, out: Place, inputs: Sequence[Place]) -> Step:
+    """Return ``out = inv(x)`` or ``solve(x, y)`` for one matrix, by the function of NumPy that calls LAPACK.
+
+    NumPy fills the result with NaN if LAPACK fails; the step then fails, so that another call raises the error.
+    """
+    loop = _numpy_loop(getattr(sys.modules[LINALG], name), [place.dtype for place in (*inputs, out)])
+    sizes = [inputs[0].shape[0], *(inputs[1].shape[1:] if len(inputs) == 2 else ())]
+    strides = [stride for place in (*inputs, out) for stride in place.strides]
+
+    def make(step: Step) -> Kernel:
+        body = Body()
+        places = [out, *inputs]
+        order = [*range(1, len(places)), 0]
+        _frame(body, 1, [*[0] * len(places), *strides], sizes)
+        _call(body, loop, [f"%p{k}" for k in order])
+        kind = type_of(out.dtype)
+        first = body.load("%p0", out.dtype)
+        body.do(f"%fine = fcmp oeq {kind} {first}, {first}")
+        body.do("ret i1 %fine")
+        return kernel_of(step, body)._replace(result="i1")
+
+    return Step(name, [out, *inputs], 1, make, checked=True)
 
 
 def gathering(x: Place, indices: Sequence[Place], rest: Sequence[int], part: Place, how: str) -> Step:

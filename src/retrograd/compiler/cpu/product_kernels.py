@@ -90,7 +90,7 @@ def _small_kernel(step: Step) -> Kernel:
         body.declared.add(f"declare {kind} {fma}({kind}, {kind}, {kind})")
         x_rows = [body.address("%p1", [row], [x.strides[0]], r * x.strides[0]) for r in range(rows)]
         cells = [(r, v) for r in range(rows) for v in range(vectors)]
-        before = body._block
+        before = body.current
         names = {cell: (body.name(), body.name()) for cell in cells}
         index, following, label = body.name(), body.name(), body.name()[1:]
         body.do(f"br label %{label}")

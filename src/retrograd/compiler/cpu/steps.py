@@ -123,15 +123,15 @@ class Map(Step):
 
     nodes: list[Node] = field(default_factory=list)
 
-    def absorb(self, other: Map, at: int) -> None:
-        """Replace operand ``at`` by the nodes of the step that computes it."""
+    def absorb(self, other: Map, at: int, inputs: Sequence[Place]) -> None:
+        """Replace operand ``at`` by the nodes of the step that computes it from ``inputs``."""
         shift = len(other.nodes)
         known: dict[Any, int] = {}
         moved: list[int] = []
         operands = [place for k, place in enumerate(self.operands) if k != at]
         for k, place in enumerate(operands):
             known.setdefault((place.buffer, *place[1:]), k) if k else None
-        for place in other.operands[1:]:
+        for place in inputs:
             key = (place.buffer, *place[1:])
             if key not in known:
                 known[key] = len(operands)

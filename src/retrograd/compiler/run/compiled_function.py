@@ -21,6 +21,7 @@ from ...core.tensor.storage import sharers
 from ...core.tensor.tensor import Tensor, is_dense
 from ...func.nests import Structure, flatten
 from ...nn.parameter import Parameter
+from ..loops.rolled import roll
 from ..program import Value
 from ..trace.argument_copies import Copies
 from ..trace.effects import hooks_of, unrepeatable_change
@@ -272,6 +273,7 @@ class Compiled(Wrapper):
         """
         surroundings = Surroundings(self.function, leaves)
         tracer = Tracer(not self.fallback, self.max_operators, surroundings.exact)
+        tracer.roll = roll
         fixed = fixed or float in surroundings.exact
         program = tracer.program
         free_leaves = set() if fixed else self._varying_leaves(leaves, structure)

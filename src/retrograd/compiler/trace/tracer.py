@@ -12,27 +12,26 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
 from ...core.arrays.bfloat16 import write_for
-from ...core.arrays.devices import Device, backend_of, is_array
+from ...core.arrays.devices import Device, Wrapping, backend_of, is_array
 from ...core.graph.nodes import reachable
-from ...core.graph.observers import Observer
 from ...core.source_location import Site, user_site
-from ...core.tensor.storage import Storage, is_saved, is_writable, unshare
+from ...core.tensor.storage import Storage
 from ...core.tensor.tensor import Tensor, is_dense
 from ...kernels.runtime.result_arrays import noted
-from ..program import SHAPED_BY_DATA, Asked, Instruction, Program, Value, replaced
+from ..program import SHAPED_BY_DATA, Asked, Instruction, Value, replaced
 from .checkpoint_replay import CheckpointRuns
 from .derivative_rules import Rules, Whole
-from .effects import Outside, clear_grad, give_array, run_step, set_grad
+from .effect_tracer import EffectTracer
+from .effects import Outside
 from .escapes import ESCAPED, replace_by_real
 from .numpy_scalars import as_array
-from .trace_modes import tracing_paused
 from .traced_arrays import Number, Traced, TracedModule, is_metadata_function
 from .untrace import as_real, is_package_function, is_real, lies_in, owner_of, same_number, untrace_in_place, unwrap
 
@@ -47,11 +46,19 @@ class DataDependent(RuntimeError):
     """A compiled function reads elements of a Tensor as plain numbers, which a replay would repeat."""
 
 
-class Tracer(Observer):
-    """One trace."""
+class Tracer(EffectTracer):
+    """One trace.
+
+    Attributes:
+        roll: makes a loop of the function one instruction (``compiler/loops``); None runs it step by step.
+        suspended: the tracer of a loop's body, while that runs.
+    """
+
+    roll: Callable[..., Any] | None = None
+    suspended: Tracer | None = None
 
     def __init__(self, strict: bool = True, longest: int = sys.maxsize, exact: frozenset[type] = frozenset()) -> None:
-        self.program = Program()
+        super().__init__()
         self.strict = strict
         self.longest = longest
         self.exact = exact  # number types for which the function gets plain numbers and no Number
@@ -61,25 +68,32 @@ class Tracer(Observer):
         self.has_numbers = False  # whether the function got a Number
         self.rules = Rules(self)
         self.traced_objects: list[ref[Any]] = []  # all Traced arrays and Numbers of the trace
-        self.outside: dict[int, Outside] = {}
-        self.arguments: dict[int, int] = {}  # the index among the argument leaves, by the id of the Tensor
-        self._holders: dict[int, Value] = {}
         self.known: dict[int, Any] = {}  # NumPy arrays that the program reads by reference
         self.from_python: set[Value] = set()  # values that depend on outside numbers and large arrays, not on Tensors
         self.checkpoint_runs: CheckpointRuns | None = None  # the innermost running part that may run again
         self.checkpoint_reruns = 0
         self._thread = get_ident()
-        self._busy = 0
         self._roots: dict[int, tuple[ref[Any], Value]] = {}
         self._allocations: dict[int, Value] = {}  # of GPU Tensors, whose views may not know their base
         self._sites: dict[int, Site] = {}
+        self.loops: list[Any] = []  # the rolled loops
         self._node: Any = None
         self._active = True
 
     @property
     def tracing(self) -> bool:
         """Whether the operations of this thread now become instructions."""
-        return self._active and not self._busy and not self.broken and get_ident() == self._thread
+        return (
+            self._active
+            and not self._busy
+            and not self.broken
+            and self.suspended is None
+            and get_ident() == self._thread
+        )
+
+    def rolled(self, *loop: Any) -> Any:
+        """Return what runs the steps of a ``scan`` as one instruction, or None."""
+        return self.roll(self, *loop) if self.roll is not None and self.tracing else None
 
     def breaks(self, reason: str) -> None:
         """End the trace without a program; the call continues eagerly."""
@@ -96,6 +110,8 @@ class Tracer(Observer):
 
     def cannot_trace(self, what: str) -> bool:
         """Report an operation that cannot be traced: a rule becomes one instruction, all else breaks the trace."""
+        if self.suspended is not None:
+            self.suspended.breaks(f"{what} was called with an array from outside of the loop")
         if self.tracing:
             if self.rules.attempts:
                 raise Whole
@@ -126,6 +142,10 @@ class Tracer(Observer):
         primitive: Any = None,
     ) -> Any:
         """Call the function with the real arrays, and append the call as an instruction."""
+        if self.suspended is not None:
+            return self.suspended.call(function, args, kwargs, writes, kind, primitive)
+        if not kind and type(function) is FunctionType and any(isinstance(x, Tensor) for x in args):
+            return function(*args, **kwargs)  # a rule that is recorded itself
         bare_args, bare_kwargs = replaced(args, unwrap), replaced(kwargs, unwrap)
         if self._on_other_thread():
             return function(*bare_args, **bare_kwargs)
@@ -264,7 +284,9 @@ class Tracer(Observer):
         """Return the primitive's forward for Traced arrays."""
 
         def trace_forward(*arrays: Any, **params: Any) -> Any:
-            result = self.call(primitive.forward, arrays, params, kind="primitive", primitive=primitive)
+            kind = getattr(primitive.forward, "kind", "primitive")
+            rolled = kind == "rolled"  # its rule belongs to the trace
+            result = self.call(primitive.forward, arrays, params, kind=kind, primitive=None if rolled else primitive)
             if type(result) is tuple:
                 return tuple([self._as_array(x) for x in result])
             return self._as_array(result)
@@ -319,6 +341,8 @@ class Tracer(Observer):
 
     def read_number(self, number: Any) -> Any:
         """Return the plain number. A read by the package or of an argument becomes a guard, one by the user fails."""
+        if self.suspended is not None:
+            self.suspended.breaks("the body of a loop reads a number from outside")
         if not self._on_other_thread() and self.tracing:
             if number.node in self.from_python or not self._by_user():
                 instruction = Instruction("guard", same_number, (number.node, number.numbers))
@@ -329,6 +353,8 @@ class Tracer(Observer):
 
     def read_elements(self, how: str, result: Any) -> Any:
         """Return elements that leave the program through ``numpy()`` and similar methods."""
+        if self.suspended is not None:
+            self.suspended.breaks(f"the body of a loop reads elements through {how}")
         if not self._on_other_thread() and self.tracing:
             if self._by_user():
                 self._refuse_read(f"what {how} gives")
@@ -354,6 +380,13 @@ class Tracer(Observer):
         while frame is not None and frame.f_code.co_filename.endswith(_PASSED):
             frame = frame.f_back
         return frame is None or not frame.f_code.co_filename.startswith(_PACKAGE)
+
+    def depends_on_elements(self, x: Any) -> bool:
+        """Return whether a value, such as the condition of ``cond``, is known only when the program runs."""
+        array = x.array if isinstance(x, Tensor) else x
+        while isinstance(array, Wrapping) and type(array) is not Traced:
+            array = array.value.array
+        return type(array) in (Traced, Number)
 
     # Tensors from outside
 
@@ -412,96 +445,6 @@ class Tracer(Observer):
                 entry.cleared = True
                 self.program.cleared = len(self.program.instructions)
 
-    def sync(self) -> None:
-        """Append effects for the changes to Tensors from outside: new memory and new gradients."""
-        if not self.tracing:
-            return
-        for entry in list(self.outside.values()):
-            x, array = entry.tensor, entry.tensor.array
-            if type(array) is not Traced:
-                self.breaks("the memory of a Tensor from outside of the function was replaced")
-            elif array.node is not entry.node:
-                self._effect(give_array, (self._holder(x), array.node))
-                entry.node = array.node
-            grad = x._grad
-            if grad is entry.grad and not (entry.cleared and grad is None):
-                continue
-            if grad is None:
-                self._effect(clear_grad, (self._holder(x),))
-            elif type(grad.array) is not Traced:
-                self.breaks("an untraced gradient was assigned to a Tensor from outside of the function")
-            else:
-                self._effect(set_grad, (self._holder(x), grad.array.node))
-            entry.grad = grad
-
-    def _holder(self, x: Tensor) -> Any:
-        """Return what stands for a Tensor object in an effect: the Tensor, or an input if it is an argument."""
-        index = self.arguments.get(id(x))
-        if index is None:
-            return x
-        holder = self._holders.get(index)
-        if holder is None:
-            holder = self._holders[index] = self.program.value(None)
-            self.program.inputs.append((holder, ("object", index)))
-        return holder
-
-    def _effect(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Instruction:
-        instruction = Instruction("effect", function, args)
-        self._append(instruction)
-        return instruction
-
-    def takes_over(self, optimizer: Any, step: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> bool:
-        """Append an optimizer's step as one effect: in a replay the optimizer runs and reads its options."""
-        if not self.tracing:
-            return False
-        if args or kwargs:
-            self.breaks("an optimizer's step has arguments, such as a closure")
-            return False
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        for p in parameters:
-            self.lift(p)
-            self.lift_grad(p)
-            if p._grad is not None and (is_saved(p) or not is_writable(p.array)):
-                unshare(p, keep_values=True)  # a live graph needs the old values; the untraced step would copy unseen
-        self.sync()
-        tensors = [x for p in parameters for x in (p, p._grad) if x is not None]
-        before = [x.array for x in tensors]
-        self._busy += 1
-        try:
-            for x in tensors:
-                if type(x.array) is Traced:
-                    x.array = x.array.numbers
-            with tracing_paused(self):
-                step(optimizer)
-        finally:
-            self._busy -= 1
-            for x, array in zip(tensors, before, strict=True):
-                if type(array) is Traced and x.array is array.numbers:
-                    x.array = array
-                elif x.array is not array:
-                    self.breaks("an optimizer replaced the memory of a parameter")
-        if self.tracing:
-            nodes = [array.node for array in before if type(array) is Traced]
-            instruction = self._effect(run_step, (optimizer, step))
-            instruction.args = (optimizer, step, tuple(nodes))
-            instruction.writes = tuple([p.array.node for p in parameters if type(p.array) is Traced])
-        return True
-
-    def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
-        """Run a function that only changes Python objects, such as a schedule, now and in each replay."""
-        if not self.tracing:
-            return False
-        self.sync()
-        self._busy += 1
-        mode = tracing_paused(self)
-        try:
-            with mode:
-                function(*args)
-        finally:
-            self._busy -= 1
-        self._effect(function, args)
-        return True
-
     # Observer
 
     def calling(self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
@@ -554,6 +497,8 @@ class Tracer(Observer):
     def finish(self) -> list[Tensor]:
         """Restore the real arrays of all Tensors; return the gradients that the call created."""
         self._active = False
+        for loop in self.loops:
+            loop.end()
         gradients = []
         for entry in self.outside.values():
             x, grad = entry.tensor, entry.tensor._grad

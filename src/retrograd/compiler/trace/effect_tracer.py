@@ -1,0 +1,137 @@
+"""The part of a tracer that writes effects: changes to Tensors from outside, gradients, and steps of optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...core.graph.observers import Observer
+from ...core.tensor.storage import is_saved, is_writable, unshare
+from ...core.tensor.tensor import Tensor
+from ..program import Instruction, Program, Value
+from .effects import Outside, clear_grad, give_array, run_step, set_grad
+from .trace_modes import tracing_paused
+from .traced_arrays import Traced
+
+
+class EffectTracer(Observer):
+    """A tracer's Tensors from outside, and the effects on them.
+
+    Attributes:
+        outside: the Tensors from outside that the function reads, by their ids.
+        arguments: the index among the argument leaves, by the id of the Tensor.
+    """
+
+    tracing: bool
+
+    def __init__(self) -> None:
+        self.program = Program()
+        self.outside: dict[int, Outside] = {}
+        self.arguments: dict[int, int] = {}
+        self._holders: dict[int, Value] = {}
+        self._busy = 0
+
+    def breaks(self, reason: str) -> None:
+        """End the trace without a program."""
+        raise NotImplementedError
+
+    def lift(self, x: Tensor, source: tuple[str, Any] | None = None) -> None:
+        """Make the Tensor's array Traced."""
+        raise NotImplementedError
+
+    def lift_grad(self, leaf: Tensor) -> None:
+        """Make the array of a leaf's gradient Traced."""
+        raise NotImplementedError
+
+    def _append(self, instruction: Instruction) -> None:
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Append effects for the changes to Tensors from outside: new memory and new gradients."""
+        if not self.tracing:
+            return
+        for entry in list(self.outside.values()):
+            x, array = entry.tensor, entry.tensor.array
+            if type(array) is not Traced:
+                self.breaks("the memory of a Tensor from outside of the function was replaced")
+            elif array.node is not entry.node:
+                self._effect(give_array, (self._holder(x), array.node))
+                entry.node = array.node
+            grad = x._grad
+            if grad is entry.grad and not (entry.cleared and grad is None):
+                continue
+            if grad is None:
+                self._effect(clear_grad, (self._holder(x),))
+            elif type(grad.array) is not Traced:
+                self.breaks("an untraced gradient was assigned to a Tensor from outside of the function")
+            else:
+                self._effect(set_grad, (self._holder(x), grad.array.node))
+            entry.grad = grad
+
+    def _holder(self, x: Tensor) -> Any:
+        """Return what stands for a Tensor object in an effect: the Tensor, or an input if it is an argument."""
+        index = self.arguments.get(id(x))
+        if index is None:
+            return x
+        holder = self._holders.get(index)
+        if holder is None:
+            holder = self._holders[index] = self.program.value(None)
+            self.program.inputs.append((holder, ("object", index)))
+        return holder
+
+    def _effect(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Instruction:
+        instruction = Instruction("effect", function, args)
+        self._append(instruction)
+        return instruction
+
+    def takes_over(self, optimizer: Any, step: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> bool:
+        """Append an optimizer's step as one effect: in a replay the optimizer runs and reads its options."""
+        if not self.tracing:
+            return False
+        if args or kwargs:
+            self.breaks("an optimizer's step has arguments, such as a closure")
+            return False
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        for p in parameters:
+            self.lift(p)
+            self.lift_grad(p)
+            if p._grad is not None and (is_saved(p) or not is_writable(p.array)):
+                unshare(p, keep_values=True)  # a live graph needs the old values; the untraced step would copy unseen
+        self.sync()
+        tensors = [x for p in parameters for x in (p, p._grad) if x is not None]
+        before = [x.array for x in tensors]
+        self._busy += 1
+        try:
+            for x in tensors:
+                if type(x.array) is Traced:
+                    x.array = x.array.numbers
+            with tracing_paused(self):
+                step(optimizer)
+        finally:
+            self._busy -= 1
+            for x, array in zip(tensors, before, strict=True):
+                if type(array) is Traced and x.array is array.numbers:
+                    x.array = array
+                elif x.array is not array:
+                    self.breaks("an optimizer replaced the memory of a parameter")
+        if self.tracing:
+            nodes = [array.node for array in before if type(array) is Traced]
+            instruction = self._effect(run_step, (optimizer, step))
+            instruction.args = (optimizer, step, tuple(nodes))
+            instruction.writes = tuple([p.array.node for p in parameters if type(p.array) is Traced])
+        return True
+
+    def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+        """Run a function that only changes Python objects, such as a schedule, now and in each replay."""
+        if not self.tracing:
+            return False
+        self.sync()
+        self._busy += 1
+        mode = tracing_paused(self)
+        try:
+            with mode:
+                function(*args)
+        finally:
+            self._busy -= 1
+        self._effect(function, args)
+        return True
