@@ -40,7 +40,7 @@ COMPUTE_NAMES = {
     "retrograd.scipy", "retrograd.scipy.arguments",
     "retrograd.kernels.build.make_library", "retrograd.kernels.runtime.numba_functions",
     "retrograd.ops.math.special.libraries", "retrograd.testing.cases",
-    "retrograd.testing.cases.linear.sparse", "retrograd.compat.as_torch",
+    "retrograd.testing.cases.linear.sparse", "retrograd.testing.scipy_cases", "retrograd.compat.as_torch",
     "retrograd.compat.files.names", "retrograd.compat.names", "retrograd.compat.paths",
 }  # fmt: skip
 
