@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
-from ...ops.table.registry import Operator
-from ..case import Case
+import numpy as np
 
-MODULES = ("special",)
+from ...ops.table.registry import Operator
+from ..case import Call, Case
+
+MODULES = ("linalg", "special")
 
 
 def scipy_cases() -> Iterator[tuple[Operator, Case]]:
@@ -31,3 +33,15 @@ def function(path: str) -> Callable[..., Any]:
         return getattr(import_module(module), name)(*args, **kwargs)
 
     return call
+
+
+def case(name: str, *calls: Callable[..., Call], **options: Any) -> Case:
+    """Return the case of a function of SciPy; each call draws its arrays with ``draw(low, high, *shape)``."""
+
+    def drawn(rng: np.random.Generator) -> Iterator[Call]:
+        for call in calls:
+            yield call(lambda low, high, *shape: rng.uniform(low, high, shape))
+
+    options.setdefault("reference", function(f"scipy.{name}"))
+    options.setdefault("dtypes", ("float32",))
+    return Case(name, drawn, torch="", **options)

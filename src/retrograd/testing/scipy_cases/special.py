@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import numpy as np
 
-from ..case import Call, Case
-from . import function
-
-
-def case(name: str, *calls: Callable[..., Call], **options: Any) -> Case:
-    """Return the case of a function of SciPy; each call draws its arrays with ``draw(low, high, *shape)``."""
-
-    def drawn(rng: np.random.Generator) -> Iterator[Call]:
-        for call in calls:
-            yield call(lambda low, high, *shape: rng.uniform(low, high, shape))
-
-    options.setdefault("reference", function(f"scipy.{name}"))
-    options.setdefault("dtypes", ("float32",))
-    return Case(name, drawn, torch="", **options)
-
+from ..case import Call
+from . import case
 
 N = np.array([0, 1, 3])
 
