@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 if TYPE_CHECKING:
+    from . import interpolate as interpolate
     from . import linalg as linalg
     from . import special as special
 

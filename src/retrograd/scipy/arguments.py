@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.arrays.devices import Wrapping
 from ..core.tensor.tensor import Tensor
+from ..ops.numpy.arguments import alike, floating
 from ..ops.table.types import Operand
 
 # An argument that SciPy makes an array of, and the functions here a Tensor.
@@ -80,6 +81,11 @@ def detached(value: Any) -> Any:
     if type(value) is dict:
         return {key: detached(item) for key, item in value.items()}
     return value
+
+
+def floats(*values: ArrayLike) -> tuple[Tensor, ...]:
+    """Return array-like arguments in one floating or complex dtype, in which lists and numbers follow the Tensors."""
+    return tuple([floating(x) for x in alike(*values)])
 
 
 def differentiable(module: str, name: str = "") -> Callable[[Function], Function]:

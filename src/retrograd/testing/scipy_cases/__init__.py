@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...ops.table.registry import Operator
 from ..case import Call, Case
 
-MODULES = ("linalg", "special")
+Draw = Callable[..., Array]  # draw(low, high, *shape)
+
+MODULES = ("interpolate", "linalg", "special")
 
 
 def scipy_cases() -> Iterator[tuple[Operator, Case]]:

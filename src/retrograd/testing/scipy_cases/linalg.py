@@ -9,9 +9,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ..case import Call
-from . import case
-
-Draw = Callable[..., Array]
+from . import Draw, case
 
 
 def matrix(u: Draw, n: int = 3, *lead: int) -> Array:
