@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import interpolate as interpolate
     from . import linalg as linalg
     from . import special as special
+    from . import stats as stats
 
 _MODULES = (
     "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "special", "stats",

@@ -55,7 +55,7 @@ def name_of(function: str, distribution: str = "") -> str:
     except ModuleNotFoundError:
         return ""
     if distribution:
-        has_method = distribution in module.__all__ and hasattr(getattr(module, distribution), name)
+        has_method = distribution in module.__all__ and hasattr(type(getattr(module, distribution)), name)
         return f"retrograd.{home}.{distribution}.{name}" if has_method else ""
     return f"retrograd.{function}" if name in module.__all__ else ""
 

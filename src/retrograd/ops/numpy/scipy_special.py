@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from ..._generated import functional, special
+from ...core.arrays import Array
 from ...core.graph.plan import Rule
 from ...core.graph.primitive import Primitive, apply
 from ...core.tensor.tensor import Tensor
@@ -36,7 +37,7 @@ _DEGREE = _PI / 180
 
 
 # By SciPy's name of the ufunc: what it computes with Tensors among its arguments.
-RULES: dict[str, Callable[..., Any]] = {}
+RULES: dict[str, Rule] = {}
 
 
 def define(
@@ -55,7 +56,7 @@ def define(
     def unknown(g: object) -> NoReturn:
         raise NotImplementedError(f"{qualified}: the derivative by an order or a shape is not known; detach() it")
 
-    def called(*arrays: Any) -> Any:
+    def called(*arrays: Array) -> Array:
         return getattr(library_for(arrays[-1] if hasattr(arrays[-1], "dtype") else arrays[0], name), name)(*arrays)
 
     qualified = f"scipy.special.{name}"
@@ -73,7 +74,7 @@ def _of(primitive: Primitive) -> Callable[..., Tensor]:
 def _of_integer_order(name: str, primitive: Primitive) -> Callable[..., Tensor]:
     """A Bessel function of whole orders; SciPy's drops the fractions of others."""
 
-    def rule(n: Any, x: Any) -> Tensor:
+    def rule(n: Array, x: Array) -> Tensor:
         order = n.array if isinstance(n, Tensor) else n
         if bool(np.any(order != np.trunc(order))):
             raise ValueError(f"scipy.special.{name}: the orders must be integers; use {name[0]}v for others")
@@ -115,12 +116,12 @@ define(
 # Incomplete gamma and beta functions (DLMF 8), the distribution functions made of them, and inverses
 
 
-def _gamma_density(a: Any, x: Any) -> Any:
+def _gamma_density(a: Array, x: Array) -> Array:
     """``x^(a - 1) e^-x / gamma(a)``."""
     return EXP(XLOGY(a - 1, x) - x - LGAMMA(a))
 
 
-def _beta_density(a: Any, b: Any, x: Any) -> Any:
+def _beta_density(a: Array, b: Array, x: Array) -> Array:
     """``x^(a - 1) (1 - x)^(b - 1) / B(a, b)``."""
     return EXP(XLOGY(a - 1, x) + XLOG1PY(b - 1, -x) - BETALN(a, b))
 
@@ -144,7 +145,7 @@ define(
 )
 
 
-def _ratio(dfn: Any, dfd: Any, x: Any) -> Any:
+def _ratio(dfn: Array, dfd: Array, x: Array) -> Array:
     return dfn * x / (dfd + dfn * x)
 
 
@@ -202,7 +203,7 @@ define("spence", "z", lambda g, z: -g * HYP2F1(1.0, 1.0, 2.0, 1 - z))
 # Orthogonal polynomials (DLMF 18.9.15 to 18.9.27)
 
 
-def _lower(polynomial: Callable[..., Any], n: Any, *rest: Any) -> Any:
+def _lower(polynomial: Rule, n: Array, *rest: Array | float) -> Array:
     """The polynomial of the next lower degree; 0 for the degree 0 and what is below, whose derivative is 0."""
     least = (n <= 0) & (np.floor(n) == n)
     return WHERE(least, 0.0, polynomial(WHERE(least, 0.0, n - 1), *rest))
@@ -211,7 +212,7 @@ def _lower(polynomial: Callable[..., Any], n: Any, *rest: Any) -> Any:
 def with_integer_first(name: str) -> Rule:
     """A function whose first argument SciPy takes only as an integer by its dtype."""
 
-    def forward(n: Any, x: Any) -> Any:
+    def forward(n: Array, x: Array) -> Array:
         function = getattr(library_for(x if hasattr(x, "dtype") else n, name), name)
         result = function(np.asarray(n).astype(np.int64), x)
         return result.astype(x.dtype) if hasattr(x, "dtype") else result
@@ -263,13 +264,13 @@ define("ellipkm1", "p", lambda g, p: g * (-_PI / 8) * HYP2F1(1.5, 1.5, 2.0, 1 - 
 define("ellipe", "m", lambda g, m: g * (-_PI / 8) * HYP2F1(0.5, 1.5, 2.0, m))
 
 
-def _legendre(phi: Any, m: Any) -> Any:
+def _legendre(phi: Array, m: Array) -> Array:
     """``1 - m sin^2 phi``."""
     sine = SIN(phi)
     return 1 - m * sine * sine
 
 
-def _slope_of_ellipkinc(g: Any, phi: Any, m: Any, ans: Any) -> Any:
+def _slope_of_ellipkinc(g: Array, phi: Array, m: Array, ans: Array) -> Array:
     ends = SIN(2 * phi) * RSQRT(_legendre(phi, m)) / (4 * (1 - m))
     return g * (ELLIPEINC(phi, m) / (2 * m * (1 - m)) - ans / (2 * m) - ends)
 
@@ -315,12 +316,12 @@ define(
 )
 
 
-def _slope_by_power(logarithm: Any, lam: Any) -> Any:
+def _slope_by_power(logarithm: Array, lam: Array) -> Array:
     """The derivative of ``(e^(lam logarithm) - 1) / lam`` by ``lam``."""
     return logarithm * logarithm * HYP1F1(2.0, 3.0, lam * logarithm) / 2
 
 
-def _slope_of_inverse(y: Any, lam: Any) -> Any:
+def _slope_of_inverse(y: Array, lam: Array) -> Array:
     """The derivative of ``log(1 + lam y) / lam`` by ``lam``."""
     return -y * y * HYP2F1(2.0, 2.0, 3.0, -lam * y) / 2
 
@@ -369,7 +370,7 @@ def _also_complex(ours: Callable[[Tensor], Tensor], theirs: Primitive) -> Callab
 def real(primitive: Primitive) -> Callable[..., Tensor]:
     """A function whose derivative does not hold for complex numbers."""
 
-    def function(*inputs: Any) -> Tensor:
+    def function(*inputs: Array) -> Tensor:
         for value in inputs:
             if np.iscomplexobj(value):
                 raise NotImplementedError(f"{primitive.name}: is not defined for complex numbers here")
@@ -378,7 +379,7 @@ def real(primitive: Primitive) -> Callable[..., Tensor]:
     return function
 
 
-def floor(k: object) -> Any:
+def floor(k: object) -> Array:
     return np.floor(tensors(k)[0])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from ...core.arrays import Array
 from ...ops.table.registry import Operator
 from ..case import Call, Case
 
+Function = Callable[..., Any]
 Draw = Callable[..., Array]  # draw(low, high, *shape)
 
-MODULES = ("interpolate", "linalg", "special")
+MODULES = ("interpolate", "linalg", "special", "stats")
 
 
 def scipy_cases() -> Iterator[tuple[Operator, Case]]:
@@ -28,13 +30,18 @@ def scipy_cases() -> Iterator[tuple[Operator, Case]]:
             yield Operator(case.name, function(f"retrograd.scipy.{case.name}"), "scipy"), case
 
 
-def function(path: str) -> Callable[..., Any]:
-    """Return a function that looks up what ``path`` names when it is called."""
-    module, _, name = path.rpartition(".")
+def function(path: str) -> Function:
+    """Return a function that looks up what ``path`` names when it is called; ``target()`` gives the object."""
+    root, _, rest = path.partition("scipy.")
+    module, *names = rest.split(".")
+
+    def target() -> Any:
+        return attrgetter(".".join(names))(import_module(f"{root}scipy.{module}"))
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(import_module(module), name)(*args, **kwargs)
+        return target()(*args, **kwargs)
 
+    call.target = target  # type: ignore[attr-defined]
     return call
 
 

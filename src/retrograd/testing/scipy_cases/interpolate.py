@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ..case import Call, Case
-from . import Draw, case
+from . import Draw, Function, case
 
 X = np.array([0.0, 0.7, 1.5, 2.1, 3.0, 3.6])
 TUPLE = tuple(X.tolist())  # a constant under vmap, too
@@ -17,26 +16,26 @@ INSIDE = np.array([[0.2, 1.2, 1.9], [2.4, 3.4, 0.5]])
 OUTSIDE = np.array([-0.3, 0.4, 4.1])
 
 
-def at(kind: Callable[..., Any]) -> Callable[..., Any]:
+def at(kind: Function) -> Function:
     """Return values of an interpolant as a function of its arguments, the points first."""
     return lambda points, *args, **options: kind(*args, **options)(points)
 
 
-def grown(kind: Callable[..., Any]) -> Callable[..., Any]:
+def grown(kind: Function) -> Function:
     """Return the first derivative and an integral of an interpolant."""
 
-    def call(points: Any, *args: Any, **options: Any) -> Any:
+    def call(points: object, *args: object, **options: object) -> object:
         f = kind(*args, **options)
         return f(points, 1), f.derivative()(points), f.antiderivative()(points), f.integrate(0.3, 2.8)
 
     return call
 
 
-def one(name: str, *calls: Callable[..., Call], wrap: Any = at, **options: Any) -> Case:
+def one(name: str, *calls: Callable[..., Call], wrap: object = at, **options: object) -> Case:
     return case(f"interpolate.{name}", *calls, wrap=wrap, dtypes=(), **options)
 
 
-def periodic(kind: Callable[..., Any]) -> Callable[..., Any]:
+def periodic(kind: Function) -> Function:
     """Return a periodic spline whose last value is the first."""
     return lambda points, x, y: kind(x, np.concatenate([y, y[:1]]), bc_type="periodic")(points)
 
@@ -45,11 +44,11 @@ def closed(n: int, u: Draw) -> Call:
     return Call(OUTSIDE, X[:n], u(-1, 1, n - 1))
 
 
-def through(k: int, bc: Any, u: Draw) -> Call:
+def through(k: int, bc: object, u: Draw) -> Call:
     return Call(INSIDE, TUPLE, u(-1, 1, 6, 2) if bc is None else u(-1, 1, 6), k=k, bc_type=bc)
 
 
-def solved_exactly(points: Any, values: Any, method: str = "linear", **options: Any) -> Any:
+def solved_exactly(points: object, values: object, method: str = "linear", **options: object) -> object:
     """Return SciPy's interpolator, whose splines are by default found by an iteration to a few digits."""
     from scipy.interpolate import RegularGridInterpolator
     from scipy.sparse.linalg import spsolve

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from ...core.arrays import Array
 from ..case import Call
-from . import Draw, case
+from . import Draw, Function, case
 
 
 def matrix(u: Draw, n: int = 3, *lead: int) -> Array:
@@ -21,29 +18,29 @@ def complex_matrix(u: Draw, n: int = 3) -> Array:
     return matrix(u, n) + 0.3j * u(-1, 1, n, n)
 
 
-def symmetric(function: Callable[..., Any]) -> Callable[..., Any]:
+def symmetric(function: Function) -> Function:
     """Return the function of the symmetric part of its first argument."""
     return lambda a, *args, **kwargs: function((a + np.swapaxes(a, -1, -2)) / 2, *args, **kwargs)
 
 
-def symmetric_pair(function: Callable[..., Any]) -> Callable[..., Any]:
+def symmetric_pair(function: Function) -> Function:
     return lambda a, b, **kwargs: function((a + np.swapaxes(a, -1, -2)) / 2, (b + np.swapaxes(b, -1, -2)) / 2, **kwargs)
 
 
-def projectors(function: Callable[..., Any]) -> Callable[..., Any]:
+def projectors(function: Function) -> Function:
     """Return the function with each eigenvector ``v`` replaced by ``v v^T``, which has no sign."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         values, vectors = function(*args, **kwargs)
         return values, vectors[..., :, None, :] * vectors[..., None, :, :]
 
     return call
 
 
-def positive_diagonal(function: Callable[..., Any]) -> Callable[..., Any]:
+def positive_diagonal(function: Function) -> Function:
     """Return ``q`` and ``r`` with signs that make the diagonal of ``r`` positive."""
 
-    def call(a: Any, **kwargs: Any) -> Any:
+    def call(a: object, **kwargs: object) -> object:
         q, r, *rest = function(a, **kwargs)
         signs = np.sign(r.diagonal())
         return (q * signs, r * signs[:, None], *rest) if call_of == "qr" else (q * signs, r * signs[:, None])
