@@ -1,0 +1,82 @@
+"""Functions of scipy.linalg on Tensors.
+
+``functions`` has functions of matrices, ``equations`` linear and matrix equations, ``decompositions`` factorizations
+and spectra, ``structured`` matrices that are built of vectors. Programs call them by ``retrograd.scipy.linalg``.
+"""
+
+from ..arguments import other_names
+from .decompositions import (
+    cho_factor,
+    cholesky,
+    eig,
+    eigh,
+    eigh_tridiagonal,
+    eigvals,
+    eigvalsh,
+    eigvalsh_tridiagonal,
+    lu,
+    lu_factor,
+    orthogonal_procrustes,
+    polar,
+    qr,
+    rq,
+    svd,
+    svdvals,
+)
+from .equations import (
+    cho_solve,
+    det,
+    inv,
+    lstsq,
+    lu_solve,
+    norm,
+    pinv,
+    pinvh,
+    solve,
+    solve_banded,
+    solve_circulant,
+    solve_continuous_lyapunov,
+    solve_discrete_lyapunov,
+    solve_lyapunov,
+    solve_sylvester,
+    solve_toeplitz,
+    solve_triangular,
+    solveh_banded,
+)
+from .functions import (
+    coshm,
+    cosm,
+    expm,
+    expm_frechet,
+    fractional_matrix_power,
+    logm,
+    sinhm,
+    sinm,
+    sqrtm,
+    tanhm,
+    tanm,
+)
+from .structured import (
+    block_diag,
+    circulant,
+    companion,
+    convolution_matrix,
+    fiedler,
+    hankel,
+    khatri_rao,
+    leslie,
+    matmul_toeplitz,
+    toeplitz,
+)
+
+__all__ = [
+    "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion", "convolution_matrix", "coshm",
+    "cosm", "det", "eig", "eigh", "eigh_tridiagonal", "eigvals", "eigvalsh", "eigvalsh_tridiagonal", "expm",
+    "expm_frechet", "fiedler", "fractional_matrix_power", "hankel", "inv", "khatri_rao", "leslie", "logm", "lstsq",
+    "lu", "lu_factor", "lu_solve", "matmul_toeplitz", "norm", "orthogonal_procrustes", "pinv", "pinvh", "polar",
+    "qr", "rq", "sinhm", "sinm", "solve", "solve_banded", "solve_circulant", "solve_continuous_lyapunov",
+    "solve_discrete_lyapunov", "solve_lyapunov", "solve_sylvester", "solve_toeplitz", "solve_triangular",
+    "solveh_banded", "sqrtm", "svd", "svdvals", "tanhm", "tanm", "toeplitz",
+]  # fmt: skip
+
+__getattr__ = other_names(__name__)

@@ -1,0 +1,66 @@
+"""Arguments of matrices, and SciPy's functions of one matrix on stacks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import Array
+from ...core.arrays.devices import Wrapping, array_module
+from ...core.tensor.tensor import Tensor
+from ...ops.numpy.arguments import alike, floating, tensor
+from ..arguments import ArrayLike, differentiable, scipys
+
+linalg = differentiable("scipy.linalg")
+
+
+def matrix(value: ArrayLike, check_finite: bool = True, square: bool = False) -> Tensor:
+    """Return an argument as a stack of floating matrices.
+
+    Raises:
+        ValueError: it has fewer than two dimensions, is not square where it must be, or has an infinity or a NaN.
+    """
+    x = floating(tensor(value))
+    if x.ndim < 2:
+        raise ValueError(f"expected a matrix, got shape {tuple(x.shape)}")
+    if square and x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"expected a square matrix, got shape {tuple(x.shape)}")
+    return finite(x) if check_finite else x
+
+
+def finite(x: Tensor) -> Tensor:
+    """Return the Tensor; the numbers of one inside ``vmap`` are not read.
+
+    Raises:
+        ValueError: it has an infinity or a NaN.
+    """
+    if not isinstance(x.array, Wrapping) and not bool(array_module(x.array).isfinite(x.array).all()):
+        raise ValueError("array must not contain infs or NaNs")
+    return x
+
+
+def pair(a: ArrayLike, b: ArrayLike, check_finite: bool = True) -> tuple[Tensor, Tensor]:
+    """Return two arguments in one floating or complex dtype."""
+    x, y = alike(*[floating(tensor(value)) for value in (a, b)])
+    return (finite(x), finite(y)) if check_finite else (x, y)
+
+
+def each(name: str, *arrays: Array, **options: Any) -> Array:
+    """Call a function of scipy.linalg with the matrices of stacks whose leading dimensions broadcast."""
+    function: Callable[..., Any] = getattr(scipys("scipy.linalg"), name)
+    lead = np.broadcast_shapes(*[x.shape[:-2] for x in arrays])
+    if not lead:
+        return np.asarray(function(*arrays, **options))
+    stacks = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in arrays]
+    results = [np.asarray(function(*[stack[index] for stack in stacks], **options)) for index in np.ndindex(*lead)]
+    if not results:
+        return np.empty(stacks[-1].shape, np.result_type(*arrays))
+    joined = np.stack(results)
+    return joined.reshape(*lead, *joined.shape[1:])
+
+
+def as_columns(b: Tensor) -> tuple[Tensor, bool]:
+    """Return right-hand sides as matrices, and whether there was one vector."""
+    return (b[:, None], True) if b.ndim == 1 else (b, False)

@@ -1,0 +1,57 @@
+"""Example calls of the functions of ``retrograd.scipy``: what its tests run through the operator harness.
+
+Each module covers a module of SciPy and has ``CASES``, a list of ``Case`` whose names are ``linalg.expm`` for
+``retrograd.scipy.linalg.expm``; the reference is SciPy's function of that name, unless a case gives another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import Array
+from ...ops.table.registry import Operator
+from ..case import Call, Case
+
+Function = Callable[..., Any]
+Draw = Callable[..., Array]  # draw(low, high, *shape)
+
+MODULES = ("interpolate", "linalg", "special", "stats")
+
+
+def scipy_cases() -> Iterator[tuple[Operator, Case]]:
+    """Yield the cases of every module with the functions that they test."""
+    for module in MODULES:
+        for case in import_module(f"{__name__}.{module}").CASES:
+            yield Operator(case.name, function(f"retrograd.scipy.{case.name}"), "scipy"), case
+
+
+def function(path: str) -> Function:
+    """Return a function that looks up what ``path`` names when it is called; ``target()`` gives the object."""
+    root, _, rest = path.partition("scipy.")
+    module, *names = rest.split(".")
+
+    def target() -> Any:
+        return attrgetter(".".join(names))(import_module(f"{root}scipy.{module}"))
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return target()(*args, **kwargs)
+
+    call.target = target  # type: ignore[attr-defined]
+    return call
+
+
+def case(name: str, *calls: Callable[..., Call], **options: Any) -> Case:
+    """Return the case of a function of SciPy; each call draws its arrays with ``draw(low, high, *shape)``."""
+
+    def drawn(rng: np.random.Generator) -> Iterator[Call]:
+        for call in calls:
+            yield call(lambda low, high, *shape: rng.uniform(low, high, shape))
+
+    options.setdefault("reference", function(f"scipy.{name}"))
+    options.setdefault("dtypes", ("float32",))
+    return Case(name, drawn, torch="", **options)
