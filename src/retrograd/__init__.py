@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from . import onnx as onnx
     from . import optim as optim
     from . import scalar as scalar
+    from . import scipy as scipy
     from . import signal as signal
     from . import sklearn as sklearn
     from . import sparse as sparse
@@ -93,7 +94,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 
 _LAZY = (
     "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn",
-    "onnx", "optim", "scalar", "signal", "sklearn", "sparse", "special", "testing", "training", "utils", "weights",
+    "onnx", "optim", "scalar", "scipy", "signal", "sklearn", "sparse", "special", "testing", "training", "utils",
+    "weights",
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..._generated import fft, linalg, special
+from ...core.missing_names import provided
 
 # Under other names, or not functions of one call.
 FUNCTIONS = {
@@ -92,6 +93,8 @@ _METHODS = {"logpdf": "log_prob", "logpmf": "log_prob", "pdf": "log_prob", "pmf"
 def alternative(function: str, distribution: str = "") -> str:
     """What to use instead of a function of SciPy, or of a distribution's method; empty where nothing is known."""
     home, _, name = function.rpartition(".")
+    if home.startswith("scipy.") and (found := provided["scipy_name"](function, distribution)):
+        return str(found)
     if distribution:
         if name in ("cdf", "sf", "logcdf", "logsf") and distribution in DISTRIBUTION_FUNCTIONS:
             return f"scipy.special.{DISTRIBUTION_FUNCTIONS[distribution]}"
