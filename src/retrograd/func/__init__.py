@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from .jacobians import hessian as hessian
     from .jacobians import jacfwd as jacfwd
     from .jacobians import jacrev as jacrev
+    from .loops.branches import cond as cond
+    from .loops.counted import fori_loop as fori_loop
+    from .loops.counted import while_loop as while_loop
+    from .loops.prefixes import associative_scan as associative_scan
+    from .loops.scan import map as map
+    from .loops.scan import scan as scan
     from .modules import functional_call as functional_call
     from .modules import stack_module_state as stack_module_state
     from .recomputation import checkpoint as checkpoint
@@ -38,6 +44,10 @@ _ROOMS = {
     "implicit.optima": ("argmin", "fixed_point"),
     "implicit.roots": ("custom_linear_solve", "custom_root"),
     "jacobians": ("hessian", "jacfwd", "jacrev"),
+    "loops.branches": ("cond",),
+    "loops.counted": ("fori_loop", "while_loop"),
+    "loops.prefixes": ("associative_scan",),
+    "loops.scan": ("map", "scan"),
     "modules": ("functional_call", "stack_module_state"),
     "recomputation": ("checkpoint",),
     "reverse": ("grad", "grad_and_value", "hvp", "value_and_grad", "vhp", "vjp"),
