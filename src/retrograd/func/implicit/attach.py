@@ -23,7 +23,7 @@ from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping, array_module
 from ...core.graph.backward import Walk
 from ...core.graph.modes import enable_grad, modes, no_grad, on_level, recording
-from ...core.graph.nodes import NOTHING, Node, edge_of, new_node, reachable
+from ...core.graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, reachable
 from ...core.graph.primitive import Primitive, select_plan
 from ...core.tensor.storage import borrowed, storage_of
 from ...core.tensor.tensor import Tensor, new_tensor
@@ -149,12 +149,20 @@ def _per_example(solve: Solver, product: Linear, structure: Structure, b: Leaves
 class _Record:
     """The record of F on one layer: its results, the nodes of its inputs, and how its linear systems are solved."""
 
-    def __init__(self, solver: LinearSolve, batch: int, nodes: list[Node], starts: list[Node]) -> None:
+    def __init__(self, solver: LinearSolve, batch: int, likes: Leaves) -> None:
         self.solver, self.batch = solver, batch
-        self.nodes, self.starts = nodes, starts  # of the solution's leaves, and of the inputs of F
+        self.shapes, self.dtypes = tuple(x.array.shape for x in likes), tuple(x.array.dtype for x in likes)
+        self.space = Vectors(self.shapes, self.dtypes, batch)
+        # The solution is older than the record, which may be linked to it, but its node is made when all is known.
+        self.numbers = [next_sequence() for _ in range(len(likes) + 1)]
+        self.starts = [
+            new_node(IDENTITY.plan(0), (None,), NOTHING, shape, dtype)
+            for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
+        ]
+        self.nodes: list[Node] = []  # of the leaves of the solution
+        self.parents: tuple[Any, ...] = ()  # the edges that F reads
         self.outputs: list[Any] = []  # the edges of F's results
         self.saved: list[tuple[Node, Any]] = []  # a pass over a derivative of the solution may free the record's nodes
-        self.space = Vectors([node.shape for node in nodes], [node.dtype for node in nodes], batch)
 
     @contextmanager
     def unlinked(self) -> Iterator[None]:
@@ -187,7 +195,7 @@ class _Record:
 
     def transposed(self, w: Leaves) -> Leaves:
         """Return A^T w."""
-        return self._filled(self.pull(w, self.starts, modes.grad_enabled))
+        return self.filled(self.pull(w, self.starts, modes.grad_enabled))
 
     def product(self, t: Leaves) -> Leaves:
         """Return A t."""
@@ -198,9 +206,9 @@ class _Record:
         create = modes.grad_enabled
         raw: dict[Any, Any] = {edge: t if create else t.array for edge, t in seeds.items()}
         found = jvp_through(self.outputs, raw, create)
-        return self._filled([None if edge is None else found.get(edge) for edge in self.outputs])
+        return self.filled([None if edge is None else found.get(edge) for edge in self.outputs])
 
-    def _filled(self, values: list[Any]) -> Leaves:
+    def filled(self, values: list[Any]) -> Leaves:
         """Return cotangents or tangents as Tensors like the unknowns, zeros for None."""
         some = next((x for x in values if x is not None), None)
         results = []
@@ -287,14 +295,9 @@ def _layers(
         z._storage = borrowed(storage_of(leaf))
     record: _Record | None = None
     if recorded is None or recorded[0]:
-        shapes, dtypes = tuple(y.array.shape for y in solution), tuple(y.array.dtype for y in solution)
-        node = new_node(_IMPLICIT.plan(()), (), NOTHING, shapes, dtypes)
-        nodes = [new_node(select_plan(i), (node,), NOTHING, shapes[i], dtypes[i]) for i in range(len(x))]
-        starts = [new_node(IDENTITY.plan(0), (None,), NOTHING, y.array.shape, y.array.dtype) for y in inputs]
-        for y, z, end, start in zip(solution, inputs, nodes, starts, strict=True):
-            y._requires, y._node = True, end
+        record = _Record(solver, batch, solution)
+        for z, start in zip(inputs, record.starts, strict=True):
             z._requires, z._node = True, start
-        record = _Record(solver, batch, nodes, starts)
     return solution, inputs, [(level, record, solution), *below]
 
 
@@ -303,36 +306,44 @@ def _link(layers: list[Layer], results: Leaves) -> None:
     for level, record, solution in layers:
         results = results if level is None else [level.lift(y) for y in results]
         if record is not None:
-            root = record.nodes[0].parents[0]
             record.outputs = [edge_of(y) for y in results]
             found = [edge for edge in record.outputs if edge is not None]
-            order, _ = reachable(found, root.sequence)
+            order, _ = reachable(found, record.numbers[0])
             edges = [*found, *[parent for node in order for parent in node.parents if parent is not None]]
-            parents = tuple(dict.fromkeys(e for e in edges if type(e) is not Node or e.sequence < root.sequence))
-            if parents:
+            record.parents = tuple(
+                dict.fromkeys(e for e in edges if type(e) is not Node or e.sequence < record.numbers[0])
+            )
+            if record.parents:
                 record.saved = [(node, node.saved) for node in order]
-                root.parents = parents
-                root.plan = _IMPLICIT.plan((True,) * len(parents))
-                saved: list[Any] = [None] * len(_IMPLICIT.layout)
-                saved[_IMPLICIT.position["record"]] = (record, parents)
-                root.saved = tuple(saved)
+                _enter(record, solution)
                 if solution is not layers[0][2]:
                     record.link()  # what is computed on the layers above reads the inputs of F on this layer
-            else:
-                for x in solution:
-                    x._requires, x._node = False, None
         if level is not None:
             results = [y.array.value for y in results]  # type: ignore[union-attr]
 
 
-def _vjp(g: Any, record: Any, needs: tuple[bool, ...]) -> list[Any]:
+def _enter(record: _Record, solution: Leaves) -> None:
+    """Make the node of the solution and those of its leaves."""
+    saved: list[Any] = [None] * len(_IMPLICIT.layout)
+    saved[_IMPLICIT.position["record"]] = record
+    plan = _IMPLICIT.plan((True,) * len(record.parents))
+    number, *numbers = record.numbers
+    node = new_node(plan, record.parents, tuple(saved), record.shapes, record.dtypes, number)
+    record.nodes = [
+        new_node(select_plan(index), (node,), NOTHING, shape, dtype, number)
+        for index, (shape, dtype, number) in enumerate(zip(record.shapes, record.dtypes, numbers, strict=True))
+    ]
+    for x, leaf in zip(solution, record.nodes, strict=True):
+        x._requires, x._node = True, leaf
+
+
+def _vjp(g: Any, record: _Record, needs: tuple[bool, ...]) -> list[Any]:
     """Return the cotangents of everything that F reads."""
-    own, parents = record
     as_tensors = any(isinstance(x, Tensor) for x in g)
-    given = own._filled(list(g))
-    with own.unlinked():
-        w = own.solve(own.transposed, given, own.solver.transpose)
-        found = own.pull([-x for x in w], parents, modes.grad_enabled)
+    given = record.filled(list(g))
+    with record.unlinked():
+        w = record.solve(record.transposed, given, record.solver.transpose)
+        found = record.pull([-x for x in w], record.parents, modes.grad_enabled)
     if as_tensors:
         return [x if x is None or isinstance(x, Tensor) else new_tensor(x) for x in found]
     return [x.array if isinstance(x, Tensor) else x for x in found]
@@ -340,8 +351,8 @@ def _vjp(g: Any, record: Any, needs: tuple[bool, ...]) -> list[Any]:
 
 def _jvp(node: Node, tangents: dict[int, Any], as_tensors: bool) -> tuple[Any, ...]:
     """Return the tangents of the solution, given those of some of what F reads."""
-    own, parents = node.saved[_IMPLICIT.position["record"]]
-    seeds = {parents[i]: t if isinstance(t, Tensor) else new_tensor(t) for i, t in tangents.items()}
+    own: _Record = node.saved[_IMPLICIT.position["record"]]
+    seeds = {own.parents[i]: t if isinstance(t, Tensor) else new_tensor(t) for i, t in tangents.items()}
     with own.unlinked():
         moved = own.push(seeds)
         found = own.solve(own.product, [-t for t in moved], own.solver)
