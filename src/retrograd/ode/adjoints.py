@@ -1,4 +1,4 @@
-"""Backward passes of integrations that do not keep every step: checkpointed segments, and integration backward in time."""
+"""Backward passes that do not keep every step: checkpointed segments, and integration backward in time."""
 
 from __future__ import annotations
 

@@ -122,8 +122,8 @@ def hermite(system: System, step: Step, theta: float) -> Leaves:
 def moved(system: System, start: float | Tensor, y: Leaves, end: float | Tensor) -> Leaves:
     """Return ``y`` with derivatives by ``start`` and ``end``, two Tensors or floats of equal value.
 
-    This is one step of the classical fourth-order method of length ``end - start``, which is zero, so the derivatives up
-    to order 4 are those of the solution that is y at ``start``, evaluated at ``end``.
+    This is one step of the classical fourth-order method of length ``end - start``, which is zero, so the derivatives
+    up to order 4 are those of the solution that is y at ``start``, evaluated at ``end``.
     """
     h: Any = end - start
 

@@ -1,7 +1,7 @@
 """Steps of diagonally implicit Runge-Kutta methods, for stiff systems.
 
-A stage Y solves ``Y = base + h g f(t, Y)``. Its value comes from simplified Newton iterations on arrays, which reuse one
-Jacobian; its derivative from the implicit function theorem at the solution, so that no iteration is differentiated.
+A stage Y solves ``Y = base + h g f(t, Y)``. Its value comes from simplified Newton iterations on arrays, which reuse
+one Jacobian; its derivative from the implicit function theorem at the solution, so that no iteration is differentiated.
 """
 
 from __future__ import annotations

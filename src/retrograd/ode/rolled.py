@@ -14,9 +14,7 @@ from .explicit import ExplicitMethod
 from .system import System
 
 
-def rolled(
-    system: System, method: ExplicitMethod, times: Sequence[float], y: Leaves, count: int
-) -> list[Leaves]:
+def rolled(system: System, method: ExplicitMethod, times: Sequence[float], y: Leaves, count: int) -> list[Leaves]:
     """Return the states at all times, after ``count`` equal steps between any two."""
     starts = [a + i * (b - a) / count for a, b in zip(times, times[1:], strict=False) for i in range(count)]
     lengths = [(b - a) / count for a, b in zip(times, times[1:], strict=False) for _ in range(count)]

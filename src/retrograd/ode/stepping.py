@@ -62,7 +62,8 @@ def _fixed(
             try:
                 step = method.step(system, start + index * h, h, y, f0)
             except NoSolution as error:
-                raise SolveError(f"{system.caller}: no step of length {h:.3g} at t = {start + index * h}: {error}") from None
+                at = start + index * h
+                raise SolveError(f"{system.caller}: no step of length {h:.3g} at t = {at}: {error}") from None
             method.accepted()
             control.accepted += 1
             yield step
@@ -83,8 +84,8 @@ def _adaptive(
         while t != target:
             if control.accepted + control.rejected >= control.max_steps:
                 raise SolveError(
-                    f"{system.caller}: {control.max_steps} steps ended at t = {t}, before {times[-1]}; raise max_steps, "
-                    f"or use a method for stiff systems such as 'kvaerno5' (this is {method.name!r})"
+                    f"{system.caller}: {control.max_steps} steps ended at t = {t}, before {times[-1]}; raise "
+                    f"max_steps, or use a method for stiff systems such as 'kvaerno5' (this is {method.name!r})"
                 )
             h = min(h, control.max_step)
             least = max(control.min_step, 10 * abs(nextafter(t, sign * inf) - t))
@@ -93,8 +94,8 @@ def _adaptive(
             length = distance if last else h
             if h < least and not last:
                 raise SolveError(
-                    f"{system.caller}: the step size fell to {h:.3g} at t = {t}, below {least:.3g}; the solution may be "
-                    f"singular there, f discontinuous, or the system stiff (this is {method.name!r}, 'kvaerno5' is for "
+                    f"{system.caller}: the step size fell to {h:.3g} at t = {t}, below {least:.3g}; the solution may "
+                    f"be singular there, f discontinuous, or the system stiff (this is {method.name!r}, 'kvaerno5' is for "
                     "stiff systems)"
                 )
             try:

@@ -50,7 +50,8 @@ def leapfrog(
     velocities = System("leapfrog", acceleration, v0, args).leaves
     shapes = [x.shape for x in system.leaves]
     if [x.shape for x in velocities] != shapes:
-        raise ValueError(f"leapfrog: v0 must be a nest like q0 with shapes {shapes}, got {[x.shape for x in velocities]}")
+        found = [x.shape for x in velocities]
+        raise ValueError(f"leapfrog: v0 must be a nest like q0 with shapes {shapes}, got {found}")
     start = number("leapfrog", t[0], "t[0]")
     h = (number("leapfrog", t[1], "t[1]") - start) / steps
     count = len(shapes)

@@ -7,14 +7,13 @@ Let x solve F(x, p) = 0, where p is whatever else F reads: arguments, parameters
 
 ``attached`` calls F once, at the solution, and records it. The parents of the solution's node are the edges where this
 record leaves F: the Tensors p. Both formulas are passes over the record. To differentiate again, the record's input is
-linked to the solution's node, and w is itself a solution that is attached, of A^T w = g. So every order, nested
+linked to the solution's node, and w is itself an attached solution, of A^T w = g. So every order, nested
 transforms and captured Tensors follow from one mechanism. Inside ``vmap`` each layer has a record and a node of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping, array_module
 from ...core.graph.backward import Walk
-from ...core.graph.modes import enable_grad, modes, no_grad, on_level, recording
+from ...core.graph.modes import enable_grad, modes, no_grad, on_level
 from ...core.graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, reachable
 from ...core.graph.primitive import Primitive, select_plan
 from ...core.tensor.storage import borrowed, storage_of
@@ -155,32 +154,31 @@ class _Record:
         self.space = Vectors(self.shapes, self.dtypes, batch)
         # The solution is older than the record, which may be linked to it, but its node is made when all is known.
         self.numbers = [next_sequence() for _ in range(len(likes) + 1)]
+        self.edge_number = next_sequence()
         self.starts = [
             new_node(IDENTITY.plan(0), (None,), NOTHING, shape, dtype)
             for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
         ]
         self.nodes: list[Node] = []  # of the leaves of the solution
-        self.parents: tuple[Any, ...] = ()  # the edges that F reads
+        self.ends: list[Node] = []  # where passes over the record end: a node for each edge that F reads
         self.outputs: list[Any] = []  # the edges of F's results
         self.saved: list[tuple[Node, Any]] = []  # a pass over a derivative of the solution may free the record's nodes
 
-    @contextmanager
-    def unlinked(self) -> Iterator[None]:
-        """Keep passes over the record from going on to the solution; afterwards it is linked, if recording is on."""
-        linked = modes.grad_enabled or self.starts[0].parents[0] is not None
-        for start in self.starts:
-            start.plan, start.parents = IDENTITY.plan(0), (None,)
+    def link(self) -> None:
+        """Make the inputs of F depend on the solution, for what is computed from the record and differentiated again.
+
+        Before, nothing refers to the solution's node but its users, so that reference counting frees the graph.
+        """
+        for start, node in zip(self.starts, self.nodes, strict=True):
+            start.plan, start.parents = IDENTITY.plan(1), (node,)
+
+    def begin_pass(self) -> None:
+        """Prepare a pass over the record, of which an earlier pass may have freed nodes."""
         for node, saved in self.saved:
             if node.saved is None:
                 node.saved = saved
-        yield
-        if linked:
+        if modes.grad_enabled:
             self.link()
-
-    def link(self) -> None:
-        """Make the inputs of F depend on the solution, for whatever was computed from the record."""
-        for start, node in zip(self.starts, self.nodes, strict=True):
-            start.plan, start.parents = IDENTITY.plan(1), (node,)
 
     def pull(self, w: Sequence[Any], wanted: Sequence[Any], create_graph: bool) -> list[Any]:
         """Return the cotangents of the edges ``wanted``, given cotangents of F's results."""
@@ -274,7 +272,7 @@ Layer = tuple[Any, "_Record | None", Leaves]  # the level, its record, and the s
 def _layers(
     x: Leaves, level: Any, solver: LinearSolve, batch: int, recorded: list[bool] | None
 ) -> tuple[Leaves, Leaves, list[Layer]]:
-    """Return the solution and the inputs of F, with new nodes on every layer, and these layers from inside to outside."""
+    """Return the solution, the inputs of F, with new nodes on every layer, and these layers from inside to outside."""
     below: list[Layer] = []
     if level is None:
         arrays: list[Any] = [(leaf.array, leaf.array) for leaf in x]
@@ -302,7 +300,7 @@ def _layers(
 
 
 def _link(layers: list[Layer], results: Leaves) -> None:
-    """Give each layer's node its parents: what the record of F reads from outside. A solution without any is constant."""
+    """Make the node of each layer, whose parents are what the record of F reads; without any the solution is constant."""
     for level, record, solution in layers:
         results = results if level is None else [level.lift(y) for y in results]
         if record is not None:
@@ -310,11 +308,7 @@ def _link(layers: list[Layer], results: Leaves) -> None:
             found = [edge for edge in record.outputs if edge is not None]
             order, _ = reachable(found, record.numbers[0])
             edges = [*found, *[parent for node in order for parent in node.parents if parent is not None]]
-            record.parents = tuple(
-                dict.fromkeys(e for e in edges if type(e) is not Node or e.sequence < record.numbers[0])
-            )
-            if record.parents:
-                record.saved = [(node, node.saved) for node in order]
+            if _close(record, order, dict.fromkeys(e for e in edges if _is_older(e, record.numbers[0]))):
                 _enter(record, solution)
                 if solution is not layers[0][2]:
                     record.link()  # what is computed on the layers above reads the inputs of F on this layer
@@ -322,13 +316,37 @@ def _link(layers: list[Layer], results: Leaves) -> None:
             results = [y.array.value for y in results]  # type: ignore[union-attr]
 
 
+def _is_older(edge: Any, number: int) -> bool:
+    return type(edge) is not Node or edge.sequence < number
+
+
+def _close(record: _Record, order: list[Node], read: dict[Any, None]) -> bool:
+    """End the record at new nodes between F and the edges that it reads, so that no pass over the record goes beyond.
+
+    Return whether F reads any.
+    """
+    ends: dict[Any, Node] = {}
+    for edge in read:
+        like = edge if type(edge) is Node else edge.array
+        ends[edge] = new_node(IDENTITY.plan(1), (edge,), NOTHING, like.shape, like.dtype)
+        ends[edge].sequence = record.edge_number  # older than F; they may share it, since none depends on another
+    for node in order:
+        if any(parent in ends for parent in node.parents if parent is not None):
+            node.parents = tuple([ends.get(parent, parent) for parent in node.parents])
+    record.outputs = [ends.get(edge, edge) for edge in record.outputs]
+    record.saved = [(node, node.saved) for node in order] if ends else []
+    record.ends = list(ends.values())
+    return bool(ends)
+
+
 def _enter(record: _Record, solution: Leaves) -> None:
     """Make the node of the solution and those of its leaves."""
     saved: list[Any] = [None] * len(_IMPLICIT.layout)
     saved[_IMPLICIT.position["record"]] = record
-    plan = _IMPLICIT.plan((True,) * len(record.parents))
+    plan = _IMPLICIT.plan((True,) * len(record.ends))
+    parents = tuple([end.parents[0] for end in record.ends])
     number, *numbers = record.numbers
-    node = new_node(plan, record.parents, tuple(saved), record.shapes, record.dtypes, number)
+    node = new_node(plan, parents, tuple(saved), record.shapes, record.dtypes, number)
     record.nodes = [
         new_node(select_plan(index), (node,), NOTHING, shape, dtype, number)
         for index, (shape, dtype, number) in enumerate(zip(record.shapes, record.dtypes, numbers, strict=True))
@@ -341,9 +359,9 @@ def _vjp(g: Any, record: _Record, needs: tuple[bool, ...]) -> list[Any]:
     """Return the cotangents of everything that F reads."""
     as_tensors = any(isinstance(x, Tensor) for x in g)
     given = record.filled(list(g))
-    with record.unlinked():
-        w = record.solve(record.transposed, given, record.solver.transpose)
-        found = record.pull([-x for x in w], record.parents, modes.grad_enabled)
+    record.begin_pass()
+    w = record.solve(record.transposed, given, record.solver.transpose)
+    found = record.pull([-x for x in w], record.ends, modes.grad_enabled)
     if as_tensors:
         return [x if x is None or isinstance(x, Tensor) else new_tensor(x) for x in found]
     return [x.array if isinstance(x, Tensor) else x for x in found]
@@ -352,10 +370,10 @@ def _vjp(g: Any, record: _Record, needs: tuple[bool, ...]) -> list[Any]:
 def _jvp(node: Node, tangents: dict[int, Any], as_tensors: bool) -> tuple[Any, ...]:
     """Return the tangents of the solution, given those of some of what F reads."""
     own: _Record = node.saved[_IMPLICIT.position["record"]]
-    seeds = {own.parents[i]: t if isinstance(t, Tensor) else new_tensor(t) for i, t in tangents.items()}
-    with own.unlinked():
-        moved = own.push(seeds)
-        found = own.solve(own.product, [-t for t in moved], own.solver)
+    seeds = {own.ends[i]: t if isinstance(t, Tensor) else new_tensor(t) for i, t in tangents.items()}
+    own.begin_pass()
+    moved = own.push(seeds)
+    found = own.solve(own.product, [-t for t in moved], own.solver)
     return tuple(found) if as_tensors else tuple([t.array for t in found])
 
 

@@ -98,7 +98,7 @@ def _newton_step(what: str, residual: Callable[[Leaves], Leaves], x: Leaves, spa
 def anderson(
     what: str, function: Callable[[Leaves], Leaves], start: Leaves, tol: float | None, maxiter: int, memory: int
 ) -> Leaves:
-    """Return a fixed point of ``function`` by Anderson acceleration (Walker and Ni 2011); ``memory`` 0 is plain iteration.
+    """Return a fixed point by Anderson acceleration (Walker and Ni 2011); with ``memory`` 0 by plain iteration.
 
     Raises:
         NoSolution: ``maxiter`` calls did not reach the tolerance, or a value is not finite.
