@@ -8,6 +8,7 @@ from math import inf, isfinite, nextafter
 from typing import Any
 
 from ..core.arrays.devices import array_module
+from ..core.arrays.fp_warnings import silent
 from ..core.graph.modes import no_grad
 from ..func.implicit.linear_solvers import NoSolution
 from .combine import Leaves, combine
@@ -94,8 +95,9 @@ def _adaptive(
             length = distance if last else h
             if h < least and not last:
                 raise SolveError(
-                    f"{system.caller}: the step size fell to {h:.3g} at t = {t}, below {least:.3g}; the solution may "
-                    f"be singular there, f discontinuous, or the system stiff (this is {method.name!r}, 'kvaerno5' is for "
+                    f"{system.caller}: the step size fell to {h:.3g} at t = {t}, below {least:.3g}; the "
+                    f"solution may be singular there, f discontinuous, or the system stiff "
+                    f"(this is {method.name!r}, 'kvaerno5' is for "
                     "stiff systems)"
                 )
             try:
@@ -128,7 +130,7 @@ def _adaptive(
 
 def _error(system: System, method: ExplicitMethod, step: Step, control: Control) -> float:
     """Return the norm of the error estimate relative to the tolerances; a step is good up to 1."""
-    with no_grad():
+    with no_grad(), silent():
         start, end = abs(system.vector(step.y0)), abs(system.vector(step.y1))
         scale = control.atol + control.rtol * array_module(end).maximum(start, end)
         return method.error_norm([system.norm(system.vector(e), scale) for e in method.errors(step)])

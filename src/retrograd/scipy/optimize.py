@@ -16,7 +16,6 @@ from .._generated import toplevel as ops
 from ..core.arrays.dtypes import is_differentiable
 from ..core.errors import describe
 from ..core.graph.modes import modes, no_grad
-from ..ops.numpy.arguments import tensor
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.implicit.attach import LinearSolve, attached
 from ..func.implicit.minimize import minimize as minimized
@@ -24,6 +23,7 @@ from ..func.implicit.newton import newton as newtons_method
 from ..func.jacobians import jacrev
 from ..func.nests import LEAF
 from ..func.reverse import grad
+from ..ops.numpy.arguments import tensor
 from .arguments import detached, has_tensor, is_mapped, other_names, scipys
 
 __all__ = [
@@ -389,8 +389,7 @@ def _bounds(bounds: Any, problem: _Problem) -> tuple[Tensor, Tensor]:
         low = ops.stack([tensor(-np.inf if a is None else a).astype(dtype) for a, _ in pairs])
         high = ops.stack([tensor(np.inf if b is None else b).astype(dtype) for _, b in pairs])
     return tuple(  # type: ignore[return-value]
-        ops.broadcast_to(tensor(x).astype(dtype).reshape(shape if tensor(x).ndim else ()), shape)
-        for x in (low, high)
+        ops.broadcast_to(tensor(x).astype(dtype).reshape(shape if tensor(x).ndim else ()), shape) for x in (low, high)
     )
 
 
@@ -479,7 +478,7 @@ def curve_fit(
     jac: Any = None,
     **options: Any,
 ) -> tuple[Any, Any]:
-    """Fit ``f(xdata, *parameters)`` to ``ydata``, as scipy.optimize.curve_fit; parameters are differentiable by the data.
+    """Fit ``f(xdata, *parameters)`` to ``ydata``, as scipy.optimize.curve_fit, with derivatives by the data.
 
     The covariance is a function of the parameters and the data, so it is differentiable, too. ``sigma`` is None or has
     one standard deviation per datum.

@@ -6,20 +6,22 @@ Let x solve F(x, p) = 0, where p is whatever else F reads: arguments, parameters
     cotangent of p = -(dF/dp)^T w,  where A^T w = cotangent of x     (reverse mode)
 
 ``attached`` calls F once, at the solution, and records it. The parents of the solution's node are the edges where this
-record leaves F: the Tensors p. Both formulas are passes over the record. To differentiate again, the record's input is
-linked to the solution's node, and w is itself an attached solution, of A^T w = g. So every order, nested
-transforms and captured Tensors follow from one mechanism. Inside ``vmap`` each layer has a record and a node of its own.
+record leaves F: the Tensors p. Both formulas are passes over the record. To differentiate again, the record's input
+is linked to the solution's node, and w is itself an attached solution, of A^T w = g. So every order, nested
+transforms and captured Tensors follow from one mechanism. Inside ``vmap`` each layer has its own record and node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping, array_module
+from ...core.arrays.fp_warnings import silently
 from ...core.graph.backward import Walk
 from ...core.graph.modes import enable_grad, modes, no_grad, on_level
 from ...core.graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, reachable
@@ -71,6 +73,7 @@ class LinearSolve:
         """Return the solver of transposed systems."""
         return LinearSolve(self.what, self.structure, self.other, self.method, self.rtol, self.maxiter)
 
+    @silently
     def __call__(self, product: Linear, b: Leaves, space: Vectors) -> Leaves:
         """Return the solution of ``product(x) = b``, without a history on any layer."""
         with no_grad():
@@ -159,7 +162,7 @@ class _Record:
             new_node(IDENTITY.plan(0), (None,), NOTHING, shape, dtype)
             for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
         ]
-        self.nodes: list[Node] = []  # of the leaves of the solution
+        self.node: Callable[[], Node | None] = lambda: None  # of the solution, which holds this record
         self.ends: list[Node] = []  # where passes over the record end: a node for each edge that F reads
         self.outputs: list[Any] = []  # the edges of F's results
         self.saved: list[tuple[Node, Any]] = []  # a pass over a derivative of the solution may free the record's nodes
@@ -169,8 +172,17 @@ class _Record:
 
         Before, nothing refers to the solution's node but its users, so that reference counting frees the graph.
         """
-        for start, node in zip(self.starts, self.nodes, strict=True):
-            start.plan, start.parents = IDENTITY.plan(1), (node,)
+        node = self.node()
+        if node is not None and self.starts[0].parents[0] is None:
+            for start, leaf in zip(self.starts, self.leaves_of(node), strict=True):
+                start.plan, start.parents = IDENTITY.plan(1), (leaf,)
+
+    def leaves_of(self, node: Node) -> list[Node]:
+        """Return new nodes of the leaves of the solution."""
+        return [
+            new_node(select_plan(index), (node,), NOTHING, shape, dtype, number)
+            for index, (shape, dtype, number) in enumerate(zip(self.shapes, self.dtypes, self.numbers[1:], strict=True))
+        ]
 
     def begin_pass(self) -> None:
         """Prepare a pass over the record, of which an earlier pass may have freed nodes."""
@@ -256,7 +268,7 @@ def attached(x: Leaves, residual: Callable[[Leaves], Leaves], solver: LinearSolv
 
 
 def _facts(results: Leaves, level: Any) -> tuple[list[bool], list[bool]]:
-    """Return, from the innermost layer to the outermost, whether results differ there, and whether any requires grad."""
+    """Return, from the innermost layer outwards, whether results differ there, and whether any requires grad."""
     differing, recorded = [], []
     while level is not None:
         results = [level.lift(y) for y in results]
@@ -300,7 +312,7 @@ def _layers(
 
 
 def _link(layers: list[Layer], results: Leaves) -> None:
-    """Make the node of each layer, whose parents are what the record of F reads; without any the solution is constant."""
+    """Make each layer's node, whose parents are what the record of F reads; without any the solution is constant."""
     for level, record, solution in layers:
         results = results if level is None else [level.lift(y) for y in results]
         if record is not None:
@@ -345,13 +357,9 @@ def _enter(record: _Record, solution: Leaves) -> None:
     saved[_IMPLICIT.position["record"]] = record
     plan = _IMPLICIT.plan((True,) * len(record.ends))
     parents = tuple([end.parents[0] for end in record.ends])
-    number, *numbers = record.numbers
-    node = new_node(plan, parents, tuple(saved), record.shapes, record.dtypes, number)
-    record.nodes = [
-        new_node(select_plan(index), (node,), NOTHING, shape, dtype, number)
-        for index, (shape, dtype, number) in enumerate(zip(record.shapes, record.dtypes, numbers, strict=True))
-    ]
-    for x, leaf in zip(solution, record.nodes, strict=True):
+    node = new_node(plan, parents, tuple(saved), record.shapes, record.dtypes, record.numbers[0])
+    record.node = ref(node)
+    for x, leaf in zip(solution, record.leaves_of(node), strict=True):
         x._requires, x._node = True, leaf
 
 
