@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from . import linalg as linalg
     from . import manual as manual
     from . import nn as nn
+    from . import ode as ode
     from . import onnx as onnx
     from . import optim as optim
     from . import scalar as scalar
@@ -94,7 +95,7 @@ half, float, double, short, int, long, cfloat, cdouble = (
 
 _LAZY = (
     "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn",
-    "onnx", "optim", "scalar", "scipy", "signal", "sklearn", "sparse", "special", "testing", "training", "utils",
+    "ode", "onnx", "optim", "scalar", "scipy", "signal", "sklearn", "sparse", "special", "testing", "training", "utils",
     "weights",
 )  # fmt: skip
 

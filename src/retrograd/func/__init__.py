@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from .custom import custom_vjp as custom_vjp
     from .forward import jvp as jvp
     from .forward import linearize as linearize
+    from .implicit.optima import argmin as argmin
+    from .implicit.optima import fixed_point as fixed_point
+    from .implicit.roots import custom_linear_solve as custom_linear_solve
+    from .implicit.roots import custom_root as custom_root
     from .jacobians import hessian as hessian
     from .jacobians import jacfwd as jacfwd
     from .jacobians import jacrev as jacrev
@@ -37,6 +41,8 @@ _ROOMS = {
     "budget": ("memory_budget",),
     "custom": ("custom_jvp", "custom_vjp"),
     "forward": ("jvp", "linearize"),
+    "implicit.optima": ("argmin", "fixed_point"),
+    "implicit.roots": ("custom_linear_solve", "custom_root"),
     "jacobians": ("hessian", "jacfwd", "jacrev"),
     "loops.branches": ("cond",),
     "loops.counted": ("fori_loop", "while_loop"),
