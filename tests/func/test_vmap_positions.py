@@ -119,10 +119,10 @@ READING_VALUES = {
 
 
 @pytest.mark.parametrize("name", READING_VALUES)
-def test_operators_that_read_values_answer_under_vmap_as_torch_func_does(name):
+def test_operators_that_read_values_answer_under_vmap_as_pytorch_does_for_each_example(name):
     call, data = READING_VALUES[name]
     got = vmap(lambda x: call(rg, x))(rg.tensor(data))
-    wanted = torch.func.vmap(lambda x: call(torch, x))(torch.tensor(data))
+    wanted = torch.stack([call(torch, x) for x in torch.tensor(data)])
     np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-6)
 
 
