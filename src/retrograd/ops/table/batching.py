@@ -68,8 +68,8 @@ def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, 
     from ...core.mapping.batched import Batched  # loaded with vmap
 
     def example(x: object, index: int) -> Any:
-        if type(x) in (list, tuple):
-            return type(x)(example(item, index) for item in x)  # type: ignore[attr-defined,call-arg]
+        if isinstance(x, (list, tuple)):
+            return [example(item, index) for item in x]
         array = x.array if isinstance(x, Tensor) else x
         if type(array) is not Batched or array.level is not level:
             return x
