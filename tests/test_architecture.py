@@ -37,9 +37,10 @@ NAMES_IN_MESSAGES = {"retrograd.ops.numpy.alternatives"}
 # Modules that import by names computed at run time: parts of their own room, what a file or the user names, or a job's.
 COMPUTE_NAMES = {
     "retrograd", "retrograd.func", "retrograd.inspect", "retrograd.onnx", "retrograd.ops", "retrograd.optim",
+    "retrograd.scipy", "retrograd.scipy.arguments",
     "retrograd.kernels.build.make_library", "retrograd.kernels.runtime.numba_functions",
     "retrograd.ops.math.special.libraries", "retrograd.testing.cases",
-    "retrograd.testing.cases.linear.sparse", "retrograd.compat.as_torch",
+    "retrograd.testing.cases.linear.sparse", "retrograd.testing.scipy_cases", "retrograd.compat.as_torch",
     "retrograd.compat.files.names", "retrograd.compat.names", "retrograd.compat.paths",
 }  # fmt: skip
 
@@ -51,6 +52,7 @@ ROOMS = {
     "autograd": {"core", "ops", "func"},
     "func": {"core", "ops", "autograd"},
     "scalar": {"core", "ops", "autograd", "kernels"},
+    "scipy": {"core", "ops", "autograd", "func", "kernels", "_generated"},
     "manual": set(),
     "data": {"core", "ops", "files", "distributed"},
     "distributed": {"core", "ops", "autograd", "optim", "_generated"},

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from . import onnx as onnx
     from . import optim as optim
     from . import scalar as scalar
+    from . import scipy as scipy
     from . import signal as signal
     from . import sklearn as sklearn
     from . import sparse as sparse
@@ -93,8 +94,9 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "array_api", "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn",
-    "onnx", "optim", "scalar", "signal", "sklearn", "sparse", "special", "testing", "training", "utils", "weights",
+    "array_api", "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg",
+    "manual", "nn", "onnx", "optim", "scalar", "scipy", "signal", "sklearn", "sparse", "special", "testing", "training",
+    "utils", "weights",
 )  # fmt: skip
 
 

@@ -92,6 +92,12 @@ def _compile(*args: Any, **options: Any) -> Any:
     return compile(*args, **options)
 
 
+def _scipy_name(function: str, distribution: str) -> str:
+    from .scipy.arguments import name_of
+
+    return name_of(function, distribution)
+
+
 def _tensor_html(x: Any) -> str:
     from .inspect.notebook.tensors import tensor_html
 
@@ -169,6 +175,7 @@ provided.update(
     legacy_name=_legacy_name,
     meta=_meta_backend,
     module_html=_module_html,
+    scipy_name=_scipy_name,
     tensor_html=_tensor_html,
     **{name: partial(_records_html, name) for name in ("event_html", "groups_html", "records_html")},
     tensor_subclass=_tensor_subclass,

@@ -54,6 +54,7 @@ else:
     globals().update(_table.functions_of(_table.MAIN), **_functions.MAIN)
     linalg = _extension("linalg", _table.LINALG, _functions.LINALG)
     fft = _extension("fft", _table.FFT, _functions.FFT)
+    special = _functions.Special()
 
 __all__ = [_name for _name in dict(globals()) if not _name.startswith("_") and _name not in ("TYPE_CHECKING",)]  # noqa: PLE0605
 __all__ += ["__array_api_version__", "__array_namespace_info__"]

@@ -9,11 +9,13 @@ import numpy as np
 
 from .._generated import fft as spectra
 from .._generated import linalg as ops_linalg
+from .._generated import special as ops_special
 from .._generated import toplevel as ops
 from ..core.arrays.devices import Device, get_default_device, is_cuda_available
 from ..core.arrays.public_dtypes import dtype as PublicDType
 from ..core.tensor.tensor import Tensor
 from ..ops.make.dlpack import from_dlpack
+from ..ops.numpy.scipy_special import RULES
 from ..ops.shape.conversion import get_default_dtype
 from .table import as_tensors
 
@@ -359,6 +361,26 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: PublicDType | None = None, devi
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: PublicDType | None = None, device: DeviceLike = None) -> Tensor:
     """Return the frequencies of the elements of a transform of real numbers."""
     return spectra.rfftfreq(n, d, dtype=dtype, device=device)
+
+
+class Special:
+    """SciPy's special functions under SciPy's names, as an extension: SciPy looks for them in the namespace.
+
+    ``scipy.special`` and the distributions of ``scipy.stats`` thereby have gradients with ``SCIPY_ARRAY_API=1``.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Tensor]:
+        from ..scipy import special  # SciPy is imported when the first function is called
+
+        if name == "zeta":
+            return ops_special.zeta
+        ufunc = getattr(special.scipys("scipy.special._ufuncs"), name, None)
+        if isinstance(ufunc, np.ufunc) and ufunc.__name__ in RULES:
+            return ufunc
+        if name in special.__all__:
+            found: Callable[..., Tensor] = getattr(special, name)
+            return found
+        raise AttributeError(f"special functions of Tensors do not include {name!r}")
 
 
 # Inspection

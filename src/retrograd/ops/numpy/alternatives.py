@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..._generated import fft, linalg, special
+from ...core.missing_names import provided
 
 # Under other names, or not functions of one call.
 FUNCTIONS = {
@@ -37,9 +38,6 @@ FUNCTIONS = {
     "scipy.spatial.distance.cdist": "retrograd.cdist",
     "scipy.spatial.distance.pdist": "retrograd.nn.functional.pdist",
     "scipy.special": "retrograd.special, or ufuncs of scipy.special (expit, gammaln, jv ...) without SCIPY_ARRAY_API",
-    "scipy.special.comb": "scipy.special.binom",
-    "scipy.special.factorial": "scipy.special.gamma(n + 1)",
-    "scipy.special.spherical_jn": "np.sqrt(np.pi / (2 * x)) * scipy.special.jv(n + 0.5, x)",
     "scipy.stats": "retrograd.distributions, or the formula in NumPy's functions",
     "scipy.stats.entropy": "np.sum(scipy.special.entr(p))",
     "scipy.stats.pearsonr": "np.corrcoef(x, y)[0, 1]",
@@ -92,6 +90,8 @@ _METHODS = {"logpdf": "log_prob", "logpmf": "log_prob", "pdf": "log_prob", "pmf"
 def alternative(function: str, distribution: str = "") -> str:
     """What to use instead of a function of SciPy, or of a distribution's method; empty where nothing is known."""
     home, _, name = function.rpartition(".")
+    if home.startswith("scipy.") and (found := provided["scipy_name"](function, distribution)):
+        return str(found)
     if distribution:
         if name in ("cdf", "sf", "logcdf", "logsf") and distribution in DISTRIBUTION_FUNCTIONS:
             return f"scipy.special.{DISTRIBUTION_FUNCTIONS[distribution]}"

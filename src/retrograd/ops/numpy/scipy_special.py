@@ -39,18 +39,29 @@ _DEGREE = _PI / 180
 RULES: dict[str, Callable[..., Any]] = {}
 
 
-def _function(
-    name: str, inputs: str, *rules: Rule | None, output: int | None = None, forward: Rule | None = None
+def define(
+    name: str,
+    inputs: str,
+    *rules: Rule | None,
+    output: int | None = None,
+    forward: Rule | None = None,
+    loops: bool = False,
 ) -> Primitive:
-    """A function of SciPy with a derivative by each input, None where none is known; of several outputs one."""
+    """Define a function of SciPy with a derivative by each input, None where none is known; of several outputs one.
+
+    With ``loops``, inputs keep the dtypes of SciPy's loop, which differ, and the result has the loop's.
+    """
 
     def unknown(g: object) -> NoReturn:
         raise NotImplementedError(f"{qualified}: the derivative by an order or a shape is not known; detach() it")
 
+    def called(*arrays: Any) -> Any:
+        return getattr(library_for(arrays[-1] if hasattr(arrays[-1], "dtype") else arrays[0], name), name)(*arrays)
+
     qualified = f"scipy.special.{name}"
     vjps: list[Rule | None] = [rule or unknown for rule in rules]
-    forward = forward or from_library(name, output)
-    primitive = elementwise(qualified, forward, inputs, vjps, promote="float", signals=True)
+    forward = forward or (called if loops else from_library(name, output))
+    primitive = elementwise(qualified, forward, inputs, vjps, promote=None if loops else "float", signals=True)
     RULES[name] = _of(primitive)
     return primitive
 
@@ -73,28 +84,28 @@ def _of_integer_order(name: str, primitive: Primitive) -> Callable[..., Tensor]:
 
 # Gamma and beta functions (DLMF 5)
 
-_function("gamma", "x", lambda g, x, ans: g * ans * DIGAMMA(x))
-_function("rgamma", "x", lambda g, x, ans: -g * ans * DIGAMMA(x))
-_function("loggamma", "x", lambda g, x: g * DIGAMMA(x))
-_function(
+define("gamma", "x", lambda g, x, ans: g * ans * DIGAMMA(x))
+define("rgamma", "x", lambda g, x, ans: -g * ans * DIGAMMA(x))
+define("loggamma", "x", lambda g, x: g * DIGAMMA(x))
+define(
     "beta",
     "a b",
     lambda g, a, b, ans: g * ans * (DIGAMMA(a) - DIGAMMA(a + b)),
     lambda g, a, b, ans: g * ans * (DIGAMMA(b) - DIGAMMA(a + b)),
 )
-BETALN = _function(
+BETALN = define(
     "betaln",
     "a b",
     lambda g, a, b: g * (DIGAMMA(a) - DIGAMMA(a + b)),
     lambda g, a, b: g * (DIGAMMA(b) - DIGAMMA(a + b)),
 )
-_function(
+define(
     "binom",
     "n k",
     lambda g, n, k, ans: g * ans * (DIGAMMA(n + 1) - DIGAMMA(n - k + 1)),
     lambda g, n, k, ans: g * ans * (DIGAMMA(n - k + 1) - DIGAMMA(k + 1)),
 )
-_function(
+define(
     "poch",
     "z m",
     lambda g, z, m, ans: g * ans * (DIGAMMA(z + m) - DIGAMMA(z)),
@@ -114,18 +125,18 @@ def _beta_density(a: Any, b: Any, x: Any) -> Any:
     return EXP(XLOGY(a - 1, x) + XLOG1PY(b - 1, -x) - BETALN(a, b))
 
 
-_function("gammaincinv", "a y", None, lambda g, a, ans: g / _gamma_density(a, ans))
-_function("gammainccinv", "a y", None, lambda g, a, ans: -g / _gamma_density(a, ans))
-BETAINC = _function("betainc", "a b x", None, None, lambda g, a, b, x: g * _beta_density(a, b, x))
-BETAINCC = _function("betaincc", "a b x", None, None, lambda g, a, b, x: -g * _beta_density(a, b, x))
-_function("betaincinv", "a b y", None, None, lambda g, a, b, ans: g / _beta_density(a, b, ans))
-_function(
+define("gammaincinv", "a y", None, lambda g, a, ans: g / _gamma_density(a, ans))
+define("gammainccinv", "a y", None, lambda g, a, ans: -g / _gamma_density(a, ans))
+BETAINC = define("betainc", "a b x", None, None, lambda g, a, b, x: g * _beta_density(a, b, x))
+BETAINCC = define("betaincc", "a b x", None, None, lambda g, a, b, x: -g * _beta_density(a, b, x))
+define("betaincinv", "a b y", None, None, lambda g, a, b, ans: g / _beta_density(a, b, ans))
+define(
     "stdtr",
     "df t",
     None,
     lambda g, df, t: g * EXP(-(df + 1) / 2 * LOG1P(t * t / df) - BETALN(df / 2, 0.5)) * RSQRT(df),
 )
-_function(
+define(
     "stdtrit",
     "df p",
     None,
@@ -139,45 +150,45 @@ def _ratio(dfn: Any, dfd: Any, x: Any) -> Any:
 
 # Error functions (DLMF 7)
 
-ERF = _function("erf", "x", lambda g, x: g * (2 / _SQRT_PI) * EXP(-x * x))
-ERFC = _function("erfc", "x", lambda g, x: g * (-2 / _SQRT_PI) * EXP(-x * x))
-_function("erfi", "x", lambda g, x: g * (2 / _SQRT_PI) * EXP(x * x))
-_function("erfcinv", "y", lambda g, ans: g * (-_SQRT_PI / 2) * EXP(ans * ans))
-_function("dawsn", "x", lambda g, x, ans: g * (1 - 2 * x * ans))
-_function("ndtri_exp", "y", lambda g, y, ans: g * math.sqrt(2 * _PI) * EXP(y + ans * ans / 2))
-_function(
+ERF = define("erf", "x", lambda g, x: g * (2 / _SQRT_PI) * EXP(-x * x))
+ERFC = define("erfc", "x", lambda g, x: g * (-2 / _SQRT_PI) * EXP(-x * x))
+define("erfi", "x", lambda g, x: g * (2 / _SQRT_PI) * EXP(x * x))
+define("erfcinv", "y", lambda g, ans: g * (-_SQRT_PI / 2) * EXP(ans * ans))
+define("dawsn", "x", lambda g, x, ans: g * (1 - 2 * x * ans))
+define("ndtri_exp", "y", lambda g, y, ans: g * math.sqrt(2 * _PI) * EXP(y + ans * ans / 2))
+define(
     "owens_t",
     "h a",
     lambda g, h, a: g * ERF(a * h / math.sqrt(2)) * EXP(-h * h / 2) / (-2 * math.sqrt(2 * _PI)),
     lambda g, h, a: g * EXP(-h * h * (1 + a * a) / 2) / (2 * _PI * (1 + a * a)),
 )
 FRESNEL = (
-    _function("fresnel", "x", lambda g, x: g * SIN(_PI / 2 * x * x), output=0),
-    _function("fresnel", "x", lambda g, x: g * COS(_PI / 2 * x * x), output=1),
+    define("fresnel", "x", lambda g, x: g * SIN(_PI / 2 * x * x), output=0),
+    define("fresnel", "x", lambda g, x: g * COS(_PI / 2 * x * x), output=1),
 )
 
 # Bessel functions (DLMF 10.6.1, 10.29.1) and Airy functions (DLMF 9.2.1)
 
-JV: Primitive = _function("jv", "v x", None, lambda g, v, x: g * (JV(v - 1, x) - JV(v + 1, x)) / 2)
-YV: Primitive = _function("yv", "v x", None, lambda g, v, x: g * (YV(v - 1, x) - YV(v + 1, x)) / 2)
-IV: Primitive = _function("iv", "v x", None, lambda g, v, x: g * (IV(v - 1, x) + IV(v + 1, x)) / 2)
-KV: Primitive = _function("kv", "v x", None, lambda g, v, x: g * (KV(v - 1, x) + KV(v + 1, x)) / -2)
-IVE: Primitive = _function(
+JV: Primitive = define("jv", "v x", None, lambda g, v, x: g * (JV(v - 1, x) - JV(v + 1, x)) / 2)
+YV: Primitive = define("yv", "v x", None, lambda g, v, x: g * (YV(v - 1, x) - YV(v + 1, x)) / 2)
+IV: Primitive = define("iv", "v x", None, lambda g, v, x: g * (IV(v - 1, x) + IV(v + 1, x)) / 2)
+KV: Primitive = define("kv", "v x", None, lambda g, v, x: g * (KV(v - 1, x) + KV(v + 1, x)) / -2)
+IVE: Primitive = define(
     "ive", "v x", None, lambda g, v, x, ans: g * ((IVE(v - 1, x) + IVE(v + 1, x)) / 2 - SIGN(x) * ans)
 )
-KVE: Primitive = _function("kve", "v x", None, lambda g, v, x, ans: g * (ans - (KVE(v - 1, x) + KVE(v + 1, x)) / 2))
+KVE: Primitive = define("kve", "v x", None, lambda g, v, x, ans: g * (ans - (KVE(v - 1, x) + KVE(v + 1, x)) / 2))
 AIRY: tuple[Primitive, ...] = (
-    _function("airy", "z", lambda g, z: g * AIRY[1](z), output=0),
-    _function("airy", "z", lambda g, z: g * z * AIRY[0](z), output=1),
-    _function("airy", "z", lambda g, z: g * AIRY[3](z), output=2),
-    _function("airy", "z", lambda g, z: g * z * AIRY[2](z), output=3),
+    define("airy", "z", lambda g, z: g * AIRY[1](z), output=0),
+    define("airy", "z", lambda g, z: g * z * AIRY[0](z), output=1),
+    define("airy", "z", lambda g, z: g * AIRY[3](z), output=2),
+    define("airy", "z", lambda g, z: g * z * AIRY[2](z), output=3),
 )
 
 # Hypergeometric functions (DLMF 15.5.1, 13.3.15), and what is made of them without a quotient 0 / 0
 
-HYP0F1: Primitive = _function("hyp0f1", "v z", None, lambda g, v, z: g * HYP0F1(v + 1, z) / v)
-HYP1F1: Primitive = _function("hyp1f1", "a b x", None, None, lambda g, a, b, x: g * (a / b) * HYP1F1(a + 1, b + 1, x))
-HYP2F1: Primitive = _function(
+HYP0F1: Primitive = define("hyp0f1", "v z", None, lambda g, v, z: g * HYP0F1(v + 1, z) / v)
+HYP1F1: Primitive = define("hyp1f1", "a b x", None, None, lambda g, a, b, x: g * (a / b) * HYP1F1(a + 1, b + 1, x))
+HYP2F1: Primitive = define(
     "hyp2f1",
     "a b c z",
     None,
@@ -185,8 +196,8 @@ HYP2F1: Primitive = _function(
     None,
     lambda g, a, b, c, z: g * (a * b / c) * HYP2F1(a + 1, b + 1, c + 1, z),
 )
-_function("exprel", "x", lambda g, x: g * HYP1F1(2.0, 3.0, x) / 2)
-_function("spence", "z", lambda g, z: -g * HYP2F1(1.0, 1.0, 2.0, 1 - z))
+define("exprel", "x", lambda g, x: g * HYP1F1(2.0, 3.0, x) / 2)
+define("spence", "z", lambda g, z: -g * HYP2F1(1.0, 1.0, 2.0, 1 - z))
 
 # Orthogonal polynomials (DLMF 18.9.15 to 18.9.27)
 
@@ -197,8 +208,8 @@ def _lower(polynomial: Callable[..., Any], n: Any, *rest: Any) -> Any:
     return WHERE(least, 0.0, polynomial(WHERE(least, 0.0, n - 1), *rest))
 
 
-def _of_whole_degree(name: str) -> Rule:
-    """SciPy has Hermite's polynomials for degrees that are integers by their dtype."""
+def with_integer_first(name: str) -> Rule:
+    """A function whose first argument SciPy takes only as an integer by its dtype."""
 
     def forward(n: Any, x: Any) -> Any:
         function = getattr(library_for(x if hasattr(x, "dtype") else n, name), name)
@@ -208,7 +219,7 @@ def _of_whole_degree(name: str) -> Rule:
     return forward
 
 
-JACOBI: Primitive = _function(
+JACOBI: Primitive = define(
     "eval_jacobi",
     "n alpha beta x",
     None,
@@ -216,40 +227,40 @@ JACOBI: Primitive = _function(
     None,
     lambda g, n, alpha, beta, x: g * (n + alpha + beta + 1) / 2 * _lower(JACOBI, n, alpha + 1, beta + 1, x),
 )
-GEGENBAUER: Primitive = _function(
+GEGENBAUER: Primitive = define(
     "eval_gegenbauer",
     "n alpha x",
     None,
     None,
     lambda g, n, alpha, x: g * 2 * alpha * _lower(GEGENBAUER, n, alpha + 1, x),
 )
-LAGUERRE: Primitive = _function(
+LAGUERRE: Primitive = define(
     "eval_genlaguerre", "n alpha x", None, None, lambda g, n, alpha, x: -g * _lower(LAGUERRE, n, alpha + 1, x)
 )
-_function("eval_laguerre", "n x", None, lambda g, n, x: -g * _lower(LAGUERRE, n, 1.0, x))
-_function("eval_legendre", "n x", None, lambda g, n, x: g * (n + 1) / 2 * _lower(JACOBI, n, 1.0, 1.0, x))
-_function("eval_chebyt", "n x", None, lambda g, n, x: g * n * _lower(GEGENBAUER, n, 1.0, x))
-_function("eval_chebyu", "n x", None, lambda g, n, x: g * 2 * _lower(GEGENBAUER, n, 2.0, x))
-HERMITE: Primitive = _function(
+define("eval_laguerre", "n x", None, lambda g, n, x: -g * _lower(LAGUERRE, n, 1.0, x))
+define("eval_legendre", "n x", None, lambda g, n, x: g * (n + 1) / 2 * _lower(JACOBI, n, 1.0, 1.0, x))
+define("eval_chebyt", "n x", None, lambda g, n, x: g * n * _lower(GEGENBAUER, n, 1.0, x))
+define("eval_chebyu", "n x", None, lambda g, n, x: g * 2 * _lower(GEGENBAUER, n, 2.0, x))
+HERMITE: Primitive = define(
     "eval_hermite",
     "n x",
     None,
     lambda g, n, x: g * 2 * n * _lower(HERMITE, n, x),
-    forward=_of_whole_degree("eval_hermite"),
+    forward=with_integer_first("eval_hermite"),
 )
-HERMITENORM: Primitive = _function(
+HERMITENORM: Primitive = define(
     "eval_hermitenorm",
     "n x",
     None,
     lambda g, n, x: g * n * _lower(HERMITENORM, n, x),
-    forward=_of_whole_degree("eval_hermitenorm"),
+    forward=with_integer_first("eval_hermitenorm"),
 )
 
 # Elliptic integrals (DLMF 19.4); the derivatives of the incomplete ones by m are 0 / 0 at m = 0
 
-_function("ellipk", "m", lambda g, m: g * (_PI / 8) * HYP2F1(1.5, 1.5, 2.0, m))
-_function("ellipkm1", "p", lambda g, p: g * (-_PI / 8) * HYP2F1(1.5, 1.5, 2.0, 1 - p))
-_function("ellipe", "m", lambda g, m: g * (-_PI / 8) * HYP2F1(0.5, 1.5, 2.0, m))
+define("ellipk", "m", lambda g, m: g * (_PI / 8) * HYP2F1(1.5, 1.5, 2.0, m))
+define("ellipkm1", "p", lambda g, p: g * (-_PI / 8) * HYP2F1(1.5, 1.5, 2.0, 1 - p))
+define("ellipe", "m", lambda g, m: g * (-_PI / 8) * HYP2F1(0.5, 1.5, 2.0, m))
 
 
 def _legendre(phi: Any, m: Any) -> Any:
@@ -263,8 +274,8 @@ def _slope_of_ellipkinc(g: Any, phi: Any, m: Any, ans: Any) -> Any:
     return g * (ELLIPEINC(phi, m) / (2 * m * (1 - m)) - ans / (2 * m) - ends)
 
 
-ELLIPKINC = _function("ellipkinc", "phi m", lambda g, phi, m: g * RSQRT(_legendre(phi, m)), _slope_of_ellipkinc)
-ELLIPEINC: Primitive = _function(
+ELLIPKINC = define("ellipkinc", "phi m", lambda g, phi, m: g * RSQRT(_legendre(phi, m)), _slope_of_ellipkinc)
+ELLIPEINC: Primitive = define(
     "ellipeinc",
     "phi m",
     lambda g, phi, m: g * SQRT(_legendre(phi, m)),
@@ -273,30 +284,30 @@ ELLIPEINC: Primitive = _function(
 
 # Exponential, sine and cosine integrals (DLMF 6.2, 8.19.13)
 
-_function("expi", "x", lambda g, x: g * EXP(x) / x)
-_function("exp1", "x", lambda g, x: -g * EXP(-x) / x)
-_function("expn", "n x", None, lambda g, n, x, ans: g * ((n - 1) * ans - EXP(-x)) / x)
+define("expi", "x", lambda g, x: g * EXP(x) / x)
+define("exp1", "x", lambda g, x: -g * EXP(-x) / x)
+define("expn", "n x", None, lambda g, n, x, ans: g * ((n - 1) * ans - EXP(-x)) / x)
 SICI = (
-    _function("sici", "x", lambda g, x: g * SINC(x / _PI), output=0),
-    _function("sici", "x", lambda g, x: g * COS(x) / x, output=1),
+    define("sici", "x", lambda g, x: g * SINC(x / _PI), output=0),
+    define("sici", "x", lambda g, x: g * COS(x) / x, output=1),
 )
 SHICHI = (
-    _function("shichi", "x", lambda g, x: g * HYP0F1(1.5, x * x / 4), output=0),
-    _function("shichi", "x", lambda g, x: g * COSH(x) / x, output=1),
+    define("shichi", "x", lambda g, x: g * HYP0F1(1.5, x * x / 4), output=0),
+    define("shichi", "x", lambda g, x: g * COSH(x) / x, output=1),
 )
-_function("wrightomega", "z", lambda g, ans: g * ans / (1 + ans))
+define("wrightomega", "z", lambda g, ans: g * ans / (1 + ans))
 
 # Entropies, losses, powers, angles
 
-_function("rel_entr", "x y", lambda g, x, y: g * (LOG(x / y) + 1), lambda g, x, y: -g * x / y)
-_function("kl_div", "x y", lambda g, x, y: g * LOG(x / y), lambda g, x, y: g * (1 - x / y))
-_function(
+define("rel_entr", "x y", lambda g, x, y: g * (LOG(x / y) + 1), lambda g, x, y: -g * x / y)
+define("kl_div", "x y", lambda g, x, y: g * LOG(x / y), lambda g, x, y: g * (1 - x / y))
+define(
     "huber",
     "delta r",
     lambda g, delta, r: g * WHERE(ABS(r) <= delta, 0.0, ABS(r) - delta),
     lambda g, delta, r: g * WHERE(ABS(r) <= delta, r, delta * SIGN(r)),
 )
-_function(
+define(
     "pseudo_huber",
     "delta r",
     lambda g, delta, r, ans: g * (2 * ans / delta - r * r * RSQRT(delta * delta + r * r)),
@@ -314,40 +325,40 @@ def _slope_of_inverse(y: Any, lam: Any) -> Any:
     return -y * y * HYP2F1(2.0, 2.0, 3.0, -lam * y) / 2
 
 
-_function("boxcox", "x lam", lambda g, x, lam: g * POW(x, lam - 1), lambda g, x, lam: g * _slope_by_power(LOG(x), lam))
-_function(
+define("boxcox", "x lam", lambda g, x, lam: g * POW(x, lam - 1), lambda g, x, lam: g * _slope_by_power(LOG(x), lam))
+define(
     "boxcox1p",
     "x lam",
     lambda g, x, lam: g * POW(1 + x, lam - 1),
     lambda g, x, lam: g * _slope_by_power(LOG1P(x), lam),
 )
-_function(
+define(
     "inv_boxcox",
     "y lam",
     lambda g, y, lam, ans: g * ans / (1 + lam * y),
     lambda g, y, lam, ans: g * ans * _slope_of_inverse(y, lam),
 )
-_function(
+define(
     "inv_boxcox1p",
     "y lam",
     lambda g, y, lam, ans: g * (ans + 1) / (1 + lam * y),
     lambda g, y, lam, ans: g * (ans + 1) * _slope_of_inverse(y, lam),
 )
-_function("powm1", "x y", lambda g, x, y: g * y * POW(x, y - 1), lambda g, x, y, ans: g * (ans + 1) * LOG(x))
-_function("cbrt", "x", lambda g, ans: g / (3 * ans * ans))
-_function("exp10", "x", lambda g, ans: g * math.log(10) * ans)
-_function("cosm1", "x", lambda g, x: -g * SIN(x))
-SINDG = _function("sindg", "x", lambda g, x: g * _DEGREE * COSDG(x))
-COSDG: Primitive = _function("cosdg", "x", lambda g, x: -g * _DEGREE * SINDG(x))
-_function("tandg", "x", lambda g, ans: g * _DEGREE * (1 + ans * ans))
-_function("cotdg", "x", lambda g, ans: -g * _DEGREE * (1 + ans * ans))
-_function("radian", "d m s", lambda g: g * _DEGREE, lambda g: g * (_DEGREE / 60), lambda g: g * (_DEGREE / 3600))
+define("powm1", "x y", lambda g, x, y: g * y * POW(x, y - 1), lambda g, x, y, ans: g * (ans + 1) * LOG(x))
+define("cbrt", "x", lambda g, ans: g / (3 * ans * ans))
+define("exp10", "x", lambda g, ans: g * math.log(10) * ans)
+define("cosm1", "x", lambda g, x: -g * SIN(x))
+SINDG = define("sindg", "x", lambda g, x: g * _DEGREE * COSDG(x))
+COSDG: Primitive = define("cosdg", "x", lambda g, x: -g * _DEGREE * SINDG(x))
+define("tandg", "x", lambda g, ans: g * _DEGREE * (1 + ans * ans))
+define("cotdg", "x", lambda g, ans: -g * _DEGREE * (1 + ans * ans))
+define("radian", "d m s", lambda g: g * _DEGREE, lambda g: g * (_DEGREE / 60), lambda g: g * (_DEGREE / 3600))
 
-_function("gammasgn", "x", zero_rule)
+define("gammasgn", "x", zero_rule)
 
 
-def _outputs_of(primitives: tuple[Primitive, ...]) -> Callable[..., tuple[Tensor, ...]]:
-    return lambda x: tuple([apply(primitive, (x,), {}) for primitive in primitives])
+def outputs_of(primitives: tuple[Primitive, ...]) -> Callable[..., tuple[Tensor, ...]]:
+    return lambda *inputs: tuple([apply(primitive, inputs, {}) for primitive in primitives])
 
 
 def _also_complex(ours: Callable[[Tensor], Tensor], theirs: Primitive) -> Callable[[Tensor], Tensor]:
@@ -355,7 +366,7 @@ def _also_complex(ours: Callable[[Tensor], Tensor], theirs: Primitive) -> Callab
     return lambda x: apply(theirs, (x,), {}) if x.array.dtype.kind == "c" else ours(x)
 
 
-def _real(primitive: Primitive) -> Callable[..., Tensor]:
+def real(primitive: Primitive) -> Callable[..., Tensor]:
     """A function whose derivative does not hold for complex numbers."""
 
     def function(*inputs: Any) -> Tensor:
@@ -367,7 +378,7 @@ def _real(primitive: Primitive) -> Callable[..., Tensor]:
     return function
 
 
-def _floor(k: object) -> Any:
+def floor(k: object) -> Any:
     return np.floor(tensors(k)[0])
 
 
@@ -385,21 +396,21 @@ RULES |= {
     "erf": _also_complex(special.erf, ERF),
     "erfc": _also_complex(special.erfc, ERFC),
     "log_expit": functional.logsigmoid,
-    "ive": _real(IVE),
+    "ive": real(IVE),
     "yn": _of_integer_order("yn", YV),
     "kn": _of_integer_order("kn", KV),
-    "fresnel": _outputs_of(FRESNEL),
-    "sici": _outputs_of(SICI),
-    "shichi": _outputs_of(SHICHI),
-    "airy": _outputs_of(AIRY),
+    "fresnel": outputs_of(FRESNEL),
+    "sici": outputs_of(SICI),
+    "shichi": outputs_of(SHICHI),
+    "airy": outputs_of(AIRY),
     "chdtr": lambda v, x: apply(IGAMMA, (v / 2, x / 2), {}),
     "chdtrc": lambda v, x: apply(IGAMMAC, (v / 2, x / 2), {}),
     "gdtr": lambda a, b, x: apply(IGAMMA, (b, a * x), {}),
     "gdtrc": lambda a, b, x: apply(IGAMMAC, (b, a * x), {}),
-    "pdtr": lambda k, m: apply(IGAMMAC, (_floor(k) + 1, m), {}),
-    "pdtrc": lambda k, m: apply(IGAMMA, (_floor(k) + 1, m), {}),
-    "bdtr": lambda k, n, p: apply(BETAINC, (n - _floor(k), _floor(k) + 1, 1 - p), {}),
-    "bdtrc": lambda k, n, p: apply(BETAINC, (_floor(k) + 1, n - _floor(k), p), {}),
+    "pdtr": lambda k, m: apply(IGAMMAC, (floor(k) + 1, m), {}),
+    "pdtrc": lambda k, m: apply(IGAMMA, (floor(k) + 1, m), {}),
+    "bdtr": lambda k, n, p: apply(BETAINC, (n - floor(k), floor(k) + 1, 1 - p), {}),
+    "bdtrc": lambda k, n, p: apply(BETAINC, (floor(k) + 1, n - floor(k), p), {}),
     "fdtr": lambda dfn, dfd, x: apply(BETAINC, (dfn / 2, dfd / 2, _ratio(dfn, dfd, x)), {}),
     "fdtrc": lambda dfn, dfd, x: apply(BETAINCC, (dfn / 2, dfd / 2, _ratio(dfn, dfd, x)), {}),
 }
@@ -407,7 +418,7 @@ RULES |= {
 
 def is_scipys(ufunc: np.ufunc) -> bool:
     """Whether the ufunc is one of scipy.special, which is imported where its ufuncs are."""
-    for name in ("scipy.special", "scipy.special._ufuncs"):
+    for name in ("scipy.special", "scipy.special._ufuncs", "scipy.special._special_ufuncs"):
         if getattr(sys.modules.get(name), ufunc.__name__, None) is ufunc:
             return True
     return False

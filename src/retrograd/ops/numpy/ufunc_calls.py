@@ -16,6 +16,7 @@ from ...core.arrays.dtypes import INEXACT, DType
 from ...core.errors import call_error, describe
 from ...core.tensor.tensor import Tensor
 from ..table.registry import OPERATORS, UFUNCS, assign
+from . import scipy_bessel as scipy_bessel  # which enters its rules in those of scipy_special
 from . import scipy_special
 from .arguments import tensor, wrapped
 from .promotion import common_dtype, kind_of, loop_of, without_gradient

@@ -1,0 +1,27 @@
+"""SciPy's functions on Tensors, with SciPy's names, signatures and errors, where SciPy computes with bare arrays.
+
+``retrograd.scipy.linalg`` stands for ``scipy.linalg``, and so on: what a module does not define itself is SciPy's own.
+A function without a Tensor among its arguments calls SciPy's. Programs import this package; so does the error of a
+conversion, to name the function to use. It may import what lies below ``func``, and SciPy only inside functions.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+if TYPE_CHECKING:
+    from . import special as special
+
+_MODULES = (
+    "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "special", "stats",
+)  # fmt: skip
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any:
+        if name in _MODULES:
+            return _import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__: list[str] = []

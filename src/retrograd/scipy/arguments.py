@@ -1,0 +1,142 @@
+"""What the functions of this package have in common: when SciPy's own is called, its errors, its other names."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from ..core.arrays.devices import Wrapping
+from ..core.tensor.tensor import Tensor
+from ..ops.table.types import Operand
+
+# An argument that SciPy makes an array of, and the functions here a Tensor.
+ArrayLike: TypeAlias = Operand | Sequence[Any]
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def scipys(module: str) -> ModuleType:
+    """Return a module of SciPy.
+
+    Raises:
+        ImportError: SciPy is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != "scipy":
+            raise
+        raise ImportError(f"retrograd.{module} needs SciPy: pip install 'retrograd[special]'") from None
+
+
+def other_names(module: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of ``retrograd.scipy.NAME``, which finds what it does not define in SciPy."""
+    original = module.removeprefix("retrograd.")
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        return getattr(scipys(original), name)
+
+    return __getattr__
+
+
+def name_of(function: str, distribution: str = "") -> str:
+    """Return the name in this package of a function of SciPy, or of a distribution's method; empty for none."""
+    home, _, name = function.rpartition(".")
+    try:
+        module = import_module(f"retrograd.{home}")
+    except ModuleNotFoundError:
+        return ""
+    if distribution:
+        has_method = distribution in module.__all__ and hasattr(getattr(module, distribution), name)
+        return f"retrograd.{home}.{distribution}.{name}" if has_method else ""
+    return f"retrograd.{function}" if name in module.__all__ else ""
+
+
+def has_tensor(values: Iterable[object]) -> bool:
+    """Return whether a Tensor is among the values, also inside of lists, tuples and dictionaries."""
+    for value in values:
+        if isinstance(value, Tensor):
+            return True
+        if isinstance(value, (list, tuple)) and has_tensor(value):
+            return True
+        if isinstance(value, dict) and has_tensor(value.values()):
+            return True
+    return False
+
+
+def detached(value: Any) -> Any:
+    """Return an argument with NumPy arrays in place of Tensors."""
+    if isinstance(value, Tensor):
+        return value.detach().cpu().numpy()
+    if type(value) in (list, tuple):
+        return type(value)(detached(item) for item in value)
+    if type(value) is dict:
+        return {key: detached(item) for key, item in value.items()}
+    return value
+
+
+def differentiable(module: str, name: str = "") -> Callable[[Function], Function]:
+    """Decorate a function that has the name and signature of one of SciPy's, and takes Tensors.
+
+    Without a Tensor among its arguments, SciPy's function is called. If the function fails and SciPy's fails for the
+    same numbers, SciPy's error is raised.
+
+    Args:
+        module: the module of SciPy's function, ``"scipy.linalg"``.
+        name: the name of SciPy's function, by default the decorated function's.
+    """
+
+    def decorate(function: Function) -> Function:
+        public = name or function.__name__.rstrip("_")
+
+        @functools.wraps(function)
+        def call(*args: object, **kwargs: object) -> object:
+            if not has_tensor(args) and not has_tensor(kwargs.values()):
+                return getattr(scipys(module), public)(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                theirs = _scipys_error(getattr(scipys(module), public), args, kwargs)
+                if theirs is None:
+                    raise
+                raise type(theirs)(f"{module}.{public}: {theirs}") from error
+
+        return cast(Function, call)
+
+    return decorate
+
+
+def _scipys_error(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> Exception | None:
+    """Return the error that SciPy's function raises for the same numbers, if it is of a plain type."""
+    if is_mapped(args) or is_mapped(kwargs.values()):
+        return None
+    try:
+        function(*detached(args), **detached(kwargs))
+    except (ValueError, TypeError, IndexError, np.linalg.LinAlgError, NotImplementedError) as error:
+        return error if type(error) in _PLAIN else None
+    except Exception:
+        return None
+    return None
+
+
+_PLAIN = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, NotImplementedError)
+
+
+def is_mapped(values: Iterable[object]) -> bool:
+    """Return whether the numbers of some Tensor cannot be read: inside ``vmap``, for example."""
+    for value in values:
+        if isinstance(value, Tensor):
+            if isinstance(value.array, Wrapping):
+                return True
+        elif isinstance(value, (list, tuple)) and is_mapped(value):
+            return True
+    return False
