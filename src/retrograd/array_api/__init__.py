@@ -11,27 +11,11 @@ import sys as _sys
 from collections.abc import Callable as _Callable
 from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-from .. import (
-    bool_ as bool,  # noqa: F401
-)
-from .. import (  # noqa: F401
-    complex64,
-    complex128,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from ..core.tensor.tensor import Tensor as _Tensor
 from . import functions as _functions
 from . import table as _table
-from ..core.tensor.tensor import Tensor as _Tensor
 
 __array_api_version__ = "2025.12"
 
@@ -48,13 +32,13 @@ def _extension(name: str, signatures: str, further: dict[str, _Callable[..., _Te
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> _Callable[..., _Tensor]: ...
+    def __getattr__(name: str) -> _Any: ...
 
 else:
-    globals().update(_table.functions_of(_table.MAIN), **_functions.MAIN)
+    globals().update(_functions.DTYPES, **_table.functions_of(_table.MAIN), **_functions.MAIN)
     linalg = _extension("linalg", _table.LINALG, _functions.LINALG)
     fft = _extension("fft", _table.FFT, _functions.FFT)
     special = _functions.Special()
 
-__all__ = [_name for _name in dict(globals()) if not _name.startswith("_") and _name not in ("TYPE_CHECKING",)]  # noqa: PLE0605
+__all__: list[str] = [_name for _name in dict(globals()) if not _name.startswith("_") and _name != "TYPE_CHECKING"]
 __all__ += ["__array_api_version__", "__array_namespace_info__"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,7 +32,7 @@ _KINDS = {
     "complex floating": "c",
     "numeric": "iufc",
 }
-_DTYPES = {
+DTYPES = {
     name: PublicDType(name)
     for name in (
         "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
@@ -74,7 +74,7 @@ def arange(
     first, end = (0, start) if stop is None else (start, stop)
     if (end - first) / step <= 0:
         numbers = isinstance(first, float) or isinstance(end, float) or isinstance(step, float)
-        return ops.empty(0, dtype=dtype or (get_default_dtype() if numbers else _DTYPES["int64"]), device=device)
+        return ops.empty(0, dtype=dtype or (get_default_dtype() if numbers else DTYPES["int64"]), device=device)
     return ops.arange(first, end, step, dtype=dtype, device=device)
 
 
@@ -102,9 +102,7 @@ def eye(
     return ops.asarray(array, device=device)
 
 
-def full(
-    shape: Shape, fill_value: Scalar, *, dtype: PublicDType | None = None, device: DeviceLike = None
-) -> Tensor:
+def full(shape: Shape, fill_value: Scalar, *, dtype: PublicDType | None = None, device: DeviceLike = None) -> Tensor:
     """Return a Tensor of one number."""
     return ops.full(shape, fill_value, dtype=dtype, device=device)
 
@@ -133,7 +131,7 @@ def linspace(
     return ops.asarray(np.linspace(start, stop, num, endpoint, dtype=dtype.dtype), device=device)
 
 
-def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*arrays: Tensor, indexing: Literal["xy", "ij"] = "xy") -> tuple[Tensor, ...]:
     """Return the coordinates of the points of a grid."""
     return tuple(ops.meshgrid(*arrays, indexing=indexing))
 
@@ -277,7 +275,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 def diff(
-    x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+    x: Tensor, /, n: int = 1, axis: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
     """Return the n-th differences of neighbours along an axis."""
     return ops.diff(x, n, axis, prepend, append)
@@ -286,8 +284,23 @@ def diff(
 # Searching, sorting, sums
 
 
-def where(condition: Tensor, x1: Tensor | Scalar, x2: Tensor | Scalar, /) -> Tensor:
-    """Return the elements of ``x1`` where the condition holds, and those of ``x2`` elsewhere."""
+def unique_values(x: Tensor, /) -> Tensor:
+    """Return the different elements in ascending order, on which scikit-learn relies."""
+    return as_tensors(np.unique(x))
+
+
+def where(
+    condition: Tensor, x1: Tensor | Scalar | None = None, x2: Tensor | Scalar | None = None, /
+) -> Tensor | tuple[Tensor, ...]:
+    """Return the elements of ``x1`` where the condition holds, and those of ``x2`` elsewhere; of one argument nonzero.
+
+    Raises:
+        TypeError: only one of ``x1`` and ``x2`` is given.
+    """
+    if x1 is None and x2 is None:
+        return tuple(ops.nonzero(condition, as_tuple=True))
+    if x1 is None or x2 is None:
+        raise TypeError("where: pass both x1 and x2, or neither")
     dtype = result_type(x1, x2)
     first, second = (x if isinstance(x, Tensor) else ops.asarray(x, dtype=dtype) for x in (x1, x2))
     return as_tensors(np.where(condition, first, second))
@@ -370,11 +383,11 @@ class Special:
     """
 
     def __getattr__(self, name: str) -> Callable[..., Tensor]:
-        from ..scipy import special  # SciPy is imported when the first function is called
+        from ..scipy import arguments, special  # SciPy is imported when the first function is called
 
         if name == "zeta":
             return ops_special.zeta
-        ufunc = getattr(special.scipys("scipy.special._ufuncs"), name, None)
+        ufunc = getattr(arguments.scipys("scipy.special._ufuncs"), name, None)
         if isinstance(ufunc, np.ufunc) and ufunc.__name__ in RULES:
             return ufunc
         if name in special.__all__:
@@ -400,14 +413,17 @@ class Info:
     def default_dtypes(self, *, device: DeviceLike = None) -> dict[str, PublicDType]:
         """Return the dtypes of Tensors that are made of Python numbers: ``set_default_dtype`` changes them."""
         real = get_default_dtype()
-        integers = _DTYPES["int64"]
-        return {"real floating": real, "complex floating": real.to_complex(), "integral": integers, "indexing": integers}
+        integers = DTYPES["int64"]
+        return {
+            "real floating": real,
+            "complex floating": real.to_complex(),
+            "integral": integers,
+            "indexing": integers,
+        }
 
-    def dtypes(
-        self, *, device: DeviceLike = None, kind: str | tuple[str, ...] | None = None
-    ) -> dict[str, PublicDType]:
+    def dtypes(self, *, device: DeviceLike = None, kind: str | tuple[str, ...] | None = None) -> dict[str, PublicDType]:
         """Return the dtypes of the standard, or those of some kinds, by name."""
-        return {name: dtype for name, dtype in _DTYPES.items() if kind is None or isdtype(dtype, kind)}
+        return {name: dtype for name, dtype in DTYPES.items() if kind is None or isdtype(dtype, kind)}
 
     def devices(self) -> tuple[Device, ...]:
         """Return the devices."""
@@ -424,7 +440,7 @@ MAIN = {
     for function in (
         arange, argsort, asarray, astype, broadcast_arrays, broadcast_shapes, can_cast, clip, cumulative_prod,
         cumulative_sum, diff, empty, empty_like, eye, finfo, from_dlpack, full, full_like, iinfo, isdtype, linspace,
-        meshgrid, ones, ones_like, repeat, reshape, result_type, sort, unstack, where, zeros, zeros_like,
+        meshgrid, ones, ones_like, repeat, reshape, result_type, sort, unique_values, unstack, where, zeros, zeros_like,
         __array_namespace_info__,
     )
 }  # fmt: skip

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import cast
 
 import numpy as np
 
 from ..core.arrays.devices import is_array
 from ..core.tensor.tensor import Tensor, new_tensor
-
-T = TypeVar("T")
 
 UNARY = """
     abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan
@@ -60,7 +58,6 @@ MAIN = f"""
     unique_all(x, /)
     unique_counts(x, /)
     unique_inverse(x, /)
-    unique_values(x, /)
     max(x, /, *, axis=None, keepdims=False)
     mean(x, /, *, axis=None, keepdims=False)
     min(x, /, *, axis=None, keepdims=False)
@@ -95,26 +92,25 @@ LINALG = f"""
 """
 _ONE, _SEVERAL = '(x, /, *, n=None, axis=-1, norm="backward")', '(x, /, *, s=None, axes=None, norm="backward")'
 FFT = f"""
-    {" ".join(name + _ONE for name in "fft ifft rfft irfft hfft ihfft".split())}
-    {" ".join(name + _SEVERAL for name in "fftn ifftn rfftn irfftn".split())}
+    {" ".join(name + _ONE for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"))}
+    {" ".join(name + _SEVERAL for name in ("fftn", "ifftn", "rfftn", "irfftn"))}
     fftshift(x, /, *, axes=None)
     ifftshift(x, /, *, axes=None)
 """
 
 
-def as_tensors(value: T) -> T | Tensor:
-    """Return what a NumPy function gave with Tensors for arrays, also in tuples."""
-    if isinstance(value, Tensor):
-        return value
-    if isinstance(value, np.generic) or is_array(value):
-        return new_tensor(np.asarray(value) if isinstance(value, np.generic) else value)
-    if isinstance(value, (tuple, list)):
+def as_tensors(value: object) -> Tensor:
+    """Return what a NumPy function gave with Tensors for arrays, also in tuples, which type checkers take for one."""
+    converted: object = value
+    if isinstance(value, np.generic) or not isinstance(value, Tensor) and is_array(value):
+        converted = new_tensor(np.asarray(value) if isinstance(value, np.generic) else value)
+    elif isinstance(value, (tuple, list)):
         parts = [as_tensors(part) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    return value
+        converted = type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return cast(Tensor, converted)
 
 
-def _definition(name: str, parameters: str, room: str) -> str:
+def _definition(room: str, name: str, parameters: str) -> str:
     """Return the text of a function of these parameters that calls ``np.name``."""
     by_position, _, by_name = parameters.partition("/")
     arguments = [part.strip() for part in by_position.split(",") if part.strip()]
@@ -129,7 +125,9 @@ def functions_of(signatures: str, room: str = "") -> dict[str, Callable[..., Ten
     """Return the functions of a table of signatures, by name."""
     prefix = f"{room}." if room else ""
     found: dict[str, Callable[..., Tensor]] = {}
-    text = "\n".join(_definition(*match, prefix) for match in re.findall(r"(\w+)\(([^)]*)\)", signatures))
+    text = "\n".join(
+        _definition(prefix, name, parameters) for name, parameters in re.findall(r"(\w+)\(([^)]*)\)", signatures)
+    )
     names: dict[str, object] = {"np": np, "as_tensors": as_tensors, "__name__": f"{__package__}.{room}".rstrip(".")}
     exec(compile(text, f"<signatures of {__name__}>", "exec"), names, found)
     return found

@@ -32,7 +32,7 @@ def called_per_example(function: Function) -> Function:
     def called(*args: object, **kwargs: object) -> Any:
         if modes.level is None:
             return function(*args, **kwargs)
-        listed = [item for value in (*args, *kwargs.values()) if type(value) in (list, tuple) for item in value]
+        listed = [item for value in (*args, *kwargs.values()) if isinstance(value, (list, tuple)) for item in value]
         level = modes.level.of((*args, *kwargs.values(), *listed))
         return function(*args, **kwargs) if level is None else _stacked_calls(level, called, args, kwargs)
 
@@ -67,7 +67,7 @@ def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, 
     """The results of ``function`` on each example of ``level``, as Tensors of that level."""
     from ...core.mapping.batched import Batched  # loaded with vmap
 
-    def example(x: object, index: int) -> Any:
+    def example(x: Any, index: int) -> Any:
         if isinstance(x, (list, tuple)):
             return [example(item, index) for item in x]
         array = x.array if isinstance(x, Tensor) else x

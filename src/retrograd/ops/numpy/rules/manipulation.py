@@ -63,7 +63,7 @@ def _expand_dims(a: Tensor, axis: int | tuple[int, ...]) -> Tensor:
     ndim = x.ndim + len(places)
     new = {dimension(place, ndim) for place in places}
     if len(new) != len(places):
-        raise ValueError(f"expand_dims: an axis is repeated in {tuple(places)}")
+        raise InvalidValue(f"an axis is repeated in {tuple(places)}")
     lengths = iter(x.shape)
     return ops.reshape(x, [1 if place in new else next(lengths) for place in range(ndim)])
 
