@@ -26,7 +26,7 @@ from ..core.graph.plan import Recordable
 from ..core.graph.primitive import attach
 from ..core.graph.record import saved_of
 from ..core.tensor.storage import storage_of
-from ..core.tensor.tensor import Tensor
+from ..core.tensor.tensor import Tensor, is_dense
 from ..func.modules import substituted, substitutions
 from ..func.nests import flatten
 from ..ops.make.generators import get_rng_state, set_rng_state
@@ -189,7 +189,7 @@ class Part:
         leaves, self.structure = flatten((args, kwargs))
         # Hold arrays and edges, not Tensors, which may be written before the second run; Storages protect the arrays.
         self.leaves = [
-            (x.array, edge_of(x), storage_of(x)) if isinstance(x, Tensor) else (x,) for x in leaves
+            (x.array, edge_of(x), storage_of(x)) if is_dense(x) else (x,) for x in leaves
         ]  # fmt: skip
         self.state = get_rng_state() if preserve_rng_state else None
         self.twice = modes.tracer.runs_twice() if preserve_rng_state and modes.tracer is not None else None
@@ -232,7 +232,7 @@ class Part:
         """Return the nodes below the result with sequence number ``began`` or later, on all layers of ``vmap``."""
         edges = []
         for y in flatten(result)[0]:
-            while isinstance(y, Tensor):
+            while is_dense(y):
                 edges.append(edge_of(y))
                 y = getattr(y.array, "value", None) if isinstance(y.array, Wrapping) else None
         return reachable((edge for edge in edges if type(edge) is Node and edge.sequence >= began), began)[0]

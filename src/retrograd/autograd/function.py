@@ -23,7 +23,7 @@ from ..core.missing_names import legacy_names
 from ..core.named_tuples import NamedTuple
 from ..core.tensor.mutation import check_writable, rewrite_history
 from ..core.tensor.storage import leave, share
-from ..core.tensor.tensor import Tensor, new_tensor
+from ..core.tensor.tensor import Tensor, is_dense, new_tensor
 from .context import Context
 
 
@@ -128,6 +128,11 @@ class Function:
         ctx = Context()
         ctx.needs_input_grad = tuple(isinstance(value, Tensor) and value._requires for value in args)
         record = modes.grad_enabled and any(ctx.needs_input_grad)
+        if record and any(isinstance(value, Tensor) and value._requires and not value.is_dense for value in args):
+            raise NotImplementedError(
+                f"{cls.__name__}: a sparse Tensor that requires grad is not supported as an argument of a Function; "
+                "pass its values() and indices()"
+            )
         observers = modes.observers if watchers else ()
         for observer in observers:
             observer.calling(_function_primitive(cls), args, {})
@@ -161,7 +166,7 @@ class Function:
             _copy_aliased_outputs(tensors, args, ctx)
             node = cls._record(ctx, args, tensors)
         if observers:
-            shown = tuple([x for x in tensors if isinstance(x, Tensor)])
+            shown = tuple([x for x in tensors if is_dense(x)])
             for observer in observers:
                 observer.called(_function_primitive(cls), args, {}, shown, node)
         return tuple(tensors) if several else tensors[0]
@@ -172,8 +177,8 @@ class Function:
         parents = tuple(
             edge_of(value) if need else None for value, need in zip(args, ctx.needs_input_grad, strict=True)
         )
-        shapes = tuple(x.array.shape if isinstance(x, Tensor) else () for x in tensors)
-        dtypes = tuple(x.array.dtype if isinstance(x, Tensor) else None for x in tensors)
+        shapes = tuple(x.array.shape if is_dense(x) else () for x in tensors)
+        dtypes = tuple(x.array.dtype if is_dense(x) else None for x in tensors)
         saved: list[Any] = [None] * len(primitive.layout)
         saved[primitive.position["ctx"]] = ctx
         node = new_node(primitive.plan(ctx.needs_input_grad), parents, tuple(saved), shapes, dtypes)
@@ -181,7 +186,7 @@ class Function:
         ctx._differentiable = {
             index
             for index, x in enumerate(tensors)
-            if isinstance(x, Tensor) and is_differentiable(x.dtype) and id(x) not in ctx._non_differentiable
+            if is_dense(x) and is_differentiable(x.dtype) and id(x) not in ctx._non_differentiable
         }
         ctx._keep(tensors, node)
         for index in sorted(ctx._differentiable):
@@ -229,7 +234,7 @@ def _arity(cls: type[Function]) -> int:
 
 def _shapes_and_dtypes(values: Sequence[Any], other: object) -> tuple[Any, ...]:
     """Return the shape and dtype of each Tensor, and ``other`` for values that are not Tensors."""
-    return tuple((x.array.shape, x.array.dtype) if isinstance(x, Tensor) else other for x in values)
+    return tuple((x.array.shape, x.array.dtype) if is_dense(x) else other for x in values)
 
 
 def _is_numeric(value: object) -> bool:
@@ -238,9 +243,9 @@ def _is_numeric(value: object) -> bool:
 
 def _copy_aliased_outputs(outputs: list[Any], args: tuple[Any, ...], ctx: Context) -> None:
     """Copy outputs that share memory with an input, since a write to one would not update the history of the other."""
-    storages = [value._storage for value in args if isinstance(value, Tensor) and value._storage is not None]
+    storages = [value._storage for value in args if is_dense(value) and value._storage is not None]
     for x in outputs:
-        if isinstance(x, Tensor) and x._storage in storages and all(x is not value for value in ctx._dirty):
+        if is_dense(x) and x._storage in storages and all(x is not value for value in ctx._dirty):
             leave(x)
             x.array = x.array.copy()
             x._base = None
@@ -417,7 +422,7 @@ def _forward_under_vmap(
     cls: type[Function], level: Any, args: tuple[Any, ...], needs: tuple[bool, ...]
 ) -> tuple[Context, Any]:
     """Call ``forward`` for all examples, recorded on the layer below; its derivative is ``backward`` for all."""
-    lowered = [_lowered(level, x) if isinstance(x, Tensor) else (x, False) for x in args]
+    lowered = [_lowered(level, x) if is_dense(x) else (x, False) for x in args]
     values, flags = [value for value, _ in lowered], [mapped for _, mapped in lowered]
     ctx = Context()
     ctx.needs_input_grad = needs

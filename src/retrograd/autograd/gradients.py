@@ -182,6 +182,8 @@ def grad(
     wanted = _sequence("grad", "inputs", inputs)
     if not wanted:
         raise RuntimeError("grad: inputs is empty")
+    if not all(x.is_dense for x in wanted):
+        return _with_sparse(differentiated, wanted, grad_outputs, retain_graph, create_graph, allow_unused)
     gradients = _gradients("grad", differentiated, grad_outputs)
     if is_grads_batched:
         return _batched(differentiated, wanted, gradients, retain_graph, create_graph, allow_unused, materialize_grads)
@@ -202,6 +204,20 @@ def grad(
         else:
             results.append(conjugate(g if create_graph else new_tensor(g)))
     return tuple(results)
+
+
+def _with_sparse(
+    outputs: list[Tensor],
+    wanted: list[Any],
+    gradients: Gradients,
+    retain_graph: bool | None,
+    create_graph: bool,
+    allow_unused: bool | None,
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of inputs of which some are sparse; these have sparse gradients at the same coordinates."""
+    values = [x if x.is_dense else x._values() for x in wanted]
+    found = grad(outputs, values, gradients, retain_graph, create_graph, allow_unused=allow_unused)
+    return tuple([g if g is None or x.is_dense else x._with(g) for x, g in zip(wanted, found, strict=True)])
 
 
 def _batched(

@@ -106,12 +106,17 @@ def sparse_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     """Return the result of an operator on sparse Tensors, or NotImplemented if it does not support them."""
     first, rest = args[0], args[1:]
     if name in ("mm", "matmul", "mv", "dot", "spmm", "smm", "hspmm") and len(args) == 2:
-        return mm(first, rest[0])
+        if name in ("mv", "dot") and np.ndim(rest[0]) != 1:
+            return NotImplemented
+        return first @ rest[0] if isinstance(first, SparseTensor) else rest[0].__rmatmul__(first)
     if name == "addmm" and len(args) == 3:
         return first * kwargs.get("beta", 1) + mm(*rest) * kwargs.get("alpha", 1)
     if isinstance(first, SparseTensor):
-        method = getattr(first, {"div": "__truediv__", "neg": "__neg__"}.get(name, name), None)
-        return NotImplemented if method is None else method(*rest, **kwargs)
+        name = {"div": "__truediv__", "neg": "__neg__"}.get(name, name)
+        own = type(first).__mro__[: type(first).__mro__.index(Tensor)]  # what Tensor defines needs an array
+        if not any(name in vars(kind) for kind in own):
+            return NotImplemented
+        return getattr(first, name)(*rest, **kwargs)
     if name in ("add", "sub"):
         dense = rest[0].to_dense() * kwargs.get("alpha", 1)
         return first + dense if name == "add" else first - dense

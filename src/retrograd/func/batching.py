@@ -16,7 +16,7 @@ from ..core.graph.modes import on_level
 from ..core.graph.primitive import operand
 from ..core.mapping.batched import Batched
 from ..core.mapping.batching import Level
-from ..core.tensor.tensor import Tensor, new_tensor
+from ..core.tensor.tensor import Tensor, is_dense, new_tensor
 from ..ops.make.generators import default_generator
 from ..ops.shape.expansion import expand
 from ..ops.shape.joining import cat
@@ -135,9 +135,9 @@ def _to_front(x: Tensor, dim: int) -> Tensor:
 
 def _unmapped(name: str, x: Tensor, place: int | None, level: Level, path: str) -> Tensor:
     """Return an output as a Tensor of the layer below, with its examples along dimension ``place``."""
-    if place is None and not isinstance(x, Tensor):
+    if place is None and not is_dense(x):
         return x
-    if not isinstance(x, Tensor):
+    if not is_dense(x):
         if not is_array_or_number(x) or isinstance(x, (bool, int, float, complex)):
             raise ValueError(
                 f"vmap({name}, ...): {name} must only return Tensors, got {path} of type {type(x).__name__}; did you "
@@ -231,7 +231,7 @@ def _inputs(name: str, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any],
     for index, (x, dim, path) in enumerate(zip(leaves, dims, structure.paths("inputs"), strict=True)):
         if dim is None:
             continue
-        if not isinstance(x, Tensor) and (isinstance(x, (bool, int, float, complex)) or not is_array_or_number(x)):
+        if not is_dense(x) and (isinstance(x, (bool, int, float, complex)) or not is_array_or_number(x)):
             raise ValueError(
                 f"{start}: got in_dim={dim} for {path}, but it is of type {type(x).__name__}. We cannot vmap over "
                 "non-Tensor arguments, please use None as the respective in_dim"

@@ -12,7 +12,7 @@ from ..core.arrays.dtypes import is_array_or_number
 from ..core.errors import describe
 from ..core.graph.modes import enable_grad, modes
 from ..core.graph.primitive import operand
-from ..core.tensor.tensor import Tensor
+from ..core.tensor.tensor import Tensor, is_dense
 from ..ops.make.generators import get_rng_state, set_rng_state
 from .nests import Mismatch, Structure, flatten
 from .record import record, zeros_at
@@ -81,9 +81,9 @@ class _Call:
         self.fixed = {place: args[place] for place in fixed}
         self.moving = [place for place in range(len(args)) if place not in self.fixed]
         self.leaves, self.structure = flatten(tuple(args[place] for place in self.moving))
-        self.places = [place for place, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
+        self.places = [place for place, leaf in enumerate(self.leaves) if is_dense(leaf)]
         self.tensors = [self.leaves[place] for place in self.places]
-        self.leaves = [None if isinstance(leaf, Tensor) else leaf for leaf in self.leaves]
+        self.leaves = [None if is_dense(leaf) else leaf for leaf in self.leaves]
 
     @property
     def nondiff(self) -> list[Any]:
@@ -114,7 +114,7 @@ class _Call:
     def outputs(self, result: Any) -> tuple[Any, ...]:
         """Return the leaves of the function's result, detached, and store its structure in ``output``."""
         leaves, self.output = flatten(result)
-        return tuple(x.detach() if isinstance(x, Tensor) else x for x in leaves)
+        return tuple(x.detach() if is_dense(x) else x for x in leaves)
 
 
 class _VjpFunction(Function):
@@ -124,7 +124,7 @@ class _VjpFunction(Function):
     def forward(ctx: Any, call: _Call, *tensors: Tensor) -> Any:
         ctx.state = get_rng_state()
         result, ctx.residuals = _run_fwd(call, [x.detach() for x in tensors])
-        if any(isinstance(y, Tensor) and y._requires for y in flatten(result)[0]):
+        if any(is_dense(y) and y._requires for y in flatten(result)[0]):
             raise call.custom.captured()
         ctx.call = call
         ctx.save_for_backward(*tensors)

@@ -19,7 +19,7 @@ from ..core.graph.modes import differentiating, modes
 from ..core.graph.nodes import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable
 from ..core.graph.primitive import operand
 from ..core.tensor.storage import borrowed, share, storage_of
-from ..core.tensor.tensor import Tensor, new_tensor
+from ..core.tensor.tensor import Tensor, is_dense, new_tensor
 from ..ops.table.elementwise import IDENTITY
 from .nests import Mismatch, Structure, flatten
 
@@ -50,7 +50,7 @@ class Recorded:
 
     def exported(self, x: Tensor) -> Tensor:
         """Return a leaf of the function's result as the caller gets it."""
-        return _outside_only(x, self.outside if self.attached else ()) if isinstance(x, Tensor) else x
+        return _outside_only(x, self.outside if self.attached else ()) if is_dense(x) else x
 
     def is_recorded(self, edge: Any) -> bool:
         """Return whether the function recorded a node; False for nodes of Tensors that it returns unchanged."""
@@ -114,13 +114,13 @@ def record(
     if not outputs:
         raise RuntimeError(f"{transform}: the function must return at least one Tensor, got {describe(result)}")
     for x, path in zip(outputs, output_structure.paths("output"), strict=True):
-        if not isinstance(x, Tensor):
+        if not is_dense(x):
             raise RuntimeError(f"{transform}: the function must return Tensors, got {path} = {_kind(x)}")
     others, aux_structure = flatten(aux)
     if mode.written:
         outputs, others = [_alias(x) for x in outputs], [_alias(x) for x in others]
         _release_captured([x for written in mode.written if (x := written()) is not None], starts)
-    outside = read_from_outside([edge_of(x) for x in (*outputs, *others) if isinstance(x, Tensor)], starts)
+    outside = read_from_outside([edge_of(x) for x in (*outputs, *others) if is_dense(x)], starts)
     recorded = Recorded(transform, points, starts, outputs, output_structure, None, outside, attached)
     recorded.aux = aux_structure.unflatten(map(recorded.exported, others))
     return recorded
@@ -128,7 +128,7 @@ def record(
 
 def _alias(x: Tensor) -> Tensor:
     """Return another Tensor with the memory and history of x. `_release_captured` may remove the history of x."""
-    if not isinstance(x, Tensor):
+    if not is_dense(x):
         return x
     alias = new_tensor(x.array)
     share(alias, x, related=False)
@@ -193,7 +193,7 @@ def as_point(
         wrong_type: the leaf is not a Tensor, an array or a float. Forward mode swaps the two errors, as PyTorch does.
         wrong_dtype: its dtype is neither floating nor complex.
     """
-    if not isinstance(value, Tensor) and (not is_array_or_number(value) or isinstance(value, int)):
+    if not is_dense(value) and (not is_array_or_number(value) or isinstance(value, int)):
         raise wrong_type(f"{transform}: {path} must be a Tensor, got {_kind(value)}")
     x = operand(value)
     if not is_differentiable(x.dtype):
@@ -219,7 +219,7 @@ def directions_of(
 
 def _direction(transform: str, value: object, like: Tensor, path: str, what: str) -> Tensor:
     """Return a tangent or cotangent as a Tensor with the shape and dtype of ``like``."""
-    if not isinstance(value, Tensor) and not is_array_or_number(value):
+    if not is_dense(value) and not is_array_or_number(value):
         raise RuntimeError(f"{transform}: {path} must be a Tensor, got {_kind(value)}")
     t = operand(value)
     if t.shape != like.shape:

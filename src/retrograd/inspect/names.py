@@ -12,7 +12,7 @@ from typing import Any
 from weakref import ref
 
 from ..core.source_location import user_frame
-from ..core.tensor.tensor import Tensor
+from ..core.tensor.tensor import Tensor, is_dense
 
 _OURS = 3  # references to a frame's dictionary: frame, local variable, argument of getrefcount
 _CALLERS = 8  # the most frames searched for a variable
@@ -183,22 +183,22 @@ def _among(variables: dict[str, Any], x: Any, loops: frozenset[str] = frozenset(
     array = getattr(x, "array", x)
     found = ""
     for name, value in variables.items():
-        if value is x or value is array or isinstance(value, Tensor) and value.array is array:
+        if value is x or value is array or is_dense(value) and value.array is array:
             if name not in loops:
                 return name
             found = found or name
     for name, value in variables.items():
         if isinstance(value, (list, tuple)) and len(value) <= _ITEMS:
             for index, item in enumerate(value):
-                if item is x or item is array or isinstance(item, Tensor) and item.array is array:
+                if item is x or item is array or is_dense(item) and item.array is array:
                     return f"{name}[{index}]"
         elif isinstance(value, dict) and len(value) <= _ITEMS and not name.startswith("__"):
             for key, item in value.items():
-                if item is x or item is array or isinstance(item, Tensor) and item.array is array:
+                if item is x or item is array or is_dense(item) and item.array is array:
                     return f"{name}[{key!r}]"
         elif name == "self":
             for key, item in getattr(value, "__dict__", {}).items():
-                if item is x or item is array or isinstance(item, Tensor) and item.array is array:
+                if item is x or item is array or is_dense(item) and item.array is array:
                     return f"self.{key}"
     return found
 

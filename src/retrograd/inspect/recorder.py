@@ -20,7 +20,7 @@ from ..core.graph.observers import Observer
 from ..core.graph.plan import Recordable
 from ..core.mapping.batched import Batched
 from ..core.source_location import Site, user_frame, user_site
-from ..core.tensor.tensor import Tensor
+from ..core.tensor.tensor import Tensor, is_dense
 from ..ops.indexing.indexing import Index
 from ..ops.nn.losses.classes import Classes
 from .memory import SavedMemory
@@ -40,7 +40,7 @@ own = _Own()
 
 def is_layered(values: Sequence[Any]) -> bool:
     """Return whether a call belongs to one layer of ``vmap``. The calls of the layer below are observed as well."""
-    return any(type(x.array if isinstance(x, Tensor) else x) is Batched for x in values)
+    return any(type(x.array if is_dense(x) else x) is Batched for x in values)
 
 
 class Running:
@@ -197,7 +197,7 @@ class Recorder(Observer):
             given = {id(x) for x in inputs}
             if is_layered(values):
                 return
-            outputs = tuple([x for x in values if isinstance(x, Tensor) and id(x) not in given])
+            outputs = tuple([x for x in values if is_dense(x) and id(x) not in given])
             outputs = tuple([x for x in outputs if self.source(x) is None])
             if not outputs:
                 return
@@ -227,10 +227,10 @@ class Recorder(Observer):
         return record
 
     def _inputs(self, value: Any) -> list[Input]:
-        if isinstance(value, Tensor):
+        if is_dense(value):
             return [self.input_of(value)]
         if isinstance(value, (list, tuple)):
-            return [self.input_of(x) for x in value if isinstance(x, Tensor)]
+            return [self.input_of(x) for x in value if is_dense(x)]
         if is_array(value):
             return [Input(None, "", value.shape, value.dtype, False)]
         return [Input(None, repr(value), (), None, False)] if isinstance(value, (int, float, complex)) else []
@@ -243,7 +243,7 @@ class Recorder(Observer):
             value = value.index
         if isinstance(value, tuple):
             return [x for part in value for x in self._indices(part)]
-        array = value.array if isinstance(value, Tensor) else value
+        array = value.array if is_dense(value) else value
         if not is_array(array) or isinstance(array, Batched) or array.dtype.kind not in "iub":
             return []
         found = self._of_array.get(id(array))

@@ -18,7 +18,7 @@ from ...core.graph.backward import Walk
 from ...core.graph.modes import casting, modes
 from ...core.graph.nodes import edge_of, reachable
 from ...core.tensor.storage import sharers
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ...func.nests import Structure, flatten
 from ...nn.parameter import Parameter
 from ..program import Value
@@ -281,7 +281,7 @@ class Compiled(Wrapper):
         mode = tracing_with(tracer)
         try:
             for index, leaf in enumerate(leaves):
-                if isinstance(leaf, Tensor):
+                if is_dense(leaf):
                     tracer.arguments.setdefault(id(leaf), index)
                     tracer.lift(leaf, ("argument", index))
                 elif is_iterator(leaf):
@@ -335,7 +335,7 @@ class Compiled(Wrapper):
         why = "it changes a list or dict among its arguments" if copies.give_back() else ""
         tracer.release(found)
         for index, x in enumerate(found):
-            if isinstance(x, Tensor):
+            if is_dense(x):
                 for alias in sharers(x):
                     if type(alias.array) is Traced:
                         alias.array = as_real(alias.array)
@@ -398,7 +398,7 @@ class Compiled(Wrapper):
     def _results(self, tracer: Tracer, found: list[Any], leaves: Sequence[Any]) -> list[Result]:
         """Return how to build each leaf of the result."""
         results: list[Result] = []
-        arguments = {id(leaf): index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
+        arguments = {id(leaf): index for index, leaf in enumerate(leaves) if is_dense(leaf)}
         roots: dict[Value, tuple[str, Any]] = {}
         grads: dict[int, tuple[str, Any]] = {}
         for entry in tracer.outside.values():
@@ -409,9 +409,9 @@ class Compiled(Wrapper):
         numbers: dict[int, int] = {}  # index of the result, by the id of the Tensor
         for number, x in enumerate(found):
             node = tracer.node_of_result(x)
-            if isinstance(x, Tensor) and numbers.setdefault(id(x), number) != number:
+            if is_dense(x) and numbers.setdefault(id(x), number) != number:
                 results.append(Result("again", numbers[id(x)]))
-            elif isinstance(x, Tensor) and id(x) in arguments:
+            elif is_dense(x) and id(x) in arguments:
                 results.append(Result("argument", arguments[id(x)]))
             elif id(x) in grads:
                 if x._requires:
@@ -419,7 +419,7 @@ class Compiled(Wrapper):
                 results.append(Result("gradient", grads[id(x)]))
             elif node is None or id(x) in tracer.outside:
                 results.append(Result("same", x))
-            elif isinstance(x, Tensor):
+            elif is_dense(x):
                 if x._requires and x._node is None:
                     tracer.breaks("it returns a leaf that requires grad and that the call created")
                 if x.__dict__ or hooks_of(x):
@@ -441,7 +441,7 @@ class Compiled(Wrapper):
         if not outputs or not tracer.tracing:
             return None, [], []
         split = len(tracer.program.instructions)
-        arguments = {id(leaf): index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
+        arguments = {id(leaf): index for index, leaf in enumerate(leaves) if is_dense(leaf)}
         wanted: dict[Any, tuple[str, Any]] = {}
         for entry in list(tracer.outside.values()):
             x = entry.tensor

@@ -11,7 +11,7 @@ from typing import Any
 from ...core.arrays import Array, dtypes
 from ...core.arrays.devices import is_array
 from ...core.graph.modes import modes
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ...func.nests import Structure
 from ..program import Value
 from ..trace.effects import hooks_of
@@ -75,15 +75,15 @@ def _named(path: str, function: Callable[..., Any]) -> str:
     return (names[int(place)] if int(place) < len(names) else f"argument {place}") + rest
 
 
-def _argument_differences(leaf: Tensor, was: Tensor, trace: Any) -> Iterator[str]:
+def _argument_differences(leaf: Tensor | Array, was: Tensor | Array, trace: Any) -> Iterator[str]:
     if type(leaf) is not type(was):
         yield f"a {type(leaf).__name__}, it was a {type(was).__name__}"
-    elif isinstance(leaf, Tensor):
+    elif is_dense(leaf):
         for tensor, value, requires, _ in trace.outside:
             if tensor is was:
                 yield from _array_differences(leaf.array, value)
                 yield from _flag_difference(leaf._requires, requires)
-    elif is_array(leaf):
+    elif not isinstance(leaf, Tensor) and is_array(leaf):
         for value, source in trace.program.inputs:
             if source[0] == "argument" and trace.leaves[source[1]] is was:
                 yield from _array_differences(leaf, value)

@@ -23,7 +23,7 @@ from zlib import crc32
 import numpy as np
 
 from ...core.arrays.devices import is_array
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ...nn.base import global_hooks
 from ..trace import code_names
 from ..trace.effects import hooks_of
@@ -152,7 +152,7 @@ class Surroundings:
         self._class_depth = 0  # above 0 while methods are visited, of which not all are called
         self._visit(function, 0)
         for x in arguments:
-            if isinstance(x, Tensor):
+            if is_dense(x):
                 self._hooks(x, 1)
             elif not is_array(x):
                 self._visit(x, 1)
@@ -183,7 +183,7 @@ class Surroundings:
             self._visit(kind, depth + 1)  # methods of a subclass may read anything
         if isinstance(x, _PLAIN):
             return
-        if isinstance(x, Tensor):
+        if is_dense(x):
             self.tensors.append(x)
             self._hooks(x, depth)
             if x.__dict__:

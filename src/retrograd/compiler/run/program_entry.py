@@ -16,7 +16,7 @@ from ...core.graph.modes import enable_grad, modes
 from ...core.graph.nodes import edge_of, new_node
 from ...core.graph.primitive import Primitive, apply, attach
 from ...core.tensor.storage import is_saved, is_writable, share, sharers, storage_of
-from ...core.tensor.tensor import Tensor, new_tensor
+from ...core.tensor.tensor import Tensor, is_dense, new_tensor
 from ...func.nests import flatten
 from ...ops.make.generators import Generator, default_generator
 from ..cpu import compiled_regions
@@ -179,7 +179,7 @@ class Entry:
             x = f"x{index}"
             if index in trace.free_leaves:
                 body.append(f"if type({x}) is not {type(leaf).__name__}: return None")
-            elif isinstance(leaf, Tensor):
+            elif is_dense(leaf):
                 if id(leaf) in first:
                     body.append(f"if {x} is not x{first[id(leaf)]}: return None")
                     continue
@@ -206,7 +206,7 @@ class Entry:
             else:
                 body.append(f"if {x} is not {named(leaf)}: return None")
         body.append(f"if not ({' and '.join(lines)}): return None")  # before NEW, which only means other sizes
-        arguments = {id(leaf) for leaf in trace.leaves if isinstance(leaf, Tensor)}
+        arguments = {id(leaf) for leaf in trace.leaves if is_dense(leaf)}
         arrays: dict[int, str] = {}
         for number, (tensor, value, requires, hooks) in enumerate(trace.outside):
             if id(tensor) in arguments:
@@ -228,7 +228,7 @@ class Entry:
         for value, (kind, what) in trace.program.inputs:
             if kind == "argument":
                 leaf = trace.leaves[what]
-                takes.append(f"a{what}" if isinstance(leaf, Tensor) else f"x{what}")
+                takes.append(f"a{what}" if is_dense(leaf) else f"x{what}")
             elif kind == "tensor":
                 takes.append(arrays[id(what)])
             elif kind == "grad":
@@ -334,7 +334,7 @@ class Entry:
         """Return whether the memory that the program writes is not needed by a live graph."""
         for source in self.written:
             x = source[1] if source[0] == "tensor" else self._tensor_of(source, leaves)
-            if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not is_writable(x.array)):
+            if is_dense(x) and (x._storage is not None and is_saved(x) or not is_writable(x.array)):
                 return False
         # If a Tensor's memory is replaced, Tensors that share the memory may have to follow: the call runs eagerly.
         return not any(len(sharers(self._tensor_of(source, leaves))) > 1 for source in self.replaced_memory)
@@ -342,7 +342,7 @@ class Entry:
     def _count_writes(self, leaves: Sequence[Any]) -> None:
         for source in self.written:
             x = self._tensor_of(source, leaves)
-            if isinstance(x, Tensor):
+            if is_dense(x):
                 storage_of(x).version += 1
 
     def _tensor_of(self, source: tuple[str, Any], leaves: Sequence[Any]) -> Any:
@@ -422,7 +422,7 @@ class Entry:
         self.is_read = [key in read for key in known]
         places = {key: index for index, key in enumerate(known)}
         leaves, kept = self.trace.leaves, {what for kind, what in self.read if kind == "argument"}
-        self.others = [index for index, x in enumerate(leaves) if isinstance(x, Tensor) and index not in kept]
+        self.others = [index for index, x in enumerate(leaves) if is_dense(x) and index not in kept]
         arguments = set(map(id, leaves))
         self.outer = [x.tensor for x in self.trace.outside if id(x.tensor) not in arguments]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...core.arrays import Array
 from ...core.tensor.storage import LOCAL_ONLY
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from .untrace import as_real
 
 ESCAPED = "it stores a Tensor or number made in the call in an object outside"
@@ -26,7 +26,7 @@ def replace_by_real(x: Array) -> list[Tensor]:
     tensors: list[Tensor] = []
     real = as_real(x)
     for holder in gc.get_referrers(x):
-        if isinstance(holder, Tensor):
+        if is_dense(holder):
             if holder.array is x:
                 holder.array = real
                 tensors.append(holder)
@@ -83,7 +83,7 @@ def is_referenced_outside(
         if sys.getrefcount(x) - LOCAL_ONLY <= known:
             continue
         for holder in gc.get_referrers(x):
-            if id(holder) in inside or id(holder) in ours or isinstance(holder, Tensor) and holder._grad is x:
+            if id(holder) in inside or id(holder) in ours or is_dense(holder) and holder._grad is x:
                 continue
             return True
     return False

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ...func.nests import Structure
 from ...ops.table.arguments import dimension
 from ..program import Instruction, Program, Value, values_in
@@ -146,7 +146,7 @@ class Sizes:
         """Count a call; return whether its size has just occurred often enough for an optimized program."""
         if len(self.known) == 1:
             return False  # the program of a single size is optimized already
-        arrays = [x.array if isinstance(x, Tensor) else x for x in (leaves[index] for index in self._sized)]
+        arrays = [x.array if is_dense(x) else x for x in (leaves[index] for index in self._sized)]
         key = tuple([step for array in arrays for step in (array.shape, array.strides)])
         count = self.calls[key] = self.calls.get(key, 0) + 1
         return count == FREQUENT_CALLS
@@ -184,14 +184,14 @@ def mark_dynamic(x: Tensor, index: int | Sequence[int], *, min: int | None = Non
 
 def mark_static(x: object, index: int | Sequence[int] | None = None) -> None:
     """Remove marks of ``mark_dynamic``, by default all."""
-    if isinstance(x, Tensor):
+    if is_dense(x):
         dims = (index,) if isinstance(index, int) else range(x.array.ndim) if index is None else index
         x.__dict__["_dynamic_dims"] = dynamic_dims(x) - {dimension(dim, x.array.ndim) for dim in dims}
 
 
 def dynamic_dims(x: Tensor) -> frozenset[int]:
     """Return the dims of an argument that are marked as dynamic."""
-    return x.__dict__.get("_dynamic_dims", _NONE) if isinstance(x, Tensor) else _NONE
+    return x.__dict__.get("_dynamic_dims", _NONE) if is_dense(x) else _NONE
 
 
 def size_key(trace: Trace) -> Any:
@@ -277,7 +277,7 @@ class _Comparison:
     def _source(self, source: tuple[str, Any], side: int) -> Any:
         """Return a source in terms that are comparable between both traces."""
         kind, what = source
-        if isinstance(what, Tensor):
+        if is_dense(what):
             for index, leaf in enumerate(self._of[side].leaves):
                 if leaf is what:
                     return kind, "argument", index

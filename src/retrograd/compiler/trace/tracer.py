@@ -24,7 +24,7 @@ from ...core.graph.nodes import reachable
 from ...core.graph.observers import Observer
 from ...core.source_location import Site, user_site
 from ...core.tensor.storage import Storage, is_saved, is_writable, unshare
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ...kernels.runtime.result_arrays import noted
 from ..program import SHAPED_BY_DATA, Asked, Instruction, Program, Value, replaced
 from .checkpoint_replay import CheckpointRuns
@@ -254,7 +254,7 @@ class Tracer(Observer):
             return self.program.snapshot(x)
         if kind is Storage:  # belongs to a node; replays do not need the storage
             return _STORAGE
-        if isinstance(x, Tensor):
+        if is_dense(x):
             self.breaks("a Tensor is an argument of a NumPy function")
         return x
 
@@ -383,7 +383,7 @@ class Tracer(Observer):
 
     def lift_nest(self, nest: Any) -> None:
         """Lift the Tensors in the arguments of a call."""
-        if isinstance(nest, Tensor):
+        if is_dense(nest):
             self.lift(nest)
         elif type(nest) in (tuple, list):
             for item in nest:
@@ -506,7 +506,7 @@ class Tracer(Observer):
 
     def calling(self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
         for value in inputs:
-            if isinstance(value, Tensor):
+            if is_dense(value):
                 self.lift(value)
 
     def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
@@ -517,7 +517,7 @@ class Tracer(Observer):
         if not self.tracing or isinstance(result, BaseException):
             return
         for x in result if type(result) in (tuple, list) else (result,):
-            if isinstance(x, Tensor) and is_real(x.array) and id(x) not in self.outside:
+            if is_dense(x) and is_real(x.array) and id(x) not in self.outside:
                 array = x.array
                 if owner_of(array) is array:
                     x.array = self.call(backend_of(array).xp.array, (array,), {}, kind="new")
@@ -567,7 +567,7 @@ class Tracer(Observer):
 
     def release(self, results: Sequence[Any]) -> None:
         """Restore the plans and saved arrays of the results' graph."""
-        order, _ = reachable(x._node for x in results if isinstance(x, Tensor) and x._requires)
+        order, _ = reachable(x._node for x in results if is_dense(x) and x._requires)
         for node in order:
             node.plan = self.rules.plan_of(node)
             if type(node.saved) is tuple:
@@ -589,7 +589,7 @@ class Tracer(Observer):
 
     def node_of_result(self, x: Any) -> Value | None:
         """Return the value of a Tensor, array or number that the function returns, or None for a constant."""
-        array = x.array if isinstance(x, Tensor) else x
+        array = x.array if is_dense(x) else x
         return array.node if type(array) in (Traced, Number) else None
 
 

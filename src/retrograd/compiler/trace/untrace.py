@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping, backend_of, is_array
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import is_dense
 from .numpy_scalars import ensure_array
 from .traced_arrays import Number, Traced, TracedModule
 
@@ -22,7 +22,7 @@ def as_real(array: object) -> Any:
 
 def untrace_in_place(x: object) -> Any:
     """Apply ``as_real``; for a Tensor replace its array in place."""
-    if isinstance(x, Tensor):
+    if is_dense(x):
         x.array = as_real(x.array)
     return as_real(x)
 

@@ -553,7 +553,7 @@ def accumulate_gradients(
         for x in dict.fromkeys(inputs):
             g = found.get(edge_of(x))
             if g is not None and not x.retains_grad:  # else its hook has stored the gradient
-                accumulate(x, g, True, create_graph)
+                accumulate(getattr(x, "_elements", x), g, True, create_graph)  # of a sparse leaf, its values
 
 
 @cache

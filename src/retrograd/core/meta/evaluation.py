@@ -20,7 +20,7 @@ from ..arrays.devices import Backend, register_backend
 from ..errors import answers
 from ..graph import plan
 from ..graph.primitive import Primitive, changes, primitives
-from ..tensor.tensor import Tensor, new_tensor
+from ..tensor.tensor import Tensor, is_dense, new_tensor
 from .arrays import (
     META,
     NO_DATA,
@@ -174,7 +174,7 @@ def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...]
 
 def _tensors(values: Iterable[Value], depth: int = 8) -> Iterator[Tensor]:
     for value in values:
-        if isinstance(value, Tensor):
+        if is_dense(value):
             yield value
         elif type(value) in (list, tuple) and depth:  # a list may contain itself
             yield from _tensors(value, depth - 1)
@@ -182,7 +182,7 @@ def _tensors(values: Iterable[Value], depth: int = 8) -> Iterator[Tensor]:
 
 def _exchanged(value: Value, change: Callable[[Tensor], Value]) -> Value:
     """A value with another array in each Tensor."""
-    if isinstance(value, Tensor):
+    if is_dense(value):
         return new_tensor(change(value))
     if isinstance(value, (list, tuple)):
         items = [_exchanged(item, change) for item in value]

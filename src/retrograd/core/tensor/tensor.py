@@ -7,7 +7,7 @@ entered on the class by ``retrograd.ops``.
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -79,6 +79,8 @@ class Tensor(Copies, TensorMethods):
     """
 
     __slots__ = ("__dict__", "__weakref__", "_base", "_grad", "_hooks", "_node", "_requires", "_storage", "array")
+
+    is_dense = True  # whether ``array`` holds all elements: not of sparse Tensors
 
     array: Any
     _requires: bool
@@ -385,6 +387,11 @@ class Tensor(Copies, TensorMethods):
 
 
 _new = Tensor.__new__
+
+
+def is_dense(value: object) -> TypeGuard[Tensor]:
+    """Whether the value is a Tensor with an array of all its elements: neither another object nor a sparse Tensor."""
+    return isinstance(value, Tensor) and value.is_dense
 
 
 def new_tensor(array: Any) -> Tensor:

@@ -10,7 +10,7 @@ from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer, detach
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from .recording import Array, Inputs, Params, StepRecorder
 from .run import Evaluation
 
@@ -47,7 +47,7 @@ class UntilGraph(Observer):
             self.recorder = None
 
     def calling(self, primitive: Recordable, inputs: Inputs, params: Params) -> None:
-        recorded = modes.grad_enabled and any(isinstance(x, Tensor) and x._requires for x in inputs)
+        recorded = modes.grad_enabled and any(is_dense(x) and x._requires for x in inputs)
         if recorded and self._begins(primitive) and self.recorder is not None:
             self.recorder.calling(primitive, inputs, params)
 

@@ -22,7 +22,7 @@ from ...core.graph.modes import modes
 from ...core.graph.nodes import Node, reachable
 from ...core.graph.observers import attach, detach
 from ...core.source_location import Site, user_site
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from .first_calls import AtEvaluation, UntilGraph
 from .recording import Array, Call, Step, StepRecorder
 from .run import Evaluation, Loader, Optimized, Run, Schedule, StepHistory
@@ -265,7 +265,7 @@ class Observation:
     def _grad(self, plain: Plain, outputs: object, inputs: Array, *args: object, **kwargs: object) -> Array:
         if self.recorder is not None:
             for x in [inputs] if isinstance(inputs, Tensor) else inputs:
-                if isinstance(x, Tensor):
+                if is_dense(x):
                     self.recorder.step.wanted.add(id(x))
         return plain(outputs, inputs, *args, **kwargs)
 

@@ -12,7 +12,7 @@ from ...core.graph.modes import modes
 from ...core.graph.observers import detach
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ..names import Names
 from ..record import Departure, Record
 from ..recorder import Recorder
@@ -260,7 +260,7 @@ class StepRecorder(Recorder):
             return
         calls = self.step.calls
         sources = tuple([self.source_of(x) for x in inputs])
-        shapes = tuple([tuple(x.shape) if isinstance(x, Tensor) or is_array(x) else () for x in inputs])
+        shapes = tuple([tuple(x.shape) if is_dense(x) or is_array(x) else () for x in inputs])
         inplace = bool(inputs and outputs and inputs[0] is outputs[0])
         index = len(calls)
         self._bytes += sum([x.array.nbytes for x in outputs])
@@ -283,7 +283,7 @@ class StepRecorder(Recorder):
         if isinstance(what, str):
             return
         module: Array = what
-        tensors = [x for x in inputs if isinstance(x, Tensor)]
+        tensors = [x for x in inputs if is_dense(x)]
         entry = Opened(
             module,
             self.names.path,
@@ -308,7 +308,7 @@ class StepRecorder(Recorder):
             entry.failed = result
             return
         results = result if isinstance(result, (tuple, list)) else (result,)
-        entry.outputs = tuple([self.source_of(x) for x in results if isinstance(x, Tensor)])
+        entry.outputs = tuple([self.source_of(x) for x in results if is_dense(x)])
 
     def root(self, x: Tensor, value: float, site: Site, scale: float, after: int, inside: bool) -> None:
         """Note that a backward pass begins at ``x``."""

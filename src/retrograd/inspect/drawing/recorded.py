@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core.arrays.devices import is_array
 from ...core.graph.nodes import Node, reachable
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ...nn.parameter import Parameter
 from ..record import Record
 from ..statistics import Statistics
@@ -34,7 +34,7 @@ def named_outputs(outputs: Any, call: str) -> dict[str, Tensor]:
     pending: list[tuple[str, Any]] = [("output", outputs)]
     while pending:
         name, value = pending.pop()
-        if isinstance(value, Tensor):
+        if is_dense(value):
             found[name] = value
         elif isinstance(value, Mapping):
             pending += [(str(key), value[key]) for key in reversed(list(value))]

@@ -24,7 +24,7 @@ from ...core.graph.plan import Recordable
 from ...core.graph.primitive import Primitive
 from ...core.mapping.batched import Batched
 from ...core.source_location import Site, user_site
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ..record import Record
 from ..recorder import is_layered
 from .gradient_norms import GradientNorms
@@ -195,7 +195,7 @@ class _GuardObserver(Watched):
         before, self._before = self._before, None
         if self.story:
             return
-        arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
+        arrays = [x.array if is_dense(x) else x for x in inputs]
         if before is not None and primitive is not None and outputs and inputs and outputs[0] is inputs[0]:
             arrays = [before if place == 0 else as_read(x, outputs[0].array, before) for place, x in enumerate(arrays)]
         if primitive is not None and not isinstance(primitive, Primitive):

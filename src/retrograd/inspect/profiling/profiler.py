@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...core.graph.nodes import Node
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_stack
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ..memory import owner_of
 from ..record import Record
 from ..recorder import Recorder, is_layered, own
@@ -72,7 +72,7 @@ class Profiler(Recorder):
         record = super()._new_record(operator, inputs, call)
         self.stacks[record.index] = user_stack(self.base)
         for x in inputs:
-            if isinstance(x, Tensor) and self.source(x) is None and not is_layered((x,)):
+            if is_dense(x) and self.source(x) is None and not is_layered((x,)):
                 self._leaves.add(id(owner_of(x.array)))
         return record
 

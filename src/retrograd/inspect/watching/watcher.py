@@ -15,7 +15,7 @@ from ...core.graph.modes import modes
 from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer, attach, detach
 from ...core.graph.plan import Recordable
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ...nn.base.module import Module
 from .measures import Activation, Calls, norm_of
 
@@ -78,7 +78,7 @@ class Watcher(Observer):
             return
         x = result[0] if isinstance(result, tuple) and result else result
         seen = self._calls.get(path)
-        if isinstance(x, Tensor) and x.dtype.kind in "fcV" and (seen is None or not seen.kind):
+        if is_dense(x) and x.dtype.kind in "fcV" and (seen is None or not seen.kind):
             self._see(path, "", x)
 
     def called(
@@ -172,8 +172,8 @@ def _loss_scale(name: str, inputs: tuple[Any, ...]) -> float:
     if name != "mul":
         return 1.0
     for x in inputs:
-        if not isinstance(x, Tensor) or not x.requires_grad:
-            value = x.array if isinstance(x, Tensor) else np.asarray(x)
+        if not is_dense(x) or not x.requires_grad:
+            value = x.array if is_dense(x) else np.asarray(x)
             if value.size == 1 and value.dtype.kind in "fiu":
                 number = float(_number(value))
                 if number >= _LEAST_SCALE and math.frexp(number)[0] == 0.5:

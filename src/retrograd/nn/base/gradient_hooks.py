@@ -8,7 +8,7 @@ from typing import Any
 
 from ...autograd.function import Function
 from ...core.graph.modes import modes
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 
 
 class _Intercept(Function):
@@ -46,7 +46,7 @@ class BackwardHooks:
     def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the arguments with the Tensors among them intercepted."""
         self.count = len(args)
-        positions = [index for index, value in enumerate(args) if isinstance(value, Tensor)]
+        positions = [index for index, value in enumerate(args) if is_dense(value)]
         self.watches_inputs = modes.grad_enabled and any(args[index].requires_grad for index in positions)
         if not self.watches_inputs:
             return args
@@ -79,7 +79,7 @@ class BackwardHooks:
                 stacklevel=4,
             )
         values = list(result) if is_sequence else [result]
-        positions = [index for index, value in enumerate(values) if isinstance(value, Tensor)]
+        positions = [index for index, value in enumerate(values) if is_dense(value)]
         if not modes.grad_enabled or not any(values[index].requires_grad for index in positions):
             return result
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.graph.primitive import Primitive, apply1, apply2, operand
+from ...core.graph.primitive import Primitive, apply1, apply2, is_operand, operand
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import number
 from ..table.elementwise import elementwise
@@ -102,6 +102,8 @@ def _dunder(primitive: Primitive) -> Callable[[Tensor, Operand], Tensor]:
         try:
             return apply2(primitive, self, other)
         except TypeError:
+            if is_operand(other):
+                raise
             return NotImplemented  # x == None is False, x < None Python's TypeError
 
     return method

@@ -16,18 +16,20 @@ from ....core.missing_names import provided
 from ....core.tensor.tensor import Size as Shape
 from ....core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ...make.creation import as_tensor
-from ...table.arguments import integer, integers
+from ...table.arguments import dimension, integer, integers
 from ...table.registry import operator
 from ...table.types import DeviceLike, DTypeLike, Number, Operand
 from ..products.matmul import mm as dense_mm
 from .products import SPMM, Places
+from .without_array import WithoutArray
 
 
-class SparseTensor:
+class SparseTensor(WithoutArray):
     """A matrix, or more dimensions, of which the elements at some coordinates are given; the others are zero.
 
     Made by ``sparse_coo_tensor`` and ``Tensor.to_sparse``. Values at one coordinate add up. Gradients flow to the
-    values and, in products, to dense matrices.
+    values and, in products, to dense matrices. It is an instance of Tensor; what it does not define itself raises
+    NotImplementedError, which is a TypeError, too.
 
     >>> a = rg.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
     >>> a @ rg.ones(3, 1)
@@ -43,8 +45,9 @@ class SparseTensor:
     def __init__(self, indices: Tensor, values: Tensor, size: tuple[int, ...], coalesced: bool = False) -> None:
         self._at = indices
         self._elements = values
-        self.shape = Shape(size)
+        self._shape = Shape(size)
         self._coalesced = coalesced
+        self._no_slots()
 
     # What it is
 
@@ -278,9 +281,9 @@ class SparseTensor:
 
     def __add__(self, other: SparseTensor | Tensor) -> Any:
         """``self + alpha * other``, elementwise."""
-        if isinstance(other, Tensor):
-            raise RuntimeError("add: sparse + dense is not supported; use dense + sparse")
         if not isinstance(other, SparseTensor):
+            if isinstance(other, Tensor):
+                raise RuntimeError("add: sparse + dense is not supported; use dense + sparse")
             return NotImplemented
         if other.shape != self.shape:
             raise RuntimeError(f"add: sparse Tensors of shapes {tuple(self.shape)} and {tuple(other.shape)}")
@@ -296,7 +299,7 @@ class SparseTensor:
 
     def __sub__(self, other: SparseTensor | Tensor) -> Any:
         """``self - alpha * other``, elementwise."""
-        return self + -other if isinstance(other, (SparseTensor, Tensor)) else NotImplemented
+        return self + -other if isinstance(other, Tensor) else NotImplemented
 
     sub = __sub__
 
@@ -307,10 +310,11 @@ class SparseTensor:
         """The sum of all elements, or sums along one dimension, as a sparse Tensor of the others."""
         if dim is None:
             return self._elements.sum()
-        if dim % self.ndim >= self.sparse_dim():
-            values = self._elements.sum(dim % self.ndim - self.sparse_dim() + 1)
-            return SparseTensor(self._at, values, self.shape[: dim % self.ndim] + self.shape[dim % self.ndim + 1 :])
-        places = [d for d in range(self.sparse_dim()) if d != dim % self.ndim]
+        dim = dimension(dim, self.ndim)
+        if dim >= self.sparse_dim():
+            values = self._elements.sum(dim - self.sparse_dim() + 1)
+            return SparseTensor(self._at, values, self.shape[:dim] + self.shape[dim + 1 :])
+        places = [d for d in range(self.sparse_dim()) if d != dim]
         if not places:
             return self._elements.sum(0)
         shape = (*(self.shape[d] for d in places), *self._split()[1])
@@ -326,7 +330,17 @@ class SparseTensor:
         """The product with a matrix or vector; of two sparse matrices a sparse one."""
         return self @ other
 
-    mm = mv = spmm = matmul
+    mm = spmm = matmul
+
+    def mv(self, vec: Tensor) -> Tensor:
+        """The product with a vector.
+
+        Raises:
+            RuntimeError: ``vec`` does not have one dimension.
+        """
+        if operand(vec, "vec").array.ndim != 1:
+            raise RuntimeError(f"mv: vec must have 1 dimension, got {describe(vec)}")
+        return product(self, vec)
 
 
 class CompressedTensor(SparseTensor):
