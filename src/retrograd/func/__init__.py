@@ -13,9 +13,19 @@ if TYPE_CHECKING:
     from .custom import custom_vjp as custom_vjp
     from .forward import jvp as jvp
     from .forward import linearize as linearize
+    from .implicit.optima import argmin as argmin
+    from .implicit.optima import fixed_point as fixed_point
+    from .implicit.roots import custom_linear_solve as custom_linear_solve
+    from .implicit.roots import custom_root as custom_root
     from .jacobians import hessian as hessian
     from .jacobians import jacfwd as jacfwd
     from .jacobians import jacrev as jacrev
+    from .loops.branches import cond as cond
+    from .loops.counted import fori_loop as fori_loop
+    from .loops.counted import while_loop as while_loop
+    from .loops.prefixes import associative_scan as associative_scan
+    from .loops.scan import map as map
+    from .loops.scan import scan as scan
     from .modules import functional_call as functional_call
     from .modules import stack_module_state as stack_module_state
     from .recomputation import checkpoint as checkpoint
@@ -31,7 +41,13 @@ _ROOMS = {
     "budget": ("memory_budget",),
     "custom": ("custom_jvp", "custom_vjp"),
     "forward": ("jvp", "linearize"),
+    "implicit.optima": ("argmin", "fixed_point"),
+    "implicit.roots": ("custom_linear_solve", "custom_root"),
     "jacobians": ("hessian", "jacfwd", "jacrev"),
+    "loops.branches": ("cond",),
+    "loops.counted": ("fori_loop", "while_loop"),
+    "loops.prefixes": ("associative_scan",),
+    "loops.scan": ("map", "scan"),
     "modules": ("functional_call", "stack_module_state"),
     "recomputation": ("checkpoint",),
     "reverse": ("grad", "grad_and_value", "hvp", "value_and_grad", "vhp", "vjp"),

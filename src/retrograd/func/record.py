@@ -62,7 +62,8 @@ class Recorded:
 
     def keep_outside_history(self, results: list[Tensor]) -> list[Tensor]:
         """Detach the derivatives that do not depend on anything outside of the function."""
-        return self.keep_history(results, ()) if self.differentiable(()) else results
+        # A user's rule inside vmap may record what it computes even if nothing outside of the function requires grad.
+        return self.keep_history(results, ()) if self.differentiable(()) else [_outside_only(x, ()) for x in results]
 
     def keep_history(self, results: list[Tensor], directions: Iterable[Tensor]) -> list[Tensor]:
         """Detach the derivatives that depend neither on anything outside of the function nor on the directions."""
@@ -72,7 +73,7 @@ class Recorded:
 
 
 def _outside_only(x: Tensor, outside: Collection[Any]) -> Tensor:
-    if edge_of(x) in outside:
+    if not x._requires or edge_of(x) in outside:
         return x
     alias = new_tensor(x.array)  # detach() would drop the history on the layers below, too
     share(alias, x, related=False)

@@ -19,7 +19,7 @@ from weakref import ref
 import numpy as np
 
 from ...core.arrays.bfloat16 import write_for
-from ...core.arrays.devices import Device, backend_of, is_array
+from ...core.arrays.devices import Device, Wrapping, backend_of, is_array
 from ...core.graph.nodes import reachable
 from ...core.graph.observers import Observer
 from ...core.source_location import Site, user_site
@@ -354,6 +354,13 @@ class Tracer(Observer):
         while frame is not None and frame.f_code.co_filename.endswith(_PASSED):
             frame = frame.f_back
         return frame is None or not frame.f_code.co_filename.startswith(_PACKAGE)
+
+    def depends_on_elements(self, x: Any) -> bool:
+        """Return whether a value, such as the condition of ``cond``, is known only when the program runs."""
+        array = x.array if isinstance(x, Tensor) else x
+        while isinstance(array, Wrapping) and type(array) is not Traced:
+            array = array.value.array  # type: ignore[attr-defined]
+        return type(array) in (Traced, Number)
 
     # Tensors from outside
 

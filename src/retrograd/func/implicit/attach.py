@@ -1,0 +1,353 @@
+"""Record the solution of a system of equations as one node, whose derivative follows from the equations.
+
+Let x solve F(x, p) = 0, where p is whatever else F reads: arguments, parameters, captured Tensors. With A = dF/dx,
+
+    dx = -A^-1 (dF/dp) dp                                            (forward mode)
+    cotangent of p = -(dF/dp)^T w,  where A^T w = cotangent of x     (reverse mode)
+
+``attached`` calls F once, at the solution, and records it. The parents of the solution's node are the edges where this
+record leaves F: the Tensors p. Both formulas are passes over the record. To differentiate again, the record's input is
+linked to the solution's node, and w is itself a solution that is attached, of A^T w = g. So every order, nested
+transforms and captured Tensors follow from one mechanism. Inside ``vmap`` each layer has a record and a node of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import Array
+from ...core.arrays.devices import Wrapping, array_module
+from ...core.graph.backward import Walk
+from ...core.graph.modes import enable_grad, modes, no_grad, on_level, recording
+from ...core.graph.nodes import NOTHING, Node, edge_of, new_node, reachable
+from ...core.graph.primitive import Primitive, select_plan
+from ...core.tensor.storage import borrowed, storage_of
+from ...core.tensor.tensor import Tensor, new_tensor
+from ...ops.table.elementwise import IDENTITY
+from ..forward import jvp_through
+from ..nests import Structure
+from .linear_solvers import KRYLOV, MAX_DENSE, default_tolerance, dense
+from .vectors import Vectors, bare, levels, lifted
+
+Leaves = list[Tensor]
+Linear = Callable[[Leaves], Leaves]
+Solver = Callable[[Callable[[Any], Any], Any], Any]  # of the user: (product, right-hand side) -> solution, nests
+
+
+class LinearSolve:
+    """How the linear systems of a derivative are solved.
+
+    Args:
+        method: "auto", "dense", "cg", "gmres", "bicgstab", or a function of nests like ``structure``.
+        transposed: the method for the transposed system; by default the same.
+        structure: of the nest of unknowns.
+        rtol, maxiter: for the iterative methods.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        structure: Structure,
+        method: str | Solver = "auto",
+        transposed: str | Solver | None = None,
+        rtol: float | None = None,
+        maxiter: int | None = None,
+    ) -> None:
+        for given in (method, transposed):
+            if isinstance(given, str) and given not in (*KRYLOV, "auto", "dense"):
+                raise ValueError(
+                    f"{what}: the linear solver must be 'auto', 'dense', 'cg', 'gmres', 'bicgstab' or a function, "
+                    f"got {given!r}"
+                )
+        self.what, self.structure = what, structure
+        self.method, self.other = method, method if transposed is None else transposed
+        self.rtol, self.maxiter = rtol, maxiter
+
+    @property
+    def transpose(self) -> LinearSolve:
+        """Return the solver of transposed systems."""
+        return LinearSolve(self.what, self.structure, self.other, self.method, self.rtol, self.maxiter)
+
+    def __call__(self, product: Linear, b: Leaves, space: Vectors) -> Leaves:
+        """Return the solution of ``product(x) = b``, without a history on any layer."""
+        with no_grad():
+            if callable(self.method):
+                return _per_example(self.method, product, self.structure, b, space.batch)
+            vector = space.vector(b)
+            if self.method == "dense" or self.method == "auto" and space.size <= MAX_DENSE:
+                return space.leaves(dense(matrix_of(product, space), vector, self.what))
+            method = "gmres" if self.method == "auto" else self.method
+            rtol = default_tolerance(space.dtype) if self.rtol is None else self.rtol
+            maxiter = 10 * space.size + 100 if self.maxiter is None else self.maxiter
+
+            def on_vectors(v: Array) -> Array:
+                return space.vector(product(space.leaves(v)))
+
+            return space.leaves(KRYLOV[method](on_vectors, vector, rtol, maxiter, self.what))
+
+
+def matrix_of(product: Linear, space: Vectors) -> Array:
+    """Return the matrix of a linear function, of shape (*examples, size, size)."""
+    from ..batching import vmap
+
+    lead = space.vector(space.leaves(_zeros(space)))
+    xp = array_module(lead)
+    if space.size == 0:
+        return lead[..., None]
+    outer = (1,) * (lead.ndim - 1)
+    basis = xp.broadcast_to(
+        xp.eye(space.size, dtype=space.dtype).reshape((*outer, space.size, space.size)),
+        (*lead.shape[:-1], space.size, space.size),
+    )
+    levels = lead.ndim - 1 - space.batch
+    axes = range(lead.ndim + 1)
+    moved = xp.transpose(basis, (*axes[:levels], axes[-2], *axes[levels:-2], axes[-1]))
+    columns = Vectors([(space.size, *shape) for shape in space.shapes], space.dtypes, space.batch + 1)
+    stacked = columns.vector(vmap(lambda leaves: product(leaves))(columns.leaves(moved)))
+    # (*levels, column, *batch, row) -> (*levels, *batch, row, column)
+    return xp.transpose(stacked, (*axes[:levels], *axes[levels + 1 :], axes[levels]))
+
+
+def _zeros(space: Vectors) -> Array:
+    return np.zeros((*[level.size for level in levels()], *space.lead, space.size), space.dtype)
+
+
+def _per_example(solve: Solver, product: Linear, structure: Structure, b: Leaves, batch: int) -> Leaves:
+    """Call a user's solver inside one ``vmap`` per batch axis, so that it has one example's shapes."""
+    if not batch:
+
+        def on_nests(nest: Any) -> Any:
+            return structure.unflatten(product(structure.leaves_of(nest, "the vector")))
+
+        return list(structure.leaves_of(solve(on_nests, structure.unflatten(b)), "the solution"))
+    from ...core.mapping.batched import Batched
+    from ..batching import vmap
+
+    def example(*leaves: Tensor) -> Leaves:
+        level = modes.level
+
+        def lowered(x: Tensor) -> Tensor:
+            array: Any = x.array
+            if isinstance(array, Wrapping) and array.level is level:
+                return array.value if array.mapped else array.value.expand((level.size, *array.value.shape))
+            return x.expand((level.size, *x.shape))
+
+        def inside(vectors: Leaves) -> Leaves:
+            with on_level(level.below):
+                found = product([lowered(x) for x in vectors])
+            return [new_tensor(Batched(level, x, True)) for x in found]
+
+        return _per_example(solve, inside, structure, list(leaves), batch - 1)
+
+    return list(vmap(example)(*b))
+
+
+class _Record:
+    """The record of F on one layer: its results, the nodes of its inputs, and how its linear systems are solved."""
+
+    def __init__(self, solver: LinearSolve, batch: int, nodes: list[Node], starts: list[Node]) -> None:
+        self.solver, self.batch = solver, batch
+        self.nodes, self.starts = nodes, starts  # of the solution's leaves, and of the inputs of F
+        self.outputs: list[Any] = []  # the edges of F's results
+        self.saved: list[tuple[Node, Any]] = []  # a pass over a derivative of the solution may free the record's nodes
+        self.space = Vectors([node.shape for node in nodes], [node.dtype for node in nodes], batch)
+
+    @contextmanager
+    def unlinked(self) -> Iterator[None]:
+        """Keep passes over the record from going on to the solution; afterwards it is linked, if recording is on."""
+        linked = modes.grad_enabled or self.starts[0].parents[0] is not None
+        for start in self.starts:
+            start.plan, start.parents = IDENTITY.plan(0), (None,)
+        for node, saved in self.saved:
+            if node.saved is None:
+                node.saved = saved
+        yield
+        if linked:
+            self.link()
+
+    def link(self) -> None:
+        """Make the inputs of F depend on the solution, for whatever was computed from the record."""
+        for start, node in zip(self.starts, self.nodes, strict=True):
+            start.plan, start.parents = IDENTITY.plan(1), (node,)
+
+    def pull(self, w: Sequence[Any], wanted: Sequence[Any], create_graph: bool) -> list[Any]:
+        """Return the cotangents of the edges ``wanted``, given cotangents of F's results."""
+        roots = [
+            (edge, g if create_graph or modes.level is not None else g.array)
+            for edge, g in zip(self.outputs, w, strict=True)
+            if edge is not None
+        ]
+        walk = Walk({*wanted, *self.starts}, True, create_graph, copied=False, beyond=False)
+        found = walk.run(roots)
+        return [found.get(edge) for edge in wanted]
+
+    def transposed(self, w: Leaves) -> Leaves:
+        """Return A^T w."""
+        return self._filled(self.pull(w, self.starts, modes.grad_enabled))
+
+    def product(self, t: Leaves) -> Leaves:
+        """Return A t."""
+        return self.push(dict(zip(self.starts, t, strict=True)))
+
+    def push(self, seeds: dict[Any, Tensor]) -> Leaves:
+        """Return the tangents of F's results, given tangents of some edges."""
+        create = modes.grad_enabled
+        raw: dict[Any, Any] = {edge: t if create else t.array for edge, t in seeds.items()}
+        found = jvp_through(self.outputs, raw, create)
+        return self._filled([None if edge is None else found.get(edge) for edge in self.outputs])
+
+    def _filled(self, values: list[Any]) -> Leaves:
+        """Return cotangents or tangents as Tensors like the unknowns, zeros for None."""
+        some = next((x for x in values if x is not None), None)
+        results = []
+        for x, shape, dtype in zip(values, self.space.shapes, self.space.dtypes, strict=True):
+            if x is None:
+                xp = np if some is None else array_module(some)
+                x = xp.zeros(shape, dtype)
+            x = x if isinstance(x, Tensor) else new_tensor(x)
+            results.append(x if x.dtype == dtype else x.astype(dtype))
+        return results
+
+    def solve(self, product: Linear, b: Leaves, solver: LinearSolve) -> Leaves:
+        """Return the solution of ``product(x) = b``, recorded where recording is on."""
+        x = solver(product, [g.detach() for g in b], self.space)
+
+        def residual(x: Leaves) -> Leaves:
+            return [y - g for y, g in zip(product(x), b, strict=True)]
+
+        return attached(x, residual, solver, self.batch)
+
+
+def attached(x: Leaves, residual: Callable[[Leaves], Leaves], solver: LinearSolve, batch: int = 0) -> Leaves:
+    """Return the solution ``x`` of ``residual(x) = 0`` with its derivatives by all Tensors that ``residual`` reads.
+
+    Args:
+        x: the solution, whose own history is ignored.
+        residual: a differentiable function; it is called once.
+        solver: of the linear systems of the derivative.
+        batch: how many of the first axes of every leaf count independent systems.
+    """
+    x = [leaf.detach() for leaf in x]
+    if not modes.grad_enabled:
+        return x
+    recorded = None
+    if modes.level is not None:
+        # A layer gets a node only if something on it requires grad there, which a call on the plain solution tells.
+        with enable_grad():
+            differing, recorded = _facts(residual(x), modes.level)
+        if any(differing):
+            x = [lifted(bare(leaf)) for leaf in x]  # the equations may differ between examples, the guess does not
+        if not any(recorded):
+            return x
+    solution, inputs, layers = _layers(x, modes.level, solver, batch, recorded)
+    with enable_grad():
+        _link(layers, residual(inputs))
+    return solution
+
+
+def _facts(results: Leaves, level: Any) -> tuple[list[bool], list[bool]]:
+    """Return, from the innermost layer to the outermost, whether results differ there, and whether any requires grad."""
+    differing, recorded = [], []
+    while level is not None:
+        results = [level.lift(y) for y in results]
+        differing.append(any(map(level.maps, results)))
+        recorded.append(any(y._requires for y in results))
+        results, level = [y.array.value for y in results], level.below  # type: ignore[union-attr]
+    return differing, [*recorded, any(y._requires for y in results)]
+
+
+Layer = tuple[Any, "_Record | None", Leaves]  # the level, its record, and the solution's Tensors of this layer
+
+
+def _layers(
+    x: Leaves, level: Any, solver: LinearSolve, batch: int, recorded: list[bool] | None
+) -> tuple[Leaves, Leaves, list[Layer]]:
+    """Return the solution and the inputs of F, with new nodes on every layer, and these layers from inside to outside."""
+    below: list[Layer] = []
+    if level is None:
+        arrays: list[Any] = [(leaf.array, leaf.array) for leaf in x]
+    else:
+        from ...core.mapping.batched import Batched  # loaded only with vmap
+
+        lifts: list[Any] = [level.lift(leaf).array for leaf in x]
+        outer = batch + any(array.mapped for array in lifts)
+        own, given, below = _layers(
+            [array.value for array in lifts], level.below, solver, outer, recorded and recorded[1:]
+        )
+        arrays = [
+            (Batched(level, y, array.mapped), Batched(level, z, array.mapped))
+            for array, y, z in zip(lifts, own, given, strict=True)
+        ]
+    solution, inputs = [new_tensor(y) for y, _ in arrays], [new_tensor(z) for _, z in arrays]
+    for leaf, z in zip(x, inputs, strict=True):
+        z._storage = borrowed(storage_of(leaf))
+    record: _Record | None = None
+    if recorded is None or recorded[0]:
+        shapes, dtypes = tuple(y.array.shape for y in solution), tuple(y.array.dtype for y in solution)
+        node = new_node(_IMPLICIT.plan(()), (), NOTHING, shapes, dtypes)
+        nodes = [new_node(select_plan(i), (node,), NOTHING, shapes[i], dtypes[i]) for i in range(len(x))]
+        starts = [new_node(IDENTITY.plan(0), (None,), NOTHING, y.array.shape, y.array.dtype) for y in inputs]
+        for y, z, end, start in zip(solution, inputs, nodes, starts, strict=True):
+            y._requires, y._node = True, end
+            z._requires, z._node = True, start
+        record = _Record(solver, batch, nodes, starts)
+    return solution, inputs, [(level, record, solution), *below]
+
+
+def _link(layers: list[Layer], results: Leaves) -> None:
+    """Give each layer's node its parents: what the record of F reads from outside. A solution without any is constant."""
+    for level, record, solution in layers:
+        results = results if level is None else [level.lift(y) for y in results]
+        if record is not None:
+            root = record.nodes[0].parents[0]
+            record.outputs = [edge_of(y) for y in results]
+            found = [edge for edge in record.outputs if edge is not None]
+            order, _ = reachable(found, root.sequence)
+            edges = [*found, *[parent for node in order for parent in node.parents if parent is not None]]
+            parents = tuple(dict.fromkeys(e for e in edges if type(e) is not Node or e.sequence < root.sequence))
+            if parents:
+                record.saved = [(node, node.saved) for node in order]
+                root.parents = parents
+                root.plan = _IMPLICIT.plan((True,) * len(parents))
+                saved: list[Any] = [None] * len(_IMPLICIT.layout)
+                saved[_IMPLICIT.position["record"]] = (record, parents)
+                root.saved = tuple(saved)
+                if solution is not layers[0][2]:
+                    record.link()  # what is computed on the layers above reads the inputs of F on this layer
+            else:
+                for x in solution:
+                    x._requires, x._node = False, None
+        if level is not None:
+            results = [y.array.value for y in results]  # type: ignore[union-attr]
+
+
+def _vjp(g: Any, record: Any, needs: tuple[bool, ...]) -> list[Any]:
+    """Return the cotangents of everything that F reads."""
+    own, parents = record
+    as_tensors = any(isinstance(x, Tensor) for x in g)
+    given = own._filled(list(g))
+    with own.unlinked():
+        w = own.solve(own.transposed, given, own.solver.transpose)
+        found = own.pull([-x for x in w], parents, modes.grad_enabled)
+    if as_tensors:
+        return [x if x is None or isinstance(x, Tensor) else new_tensor(x) for x in found]
+    return [x.array if isinstance(x, Tensor) else x for x in found]
+
+
+def _jvp(node: Node, tangents: dict[int, Any], as_tensors: bool) -> tuple[Any, ...]:
+    """Return the tangents of the solution, given those of some of what F reads."""
+    own, parents = node.saved[_IMPLICIT.position["record"]]
+    seeds = {parents[i]: t if isinstance(t, Tensor) else new_tensor(t) for i, t in tangents.items()}
+    with own.unlinked():
+        moved = own.push(seeds)
+        found = own.solve(own.product, [-t for t in moved], own.solver)
+    return tuple(found) if as_tensors else tuple([t.array for t in found])
+
+
+_IMPLICIT = Primitive("implicit", lambda *xs: xs, "*xs", vjp=_vjp, outputs=-1)
+_IMPLICIT.fills = False
+_IMPLICIT.jvp = _jvp

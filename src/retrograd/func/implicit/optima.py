@@ -1,0 +1,132 @@
+"""``fixed_point`` and ``argmin``: solutions of fixed-point equations and of minimization problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...core.errors import describe
+from ...core.graph.modes import no_grad
+from ...core.tensor.tensor import Tensor
+from ..reverse import grad
+from .attach import LinearSolve, attached
+from .minimize import minimize
+from .newton import anderson
+from .roots import Method, leaves_like, unknowns
+
+
+def fixed_point(
+    f: Callable[[Any], Any],
+    x0: Any,
+    *,
+    solve: Callable[[Callable[[Any], Any], Any], Any] | None = None,
+    tol: float | None = None,
+    maxiter: int = 500,
+    memory: int = 5,
+    tangent_solve: Method = "auto",
+) -> Any:
+    """Return x with ``f(x) = x``, differentiable by all that ``f`` reads.
+
+    With x = f(x, p), the derivative is ``dx = (1 - df/dx)^-1 (df/dp) dp``; the iterations are not differentiated.
+
+    Args:
+        f: maps a nest of Tensors to a nest of the same structure and shapes.
+        x0: where the iteration starts; it has no gradient.
+        solve: called as ``solve(f, x0)`` without recording, returns the fixed point; by default Anderson acceleration.
+        tol: the iteration ends when the change of every example is at most ``tol * (1 + |x|)``; by default 1e-10, and
+            1e-5 in float32.
+        maxiter: the largest number of calls of ``f``.
+        memory: how many earlier iterates are combined; 0 is plain iteration.
+        tangent_solve: as for ``custom_root``.
+
+    Returns:
+        The fixed point, a nest like ``x0``.
+
+    Raises:
+        RuntimeError: the iteration or a linear solver did not converge, or ``f`` returns another structure or shape.
+        ValueError: ``x0`` contains no Tensor.
+
+    >>> from retrograd.func import fixed_point, grad
+    >>> def root(a):
+    ...     return fixed_point(lambda x: (x + a / x) / 2, rg.tensor(1.0))
+    >>> root(rg.tensor(4.0)), grad(root)(rg.tensor(4.0))
+    (tensor(2.), tensor(0.2500))
+    """
+    points, structure = unknowns("fixed_point", x0, "x0")
+    solver = LinearSolve("fixed_point", structure, tangent_solve)
+
+    def value(leaves: list[Tensor]) -> list[Tensor]:
+        return leaves_like("fixed_point", f(structure.unflatten(leaves)), structure, points, "the result of f")
+
+    with no_grad():
+        start = [x.detach() for x in points]
+        if solve is None:
+            leaves = anderson("fixed_point", value, start, tol, maxiter, memory)
+        else:
+            found = solve(f, structure.unflatten(start))
+            leaves = leaves_like("fixed_point", found, structure, points, "the fixed point")
+
+    def residual(leaves: list[Tensor]) -> list[Tensor]:
+        return [x - y for x, y in zip(leaves, value(leaves), strict=True)]
+
+    return structure.unflatten(attached(leaves, residual, solver))
+
+
+def argmin(
+    f: Callable[[Any], Tensor],
+    x0: Any,
+    *,
+    solve: Callable[[Callable[[Any], Tensor], Any], Any] | None = None,
+    tol: float | None = None,
+    maxiter: int = 500,
+    tangent_solve: Method = "auto",
+) -> Any:
+    """Return a local minimum of ``f``, differentiable by all that ``f`` reads.
+
+    At the minimum the gradient of f is zero, so ``dx = -H^-1 (d/dp grad f) dp`` with the Hessian H, which must be
+    invertible. The iterations are not differentiated.
+
+    Args:
+        f: maps a nest of Tensors to a real 0-d Tensor.
+        x0: where the minimization starts; it has no gradient.
+        solve: called as ``solve(f, x0)`` without recording, returns the minimum; by default L-BFGS, finished by
+            Newton's method.
+        tol: the largest norm of the gradient, relative to 1 + |f|; by default 1e-8, and 1e-4 in float32.
+        maxiter: the largest number of iterations.
+        tangent_solve: as for ``custom_root``; "cg" suits large problems.
+
+    Returns:
+        The minimum, a nest like ``x0``.
+
+    Raises:
+        RuntimeError: the minimization or a linear solver did not converge, or the Hessian is singular.
+        ValueError: ``x0`` contains no Tensor.
+
+    >>> from retrograd.func import argmin, grad
+    >>> def ridge(weight):
+    ...     return argmin(lambda x: ((x - 3.0) ** 2).sum() + weight * (x**2).sum(), rg.zeros(1))
+    >>> ridge(rg.tensor(0.5)), grad(lambda w: ridge(w).sum())(rg.tensor(0.5))
+    (tensor([2.]), tensor(-1.3333))
+    """
+    points, structure = unknowns("argmin", x0, "x0")
+    solver = LinearSolve("argmin", structure, tangent_solve)
+    for x in points:
+        if x.dtype.kind == "c":
+            raise RuntimeError(f"argmin: the unknowns must be real, got {describe(x)}; use real and imaginary parts")
+
+    def value(*leaves: Tensor) -> Tensor:
+        return f(structure.unflatten(leaves))
+
+    gradients = grad(value, argnums=tuple(range(len(points))))
+
+    def gradient(leaves: list[Tensor]) -> list[Tensor]:
+        return list(gradients(*leaves))
+
+    with no_grad():
+        start = [x.detach() for x in points]
+        if solve is None:
+            leaves = minimize("argmin", lambda x: value(*x), gradient, start, tol, maxiter)
+        else:
+            found = solve(f, structure.unflatten(start))
+            leaves = leaves_like("argmin", found, structure, points, "the minimum")
+    return structure.unflatten(attached(leaves, gradient, solver))
