@@ -155,6 +155,8 @@ def test_checkpoint_transforms_and_compiled_programs_take_sparse_arguments_as_be
     assert rg.func.grad(lambda v: product(x, v))(rg.ones(3, 1)).tolist() == wanted
     with pytest.warns(UserWarning, match="no batching rule"):
         assert rg.vmap(lambda v: x @ v)(rg.ones(2, 3, 1)).tolist() == [[[2.0], [4.0], [4.0]]] * 2
+    with rg.autocast("cpu"):
+        assert rg.spmm(x, rg.ones(3, 1).relu()).dtype is rg.bfloat16
     compiled = rg.compile(product)
     for scale in (1.0, 2.0, 3.0):
         assert compiled(x * scale, rg.ones(3, 1)).item() == 36 * scale**2

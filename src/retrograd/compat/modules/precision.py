@@ -24,7 +24,7 @@ from ...core.arrays.dtypes import FLOATING, DType
 from ...core.arrays.public_dtypes import bfloat16, float16, float32, float64
 from ...core.graph.modes import AtomicExit, casting, decorated, no_grad, surroundings, watchers
 from ...core.graph.observers import scaling
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ...ops.table.registry import OPERATORS
 
 _PRODUCTS = """
@@ -91,14 +91,14 @@ def _default_dtype(device_type: str) -> Any:
 
 
 def _cast(value: Any, device_type: str, dtype: DType) -> Any:
-    if isinstance(value, Tensor):
+    if is_dense(value):
         kind = value.array.dtype
         if kind.kind not in FLOATING or kind in (float64, dtype) or value.device.type != device_type:
             return value
         return value.to(dtype)
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)(_cast(item, device_type, dtype) for item in value)
-    if hasattr(value, "is_sparse") and value.dtype.kind in FLOATING and value.dtype not in (float64, dtype):
+    if isinstance(value, Tensor) and value.dtype.kind in FLOATING and value.dtype not in (float64, dtype):
         return value.to(dtype)
     return value
 
