@@ -40,11 +40,12 @@ SHAPED_BY_VALUES = {"argwhere", "bincount", "repeat_interleave"}
 REFUSED = {
     **dict.fromkeys(
         ("masked_select", "nonzero", "unique", "unique_consecutive", "nn.functional.one_hot", "Tensor.to_sparse",
-         "Tensor.to_sparse_csr"),
+         "Tensor.to_sparse_csc", "Tensor.to_sparse_csr"),
         "the shape of the result depends on the mapped values",
     ),
     "Tensor.__getitem__": "the shape depends on a mapped mask",
     "sparse_coo_tensor": "the examples of a mapped sparse Tensor share their indices",
+    "sparse_csc_tensor": "the examples of a mapped sparse Tensor share their indices",
     "sparse_csr_tensor": "the examples of a mapped sparse Tensor share their indices",
     "Tensor.copy_": "a Tensor that is the same for all examples cannot hold a value of each",
     "poisson": "randomness='same' cannot draw from rates that differ",

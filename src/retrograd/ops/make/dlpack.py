@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,7 @@ def __dlpack_device__(self: Tensor) -> tuple[int, int]:
 
 
 @tensor_method
-def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> ModuleType:
+def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> Any:
     """Return the functions of the array API standard on Tensors, ``retrograd.array_api``.
 
     Raises:
@@ -60,8 +59,7 @@ def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> M
     """
     if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
         raise ValueError(f"__array_namespace__: expected a version from '2021.12' to '2025.12', got {api_version!r}")
-    namespace: ModuleType = provided["array_namespace"]()
-    return namespace
+    return provided["array_namespace"]()
 
 
 @tensor_method

@@ -175,10 +175,7 @@ class SparseArray:
         """The number of values."""
         return self.data.shape[0]
 
-    @property
-    def size(self) -> int:
-        """The number of values."""
-        return self.nnz
+    size = nnz
 
     @property
     def dtype(self) -> PublicDType:
@@ -219,8 +216,7 @@ class SparseArray:
             RuntimeError: the values require a gradient; call ``detach()`` first.
         """
         values = self.data.numpy()
-        names = sparse()
-        kind = getattr(names, f"{self.format}_{'matrix' if self.is_matrix else 'array'}")
+        kind = getattr(sparse(), f"{self.format}_{'matrix' if self.is_matrix else 'array'}")
         if self.format == "coo":
             return kind((values, (self._stored.rows, self._stored.columns)), shape=self.shape, copy=False)
         return kind((values, self._stored.columns, self._stored._starts), shape=self.shape, copy=False)
@@ -288,8 +284,8 @@ class SparseArray:
         """Return the dense Tensor."""
         places = self.places
         flat = places.rows.astype(np.int64) * places.width + places.columns
-        dense = self.data.new_zeros(places.height * places.width).index_add(0, new_tensor(flat), self.data)
-        return dense.reshape(self.shape)
+        zeros = self.data.new_zeros(places.height * places.width)
+        return zeros.index_add(0, new_tensor(flat), self.data).reshape(self.shape)
 
     todense = toarray
 
@@ -459,21 +455,17 @@ _KEEPING_ZERO = (
 )
 
 
-def _enter_functions() -> None:
-    def method(function: Callable[[Any], Any], name: str) -> Callable[[SparseArray], SparseArray]:
-        def call(self: SparseArray) -> SparseArray:
-            array = self.sum_duplicates()
-            return array.with_data(function(array.data))
+def _method(name: str) -> Callable[[SparseArray], SparseArray]:
+    def call(self: SparseArray) -> SparseArray:
+        array = self.sum_duplicates()
+        return array.with_data(getattr(np, name)(array.data))
 
-        call.__name__ = name
-        call.__doc__ = f"Return ``np.{name}`` of each value."
-        return call
-
-    for name in _KEEPING_ZERO.split():
-        setattr(SparseArray, name, method(getattr(np, name), name))
+    call.__name__, call.__doc__ = name, f"Return ``np.{name}`` of each value."
+    return call
 
 
-_enter_functions()
+for _name in _KEEPING_ZERO.split():
+    setattr(SparseArray, _name, _method(_name))
 
 
 class _Coordinates(SparseArray):
@@ -590,13 +582,18 @@ def as_sparse(value: object) -> SparseArray | None:
         return coo_array(value)
     if isinstance(value, (Tensor, np.ndarray, int, float, complex)) or not sparse().issparse(value):
         return None
-    format = value.format if value.format in ("coo", "csr", "csc") else "csr"  # type: ignore[attr-defined]
-    return _CLASSES[format, False](value)
+    return _CLASSES[_format_of(value), False](value)
+
+
+def _format_of(matrix: Any) -> Format:
+    """Return the format of a matrix of SciPy, or compressed rows for one of its further formats."""
+    format: Format = matrix.format if matrix.format in ("coo", "csr", "csc") else "csr"
+    return format
 
 
 def gathered(numbered: Any, data: Tensor, is_matrix: bool = False) -> SparseArray:
     """Return the values whose numbers a matrix of SciPy has, at its places."""
-    format = numbered.format if numbered.format in ("coo", "csr", "csc") else "csr"
+    format = _format_of(numbered)
     pattern = _CLASSES[format, is_matrix](numbered.asformat(format))
     return pattern.with_data(data[pattern.data.detach().numpy() - 1])
 

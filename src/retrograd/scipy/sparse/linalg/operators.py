@@ -12,6 +12,7 @@ from ....core.errors import describe
 from ....core.graph.modes import no_grad
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....func.reverse import vjp
+from ....ops.shape.joining import stack
 from ....ops.table.types import DTypeLike
 from ..arrays import SparseArray, as_sparse, sparse, tensor
 
@@ -45,7 +46,7 @@ class LinearOperator:
         if len(shape) != 2:
             raise ValueError(f"LinearOperator: the shape must have two lengths, got {tuple(shape)}")
         self.shape = int(shape[0]), int(shape[1])
-        self.dtype = np.dtype(dtype)  # type: ignore[arg-type]
+        self.dtype = np.dtype(dtype)
         self._matvec, self._rmatvec = matvec, rmatvec
 
     def __repr__(self) -> str:
@@ -82,8 +83,7 @@ class LinearOperator:
         vectors = tensor(x)
         if vectors.ndim != 2:
             return self.matvec(vectors)
-        columns: Tensor = np.stack([self.matvec(column) for column in vectors.mT], 1)
-        return columns
+        return stack([self.matvec(column) for column in vectors.mT], 1)
 
     dot = __matmul__
 

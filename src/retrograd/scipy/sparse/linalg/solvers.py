@@ -304,5 +304,4 @@ def norm(x: Any, ord: str | None = None) -> Tensor:
     found = as_sparse(x)
     if found is None:
         raise TypeError(f"norm: expected a sparse array, got {describe(x)}")
-    result: Tensor = np.linalg.norm(found.sum_duplicates().data)  # type: ignore[arg-type,assignment]
-    return result
+    return found.sum_duplicates().data.norm()
