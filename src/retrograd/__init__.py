@@ -56,6 +56,7 @@ from .ops.numpy.index_tricks import c_, r_
 from .ops.shape.conversion import get_default_dtype, promote_types, result_type
 
 if TYPE_CHECKING:
+    from . import array_api as array_api
     from . import cli as cli
     from . import data as data
     from . import distributed as distributed
@@ -94,9 +95,9 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn",
-    "ode", "onnx", "optim", "scalar", "scipy", "signal", "sklearn", "sparse", "special", "testing", "training", "utils",
-    "weights",
+    "array_api", "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg",
+    "manual", "nn", "ode", "onnx", "optim", "scalar", "scipy", "signal", "sklearn", "sparse", "special", "testing",
+    "training", "utils", "weights",
 )  # fmt: skip
 
 

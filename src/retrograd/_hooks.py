@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from .core.errors import answers
@@ -30,6 +31,12 @@ def _legacy_name(module: str, name: str) -> Any:
     from .compat.names import attribute
 
     return attribute(module, name)
+
+
+def _array_namespace() -> ModuleType:
+    from . import array_api
+
+    return array_api
 
 
 def _legacy_methods() -> None:
@@ -159,6 +166,7 @@ def enter_finders() -> None:
 
 
 provided.update(
+    array_namespace=_array_namespace,
     bfloat16=_set_up_bfloat16,
     compile=_compile,
     layout=_layout,

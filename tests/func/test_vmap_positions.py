@@ -102,3 +102,36 @@ def test_an_integer_of_each_example_beside_positions_has_the_order_that_one_exam
         for k in range(2):
             example = [a[k] if dim == 0 else a for a, dim in zip(arguments, dims, strict=True)]
             assert mapped[k].tolist() == function(*example).tolist()
+
+
+# Calls of operators that read values of an argument that vmap maps, for checks, counts or factors.
+READING_VALUES = {
+    "index_put under a mask": (lambda L, m: L.ones(3).index_put((m,), L.tensor(2.0), True), [[True, False, True]] * 2),
+    "segment_reduce": (lambda L, n: L.segment_reduce(L.arange(4.0), "max", lengths=n), [[1, 3], [2, 2]]),
+    "istft": (lambda L, w: L.istft(L.ones(3, 5) + 0j, 4, 2, window=w), [[1.0, 2.0, 3.0, 1.0], [1.0] * 4]),
+    "unravel_index": (lambda L, i: L.stack(L.unravel_index(i, (2, 3))), [[1, 5], [0, 3]]),
+    "geqrf": (lambda L, x: L.geqrf(x)[0], [[[3.0, 1.0], [4.0, 2.0]], [[1.0, 1.0], [0.0, 2.0]]]),
+    "embedding with max_norm": (
+        lambda L, w: L.nn.functional.embedding(L.tensor([0, 0]), w.clone(), max_norm=1.0),
+        [[[3.0, 4.0], [6.0, 8.0]], [[0.3, 0.4], [6.0, 8.0]]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READING_VALUES)
+def test_operators_that_read_values_answer_under_vmap_as_pytorch_does_for_each_example(name):
+    call, data = READING_VALUES[name]
+    got = vmap(lambda x: call(rg, x))(rg.tensor(data))
+    wanted = torch.stack([call(torch, x) for x in torch.tensor(data)])
+    np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-6)
+
+
+def test_histograms_and_ldl_factors_of_each_example_are_those_of_separate_calls():
+    x = rg.arange(16.0).reshape(2, 4, 2) ** 2
+    edges = rg.tensor([[0.0, 50.0, 250.0], [0.0, 150.0, 250.0]])
+    hist = vmap(lambda x, e: rg.histogramdd(x, [e, e]).hist)(x, edges)
+    a = rg.tensor([[[2.0, 1.0], [1.0, 3.0]], [[1.0, 4.0], [4.0, 2.0]]])
+    solved = vmap(lambda a, b: rg.linalg.ldl_solve(*rg.linalg.ldl_factor(a), b))(a, x[:, :2])
+    for i in range(2):
+        assert rg.equal(hist[i], rg.histogramdd(x[i], [edges[i], edges[i]]).hist)
+        assert rg.allclose(a[i] @ solved[i], x[i, :2], atol=1e-4)

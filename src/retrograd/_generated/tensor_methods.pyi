@@ -57,6 +57,12 @@ class TensorMethods:
         ...
     def __array_function__(self, function: Callable[..., Any], types: Any, args: builtins.tuple[Any, ...], kwargs: builtins.dict[builtins.str, Any]) -> Any:
         """What a NumPy function does with Tensors among its arguments."""
+    def __array_namespace__(self, *, api_version: builtins.str | None = None) -> Any:
+        """Return the functions of the array API standard on Tensors, ``retrograd.array_api``.
+
+        Raises:
+            ValueError: ``api_version`` is not a version of the standard from 2021.12 to 2025.12.
+        """
     def __array_ufunc__(self, ufunc: np.ufunc, method: builtins.str, *inputs: builtins.object, **kwargs: builtins.object) -> Any:
         """What a NumPy ufunc does with Tensors among its arguments."""
     def __ceil__(self) -> Tensor:
@@ -7388,7 +7394,13 @@ class TensorMethods:
         >>> x.to("cpu") is x
         True
         """
-    def to_sparse(self, sparse_dim: builtins.int | None = None) -> Any:
+    def to_device(self, device: DeviceLike, *, stream: builtins.int | None = None) -> Tensor:
+        """Return the Tensor on a device: ``to`` under the name of the array API standard.
+
+        Raises:
+            ValueError: ``stream`` is given; a copy follows the current stream.
+        """
+    def to_sparse(self, sparse_dim: builtins.int | None = None, *, layout: builtins.object = None) -> Any:
         """``self[i, j, ..]`` where it is not 0: a SparseTensor of the elements and their coordinates.
 
         Derivative: ``g`` at the coordinates.
@@ -7397,6 +7409,7 @@ class TensorMethods:
 
         Args:
             sparse_dim: the number of dimensions that coordinates have, by default all of them.
+            layout: ``sparse_coo``, or of a matrix ``sparse_csr`` or ``sparse_csc``.
 
         Raises:
             RuntimeError: the Tensor has no dimension, or ``sparse_dim`` is not a number of its dimensions.
@@ -7404,6 +7417,19 @@ class TensorMethods:
         >>> rg.tensor([[0.0, 2.0]]).to_sparse().indices()
         tensor([[0],
                 [1]])
+        """
+    def to_sparse_csc(self) -> Any:
+        """``sparse_csc_tensor`` of what is not zero in a matrix.
+
+        Derivative: ``g`` at the places.
+        Shape: (n, m), kept.
+        Dtype: any; the result has the input's dtype.
+
+        Raises:
+            RuntimeError: the Tensor is not a matrix.
+
+        >>> rg.tensor([[0.0, 2.0]]).to_sparse_csc().row_indices()
+        tensor([0])
         """
     def to_sparse_csr(self) -> Any:
         """``sparse_csr_tensor`` of what is not zero in a matrix.

@@ -69,6 +69,7 @@ from ..ops.linear.solving.inverses import slogdet_ as slogdet
 from ..ops.linear.solving.least_squares import pinverse
 from ..ops.linear.solving.matrix_norms import norm
 from ..ops.linear.solving.systems import triangular_solve
+from ..ops.linear.sparse.compressed import sparse_csc_tensor
 from ..ops.linear.sparse.compressed import sparse_csr_tensor
 from ..ops.linear.sparse.sparse import sparse_coo_tensor
 from ..ops.linear.sparse.sparse import spmm
@@ -743,6 +744,7 @@ __all__ = [
     "softmax",
     "sort",
     "sparse_coo_tensor",
+    "sparse_csc_tensor",
     "sparse_csr_tensor",
     "split",
     "split_copy",

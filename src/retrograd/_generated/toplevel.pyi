@@ -367,6 +367,7 @@ __all__ = [
     "softmax",
     "sort",
     "sparse_coo_tensor",
+    "sparse_csc_tensor",
     "sparse_csr_tensor",
     "split",
     "split_copy",
@@ -7910,6 +7911,30 @@ def sparse_coo_tensor(indices: Operand | Sequence[Any], values: Operand | Sequen
     >>> rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)).to_dense()
     tensor([[0., 2.],
             [3., 0.]])
+    """
+def sparse_csc_tensor(ccol_indices: Operand | Sequence[Any], row_indices: Operand | Sequence[Any], values: Operand | Sequence[Any], size: Sequence[builtins.int] | None = None, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None) -> Any:
+    """``A[row_indices[k], j] = values[k]`` for k from ``ccol_indices[j]`` on: a matrix with compressed columns.
+
+    Derivative: values: ``g`` at their places.
+    Shape: ccol_indices ``(columns + 1,)``, row_indices and values ``(nnz,)``; the result ``size``.
+    Dtype: indices are integers; the result has that of the values.
+
+    Args:
+        ccol_indices: where each column's values begin, and the last one's end.
+        row_indices: the row of each value, ascending within a column.
+        values: what stands there.
+        size: the shape, by default the smallest that has all places.
+        dtype: the dtype of the values.
+        device: the device.
+        requires_grad: whether gradients with respect to values that are given as data are wanted.
+        check_invariants: taken for PyTorch's sake; indices are always checked.
+
+    Raises:
+        RuntimeError: indices are not integers, do not fit, or are out of range.
+
+    >>> rg.sparse_csc_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0]).to_dense()
+    tensor([[0., 3.],
+            [2., 4.]])
     """
 def sparse_csr_tensor(crow_indices: Operand | Sequence[Any], col_indices: Operand | Sequence[Any], values: Operand | Sequence[Any], size: Sequence[builtins.int] | None = None, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None) -> Any:
     """``A[i, col_indices[k]] = values[k]`` for k from ``crow_indices[i]`` on: a sparse matrix with compressed rows.

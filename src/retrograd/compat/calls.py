@@ -20,6 +20,7 @@ from ..core.errors import describe
 from ..core.graph.modes import modes, no_grad
 from ..core.tensor.storage import overlaps_itself
 from ..core.tensor.tensor import Tensor
+from ..ops.linear.sparse.methods import cat
 from ..ops.linear.sparse.sparse import SparseTensor, mm, sparse_coo_tensor
 from .types import resize
 
@@ -44,7 +45,8 @@ _TWO_NUMBERS_FIRST = ("addmm", "addmv", "addr", "addbmm", "baddbmm")
 
 def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of a call in its present form, or NotImplemented if the call is not a legacy form."""
-    if any(isinstance(value, SparseTensor) for value in args):
+    listed = args[0] if args and isinstance(args[0], (list, tuple)) else ()
+    if any(isinstance(value, SparseTensor) for value in (*args, *listed)):
         return sparse_call(name, args, kwargs)
     ignored = [key for key, may_ignore in _IGNORED.items() if key in kwargs and may_ignore(kwargs[key])]
     renamed = {key: new for (operator, key), new in _RENAMED.items() if operator == name and key in kwargs}
@@ -105,6 +107,8 @@ _SPARSE_DTYPES = {
 def sparse_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of an operator on sparse Tensors, or NotImplemented if it does not support them."""
     first, rest = args[0], args[1:]
+    if name in ("cat", "concat", "concatenate"):
+        return cat(*args, **kwargs)
     if name in ("mm", "matmul", "mv", "dot", "spmm", "smm", "hspmm") and len(args) == 2:
         if name in ("mv", "dot") and np.ndim(rest[0]) != 1:
             return NotImplemented

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from ...core.arrays.devices import array_module, is_array
+from ...core.arrays.devices import all_examples, array_module, extent, is_array
 from ...core.arrays.dtypes import promote_types
 from ...core.errors import InvalidValue, describe
 from ...core.graph.primitive import operand
@@ -92,7 +92,7 @@ def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
     if any(length < 0 for length in lengths):
         raise InvalidValue(f"the lengths of 'shape' must not be negative, got {lengths}")
     size = prod(lengths)
-    if places.size and not -size <= int(places.min()) <= int(places.max()) < size:
+    if all_examples(places).size and not -size <= extent(places)[0] <= extent(places)[1] < size:
         raise InvalidValue(f"positions must lie in [{-size}, {size}) for shape {lengths}, got {describe(places)}")
     rest = np.where(places < 0, places + size, places)
     coordinates = []

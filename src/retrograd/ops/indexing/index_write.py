@@ -151,8 +151,14 @@ def _index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
         raise TypeError(f"argument 'indices' must be a tuple of Tensors, not {type(indices).__name__}")
     key = tuple([slice(None) if index is None else operand(index, "indices") for index in indices])
     values = same_dtype(x, values, "values")
+    if len(key) == 1 and isinstance(key[0], Tensor) and not values.array.ndim:
+        mask = key[0]
+        if getattr(mask.array, "mapped", False) and mask.dtype.kind == "b" and mask.shape == x.shape[: mask.array.ndim]:
+            mask = reshape(mask, (*mask.shape, *(1,) * (x.array.ndim - mask.array.ndim)))
+            written = where(mask, x + values if accumulate else values, x)
+            return Write(INDEX_PUT, x, written, {"index": Index((Ellipsis,))})
     index = index_of(x, key)
-    if values.array.ndim > x.array[index.key].ndim:
+    if values.array.ndim > x.detach()[key].array.ndim:
         raise RuntimeError(f"values {describe(values)} do not broadcast to the elements at the indices")
     values = written_value(x, values)
     return Write(INDEX_PUT_ADD if accumulate else INDEX_PUT, x, values, {"index": index})

@@ -9,7 +9,9 @@ from numpy.lib import NumpyVersion
 
 from ...core.arrays import Array
 from ...core.arrays.devices import NUMPY, backend_of, cupy_backend
+from ...core.missing_names import provided
 from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
+from ..table.types import DeviceLike
 
 _CPU = 1  # kDLCPU; CUDA's memory has 2, CUDA's managed memory 13
 
@@ -46,6 +48,30 @@ def __dlpack_device__(self: Tensor) -> tuple[int, int]:
     """The kind of the memory and the number of the device, as DLPack counts them."""
     kind, number = self.array.__dlpack_device__()
     return int(kind), int(number)
+
+
+@tensor_method
+def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> Any:
+    """Return the functions of the array API standard on Tensors, ``retrograd.array_api``.
+
+    Raises:
+        ValueError: ``api_version`` is not a version of the standard from 2021.12 to 2025.12.
+    """
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
+        raise ValueError(f"__array_namespace__: expected a version from '2021.12' to '2025.12', got {api_version!r}")
+    return provided["array_namespace"]()
+
+
+@tensor_method
+def to_device(self: Tensor, device: DeviceLike, /, *, stream: int | None = None) -> Tensor:
+    """Return the Tensor on a device: ``to`` under the name of the array API standard.
+
+    Raises:
+        ValueError: ``stream`` is given; a copy follows the current stream.
+    """
+    if stream is not None:
+        raise ValueError(f"to_device: stream must be None, got {stream!r}; enter a stream of CuPy around the call")
+    return self.to(device)
 
 
 class _Capsule:

@@ -219,6 +219,7 @@ def histogram(
 
 
 @operator(method=False, differentiable=False, like=histogram)
+@called_per_example
 def histogramdd(
     input: Tensor,
     bins: int | Sequence[int] | Sequence[Tensor],

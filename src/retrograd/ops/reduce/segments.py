@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...core.arrays.devices import array_module
+from ...core.arrays.devices import all_examples, array_module
 from ...core.arrays.dtypes import FLOATING
 from ...core.errors import describe
 from ...core.graph.primitive import operand
@@ -73,7 +73,8 @@ def segment_reduce(
     xp = array_module(x)
     counts = given.array if offsets is None else xp.diff(given.array, axis=-1)
     n, s = x.array.shape[place], counts.shape[-1]
-    if not unsafe and (bool((counts < 0).any()) or bool((counts.sum(axis=-1) != n).any())):
+    each = all_examples(counts)
+    if not unsafe and (bool((each < 0).any()) or bool((each.sum(axis=-1) != n).any())):
         raise RuntimeError(
             f"the lengths of the segments must be at least 0 and add up to {n}, the length of dim {place}"
         )

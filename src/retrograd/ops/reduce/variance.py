@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.arrays.devices import all_examples
 from ...core.arrays.dtypes import INEXACT
 from ...core.arrays.summation import accurate_sum
 from ...core.errors import describe
@@ -273,7 +274,7 @@ def _observation_weights(fweights: Tensor | None, aweights: Tensor | None, obser
                 raise RuntimeError(f"{name} must have shape ({observations},), got {describe(weights)}")
             if weights.dtype.kind not in kinds:
                 raise RuntimeError(f"{name} has the wrong dtype: {describe(weights)}")
-            if bool((getattr(weights, "array", weights) < 0).any()):
+            if bool((all_examples(operand(weights).array) < 0).any()):
                 raise RuntimeError(f"{name} must not be negative")
     if fweights is None:
         return None if aweights is None else operand(aweights, "aweights")

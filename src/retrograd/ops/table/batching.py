@@ -32,7 +32,8 @@ def called_per_example(function: Function) -> Function:
     def called(*args: object, **kwargs: object) -> Any:
         if modes.level is None:
             return function(*args, **kwargs)
-        level = modes.level.of((*args, *kwargs.values()))
+        listed = [item for value in (*args, *kwargs.values()) if isinstance(value, (list, tuple)) for item in value]
+        level = modes.level.of((*args, *kwargs.values(), *listed))
         return function(*args, **kwargs) if level is None else _stacked_calls(level, called, args, kwargs)
 
     return called  # type: ignore[return-value]
@@ -66,7 +67,9 @@ def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, 
     """The results of ``function`` on each example of ``level``, as Tensors of that level."""
     from ...core.mapping.batched import Batched  # loaded with vmap
 
-    def example(x: object, index: int) -> Any:
+    def example(x: Any, index: int) -> Any:
+        if isinstance(x, (list, tuple)):
+            return [example(item, index) for item in x]
         array = x.array if isinstance(x, Tensor) else x
         if type(array) is not Batched or array.level is not level:
             return x

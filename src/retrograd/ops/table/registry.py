@@ -210,7 +210,7 @@ def _with_out(plain: Function) -> Function:
 
 def _answered(name: str, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """What others answer to a call that failed; else the error that is being handled is raised again."""
-    for answer in answers:
+    for answer in (legacy_call, *answers):
         result = answer(name, function, args, kwargs)
         if result is not NotImplemented:
             return result

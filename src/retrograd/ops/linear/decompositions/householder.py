@@ -8,9 +8,10 @@ from __future__ import annotations
 from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import describe
-from ....core.graph.primitive import operand
+from ....core.graph.primitive import Primitive, operand
 from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
+from ...table.batching import in_front
 from ...table.registry import also_named, operator
 from ..matrices import matrices
 
@@ -44,6 +45,9 @@ def _geqrf(x: Array) -> tuple[Array, Array]:
     return a, tau
 
 
+_GEQRF = Primitive("geqrf", _geqrf, "x", [None], outputs=2, batch=in_front)
+
+
 @operator(differentiable=False)
 def geqrf(input: Tensor) -> GeqrfResult:
     """R of ``input = Q @ R`` with the reflections whose product is Q, as LAPACK's geqrf.
@@ -63,7 +67,7 @@ def geqrf(input: Tensor) -> GeqrfResult:
     >>> a[0], tau
     (tensor([-5.]), tensor([1.6]))
     """
-    a, tau = _geqrf(matrices(input, "input").array)
+    a, tau = _GEQRF(matrices(input, "input").array)
     return GeqrfResult(new_tensor(a), new_tensor(tau))
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ....core.arrays import Array
-from ....core.arrays.devices import backend_of
+from ....core.arrays.devices import all_examples, backend_of
 from ....core.errors import LinAlgError, describe
 from ....core.graph.primitive import operand
 from ....core.named_tuples import NamedTuple
 from ....core.tensor.tensor import Tensor, new_tensor
+from ...table.batching import called_per_example
 from ...table.registry import operator
 from ...table.types import Operand
 from ..matrices import matrices
@@ -88,8 +89,8 @@ def _factor(a: Array, hermitian: bool) -> tuple[Any, Any, int]:
     return a, pivots, info
 
 
-def _factored(value: Operand, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
-    x = matrices(value, square=True)
+@called_per_example
+def _factored(x: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
     backend = backend_of(x.array)
     array = backend.to_numpy(x.array)
     stack = array.reshape(-1, *array.shape[-2:]).copy()
@@ -120,8 +121,8 @@ def ldl_factor_ex(A: Operand, *, hermitian: bool = False, check_errors: bool = F
     >>> rg.linalg.ldl_factor_ex(rg.zeros(2, 2)).info
     tensor(1, dtype=int32)
     """
-    result = LDLFactorsInfo(*_factored(A, hermitian))
-    if check_errors and bool((result.info.array != 0).any()):
+    result = LDLFactorsInfo(*_factored(matrices(A, square=True), hermitian))
+    if check_errors and all_examples(result.info.array).any():
         raise LinAlgError("a pivot of D is zero")
     return result
 
@@ -147,7 +148,7 @@ def ldl_factor(A: Operand, *, hermitian: bool = False) -> LDLFactors:
     tensor([[2. , 0. ],
             [0.5, 2.5]])
     """
-    return LDLFactors(*_factored(A, hermitian)[:2])
+    return LDLFactors(*_factored(matrices(A, square=True), hermitian)[:2])
 
 
 def _product(ld: Array, pivots: Array, hermitian: bool) -> Array:
@@ -157,7 +158,7 @@ def _product(ld: Array, pivots: Array, hermitian: bool) -> Array:
     out = np.zeros_like(ld)
     k = n
     while k > 0:
-        step = 1 if pivots[k - 1] > 0 else 2
+        step = 1 if pivots[k - 1] >= 0 else 2  # zeros stand for no examples inside vmap
         k -= step
         last = k + step
         block = ld[k:last, k:last].copy()
@@ -170,6 +171,17 @@ def _product(ld: Array, pivots: Array, hermitian: bool) -> Array:
         out[[i, j]] = out[[j, i]]
         out[:, [i, j]] = out[:, [j, i]]
     return out
+
+
+@called_per_example
+def _products(x: Tensor, pivots: Tensor, hermitian: bool) -> Tensor:
+    """Return the matrices that LDL decompositions multiply to."""
+    backend = backend_of(x.array)
+    array, at = backend.to_numpy(x.array), backend.to_numpy(pivots.array)
+    stack, rows = array.reshape(-1, *array.shape[-2:]), at.reshape(-1, array.shape[-1])
+    of_complex = hermitian and array.dtype.kind == "c"
+    whole = np.array([_product(a, p, of_complex) for a, p in zip(stack, rows, strict=True)], array.dtype)
+    return new_tensor(backend.asarray(whole.reshape(array.shape)))
 
 
 @operator(namespace="linalg", method=False, dtype="equal matrix")
@@ -196,9 +208,4 @@ def ldl_solve(LD: Operand, pivots: Tensor, B: Operand, *, hermitian: bool = Fals
     x, right = matrices(LD, "LD", square=True), operand(B, "B")
     if right.array.ndim < 2 or operand(pivots, "pivots").array.shape != x.array.shape[:-1]:
         raise RuntimeError(f"pivots {describe(pivots)} or B {describe(right)} do not fit LD {describe(x)}")
-    backend = backend_of(x.array)
-    array, at = backend.to_numpy(x.array), backend.to_numpy(pivots.array)
-    stack, rows = array.reshape(-1, *array.shape[-2:]), at.reshape(-1, array.shape[-1])
-    of_complex = hermitian and array.dtype.kind == "c"
-    whole = np.array([_product(a, p, of_complex) for a, p in zip(stack, rows, strict=True)], array.dtype)
-    return solve(new_tensor(backend.asarray(whole.reshape(array.shape))), right)
+    return solve(_products(x, pivots, hermitian), right)

@@ -1,4 +1,4 @@
-"""Make sparse matrices with compressed rows (CSR) of row starts, columns and values, or of a Tensor."""
+"""Sparse matrices with compressed rows (CSR) or columns (CSC): made of starts, indices and values, or of a Tensor."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import numpy as np
 
 from ....core.arrays.devices import array_module
 from ....core.errors import describe
+from ....core.missing_names import provided
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...make.creation import as_tensor
 from ...table.arguments import integers
 from ...table.registry import operator
 from ...table.types import DeviceLike, DTypeLike, Operand
-from .sparse import SparseTensor, compressed, to_sparse
+from .sparse import CompressedTensor, SparseTensor, compressed, to_sparse
 
 
 @operator(method=False)
@@ -52,25 +53,166 @@ def sparse_csr_tensor(
     tensor([[0., 2.],
             [3., 4.]])
     """
-    starts, columns = as_tensor(crow_indices, device=device), as_tensor(col_indices, device=device)
+    a = _of_starts("crow_indices", crow_indices, "col_indices", col_indices, values, size, dtype, device, requires_grad)
+    return compressed(a)
+
+
+@operator(method=False, like=sparse_csr_tensor)
+def sparse_csc_tensor(
+    ccol_indices: Operand | Sequence[Any],
+    row_indices: Operand | Sequence[Any],
+    values: Operand | Sequence[Any],
+    size: Sequence[int] | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> Any:
+    """``A[row_indices[k], j] = values[k]`` for k from ``ccol_indices[j]`` on: a matrix with compressed columns.
+
+    Derivative: values: ``g`` at their places.
+    Shape: ccol_indices ``(columns + 1,)``, row_indices and values ``(nnz,)``; the result ``size``.
+
+    Args:
+        ccol_indices: where each column's values begin, and the last one's end.
+        row_indices: the row of each value, ascending within a column.
+
+    >>> rg.sparse_csc_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0]).to_dense()
+    tensor([[0., 3.],
+            [2., 4.]])
+    """
+    a = _of_starts("ccol_indices", ccol_indices, "row_indices", row_indices, values, size, dtype, device, requires_grad)
+    return columns_compressed(a)
+
+
+def _of_starts(
+    starts_name: str,
+    starts: Operand | Sequence[Any],
+    others_name: str,
+    others: Operand | Sequence[Any],
+    values: Operand | Sequence[Any],
+    size: Sequence[int] | None,
+    dtype: DTypeLike | None,
+    device: DeviceLike | None,
+    requires_grad: bool,
+) -> SparseTensor:
+    """Return the matrix of compressed rows or columns with coordinates, after a check of all indices."""
+    first, second = as_tensor(starts, device=device), as_tensor(others, device=device)
     v = as_tensor(values, dtype=dtype, device=device)
-    for name, index in (("crow_indices", starts), ("col_indices", columns)):
+    for name, index in ((starts_name, first), (others_name, second)):
         if index.array.ndim != 1 or index.array.size and index.array.dtype.kind not in "iu":
             raise RuntimeError(f"wanted {name} to be a vector of integers, got {describe(index)}")
     xp = array_module(v)
-    s, c = starts.array.astype(np.int64), columns.array.astype(np.int64)
+    s, c = first.array.astype(np.int64), second.array.astype(np.int64)
     if v.array.shape != c.shape or not s.size or int(s[0]) or int(s[-1]) != len(c) or bool((xp.diff(s) < 0).any()):
-        raise RuntimeError(f"{describe(starts)}, {describe(columns)} and values {describe(v)} do not fit together")
+        raise RuntimeError(f"{describe(first)}, {describe(second)} and values {describe(v)} do not fit together")
+    by_rows = starts_name == "crow_indices"
     if size is None:
         lengths = len(s) - 1, int(c.max()) + 1 if c.size else 0
     else:
         lengths = integers((size,), "size")  # type: ignore[assignment]
+        lengths = lengths if by_rows else lengths[::-1]
     if len(lengths) != 2 or lengths[0] != len(s) - 1 or c.size and not 0 <= int(c.min()) <= int(c.max()) < lengths[1]:
-        raise RuntimeError(f"the size {lengths} does not fit {describe(starts)} and the columns")
+        raise RuntimeError(f"the size {size} does not fit {starts_name} {describe(first)} and {others_name}")
     if requires_grad:
         v = v.detach().requires_grad_()
-    rows = xp.repeat(xp.arange(lengths[0]), xp.diff(s))
-    return compressed(SparseTensor(new_tensor(xp.stack([rows, c])), v, lengths))
+    at = xp.stack([xp.repeat(xp.arange(lengths[0]), xp.diff(s)), c])
+    return SparseTensor(new_tensor(at if by_rows else at[::-1]), v, lengths if by_rows else lengths[::-1])
+
+
+class CompressedColumnsTensor(SparseTensor):
+    """A sparse matrix with compressed columns: it computes as any other, and knows where its columns begin.
+
+    >>> a = rg.sparse_csc_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0], (2, 2))
+    >>> a @ rg.ones(2, 1)
+    tensor([[3.],
+            [6.]])
+    """
+
+    is_sparse = False
+
+    def __repr__(self) -> str:
+        return (
+            f"sparse_csc_tensor(ccol_indices={self.ccol_indices()}, row_indices={self.row_indices()}, "
+            f"values={self._elements}, size={tuple(self.shape)}, nnz={self._nnz()})"
+        )
+
+    @property
+    def layout(self) -> Any:
+        """``sparse_csc``."""
+        return provided["layout"]("sparse_csc")
+
+    def ccol_indices(self) -> Tensor:
+        """Where each column's values begin, and the last one's end, ``(columns + 1,)``."""
+        xp = array_module(self._elements)
+        return new_tensor(xp.searchsorted(self._at.array[1], xp.arange(self.shape[1] + 1)).astype(np.int64))
+
+    def row_indices(self) -> Tensor:
+        """The rows of the values, ``(nnz,)``."""
+        return self._at[0]
+
+    def values(self) -> Tensor:
+        """The values ``(nnz,)``, column by column."""
+        return self._elements
+
+    def _with(self, values: Tensor) -> SparseTensor:
+        return CompressedColumnsTensor(self._at, values, self.shape)
+
+    def _distinct(self) -> SparseTensor:
+        return self
+
+    def __add__(self, other: SparseTensor | Tensor) -> Any:
+        total = super().__add__(other)
+        return columns_compressed(total) if isinstance(other, CompressedColumnsTensor) else total
+
+    add = __add__
+
+    def __matmul__(self, other: Tensor | SparseTensor) -> Any:
+        found = super().__matmul__(other)
+        return compressed(found) if isinstance(found, SparseTensor) else found
+
+    def t(self) -> SparseTensor:
+        """The transpose, with compressed rows."""
+        return CompressedTensor(self._at[[1, 0]], self._elements, (self.shape[1], self.shape[0]), True)
+
+
+def columns_compressed(a: SparseTensor) -> CompressedColumnsTensor:
+    """Return a sparse matrix with its columns compressed.
+
+    Raises:
+        RuntimeError: it is not a matrix.
+    """
+    if a.ndim != 2 or a.dense_dim():
+        raise RuntimeError(f"to_sparse_csc: wanted a sparse matrix, got one of shape {tuple(a.shape)}")
+    if isinstance(a, CompressedColumnsTensor):
+        return a
+    turned = SparseTensor(a._at[[1, 0]], a._elements, (a.shape[1], a.shape[0])).coalesce()
+    return CompressedColumnsTensor(turned._at[[1, 0]], turned._elements, a.shape)
+
+
+def _in_layout(self: SparseTensor, sparse_dim: int | None = None, *, layout: object = None) -> SparseTensor:
+    """Return the matrix in another layout, by default with coordinates.
+
+    Raises:
+        RuntimeError: the layout is none of ``sparse_coo``, ``sparse_csr`` and ``sparse_csc``.
+    """
+    name = "sparse_coo" if layout is None else str(layout).rpartition(".")[2]
+    if name not in ("sparse_coo", "sparse_csr", "sparse_csc"):
+        raise RuntimeError(f"to_sparse: layout must be sparse_coo, sparse_csr or sparse_csc, got {layout}")
+    found: SparseTensor = getattr(self, f"to_{name}")()
+    return found
+
+
+def _transposed_rows(self: CompressedTensor) -> SparseTensor:
+    """Return the transpose, with compressed columns."""
+    return CompressedColumnsTensor(self._at[[1, 0]], self._elements, (self.shape[1], self.shape[0]))
+
+
+# The classes of the module `sparse` do not import this module, which makes matrices of them.
+SparseTensor.to_sparse = _in_layout  # type: ignore[attr-defined]
+SparseTensor.to_sparse_csc = columns_compressed  # type: ignore[attr-defined]
+CompressedTensor.t = _transposed_rows  # type: ignore[assignment,method-assign]
 
 
 @operator(namespace="Tensor")
@@ -89,3 +231,17 @@ def to_sparse_csr(self: Tensor) -> Any:
     if self.array.ndim != 2:
         raise RuntimeError(f"wanted a matrix, got {describe(self)}")
     return compressed(to_sparse(self))
+
+
+@operator(namespace="Tensor", like=to_sparse_csr)
+def to_sparse_csc(self: Tensor) -> Any:
+    """``sparse_csc_tensor`` of what is not zero in a matrix.
+
+    Derivative: ``g`` at the places.
+
+    >>> rg.tensor([[0.0, 2.0]]).to_sparse_csc().row_indices()
+    tensor([0])
+    """
+    if self.array.ndim != 2:
+        raise RuntimeError(f"wanted a matrix, got {describe(self)}")
+    return columns_compressed(to_sparse(self))

@@ -1,11 +1,13 @@
 """The product of a sparse and a dense matrix, and the products of pairs of rows at the sparse matrix's places.
 
-Each of the two primitives is the other's derivative.
+Each of the two primitives is the other's derivative. SciPy's compiled products are used where it is installed.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,13 +15,37 @@ from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.unbuffered import ufunc_at
 from ....core.graph.primitive import Primitive
+from ...table.batching import fold
+
+if TYPE_CHECKING:
+    from ....core.mapping.batching import Call
+
+MIN_SCIPY = 2048  # products from which SciPy's loop is faster than NumPy's, in spite of 40 us for making its matrix
+
+
+@lru_cache(1)
+def scipy_sparse() -> ModuleType | None:
+    """Return ``scipy.sparse``, or None where SciPy is not installed."""
+    try:
+        import scipy.sparse
+    except ImportError:
+        return None
+    found: ModuleType = scipy.sparse
+    return found
 
 
 class Places:
-    """The rows and columns of a sparse matrix's values."""
+    """The rows and columns of a sparse matrix's values.
 
-    def __init__(self, rows: Array, columns: Array, height: int, width: int) -> None:
-        self.rows, self.columns, self.height, self.width = rows, columns, height, width
+    Args:
+        rows, columns: integers per value.
+        height, width: the shape of the matrix.
+        starts: where the values of each row begin, and those of the last row end, if ``rows`` is in ascending order.
+    """
+
+    def __init__(self, rows: Array, columns: Array, height: int, width: int, starts: Array | None = None) -> None:
+        self.rows, self.columns, self.height, self.width, self._starts = rows, columns, height, width, starts
+        self._base: Places | None = None  # of a transpose, the matrix that it is the transpose of
 
     def __repr__(self) -> str:
         return f"{len(self.rows)} places in ({self.height}, {self.width})"
@@ -28,6 +54,7 @@ class Places:
     def transposed(self) -> Places:
         places = Places(self.columns, self.rows, self.width, self.height)
         places.__dict__["transposed"] = self
+        places._base = self
         return places
 
     @cached_property
@@ -38,10 +65,48 @@ class Places:
         starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
         return order, starts, ordered[starts]
 
+    @cached_property
+    def by_rows(self) -> tuple[Array | None, Array, Array]:
+        """The order that sorts values by rows (None: they are in order), their columns, and where each row begins."""
+        if self._starts is not None:
+            return None, self.columns, self._starts
+        starts = np.concatenate([[0], np.cumsum(np.bincount(self.rows, minlength=self.height))])
+        if not (self.rows[1:] < self.rows[:-1]).any():
+            return None, self.columns, starts
+        order = np.argsort(self.rows, kind="stable")
+        return order, self.columns[order], starts
+
+    @cached_property
+    def _pattern(self) -> tuple[Array, Array]:
+        """The columns and the starts of the rows, as SciPy takes them."""
+        _, columns, starts = self.by_rows
+        kind = np.int32 if max(len(self.rows), self.height, self.width) < 2**31 else np.int64
+        return columns.astype(kind, copy=False), starts.astype(kind, copy=False)
+
+    def matrix(self, values: Array) -> Any:
+        """Return the values as a matrix of SciPy: in compressed rows, and a transpose in compressed columns."""
+        if self._base is not None:
+            return self._base.matrix(values).T
+        sparse, order = scipy_sparse(), self.by_rows[0]
+        if sparse is None:
+            raise ImportError("sparse systems need SciPy: pip install 'retrograd[special]'")
+        parts = values if order is None else values[order], *self._pattern
+        return sparse.csr_array(parts, shape=(self.height, self.width), copy=False)
+
+    def repeated(self, count: int) -> Places:
+        """Return the places of a block diagonal matrix of ``count`` such matrices."""
+        blocks = np.arange(count)[:, None]
+        rows, columns = (self.rows + blocks * self.height).reshape(-1), (self.columns + blocks * self.width).reshape(-1)
+        return Places(rows, columns, count * self.height, count * self.width)
+
 
 def _spmm(values: Array, x: Array, places: Places) -> Array:
     """``sum_j A_ij x_jk``: per row the sum of what its values take from x."""
     xp = array_module(x)
+    many = values.size * x.shape[1] >= MIN_SCIPY and values.dtype.char in "fdFD"
+    if many and type(x) is np.ndarray and scipy_sparse() is not None:
+        product: Array = places.matrix(values) @ x
+        return product
     out = xp.zeros((places.height, *x.shape[1:]), xp.result_type(values, x))
     if not values.size:
         return out
@@ -56,7 +121,24 @@ def _spmm(values: Array, x: Array, places: Places) -> Array:
 
 def _sampled(x: Array, y: Array, places: Places) -> Array:
     """``sum_k x_ik y_jk`` at the places."""
+    if x.shape[1] == 1:
+        return x[places.rows, 0] * y[places.columns, 0]
     return (x[places.rows] * y[places.columns]).sum(axis=-1)
+
+
+def in_blocks(call: Call) -> Any:
+    """Of primitives on values and matrices: all examples as one block diagonal matrix, or as more columns."""
+    if not call.size:
+        return call.of_no_example()
+    places = call.params["places"]
+    if call.primitive is not SAMPLED and not call.mapped[0]:  # one matrix: the examples are further columns
+        x = call.values[1]
+        size, length, width = x.shape
+        found = call.below([call.values[0], np.moveaxis(x, 0, 1).reshape((length, size * width))])
+        return np.moveaxis(found.reshape((found.shape[0], size, width)), 1, 0)
+    values = [fold(call.full(index)) for index in range(2)]
+    found = call.below(values, {**call.params, "places": places.repeated(call.size)})
+    return found.reshape((call.size, found.shape[0] // call.size, *found.shape[1:]))
 
 
 SPMM: Primitive = Primitive(
@@ -68,6 +150,7 @@ SPMM: Primitive = Primitive(
         lambda g, values, places: SPMM(values, g, places=places.transposed),
     ],
     promote="strict",
+    batch=in_blocks,
 )
 SAMPLED: Primitive = Primitive(
     "sparse.mm_backward",
@@ -78,4 +161,5 @@ SAMPLED: Primitive = Primitive(
         lambda g, x, places: SPMM(g, x, places=places.transposed),
     ],
     promote="strict",
+    batch=in_blocks,
 )

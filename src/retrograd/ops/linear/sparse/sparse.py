@@ -20,11 +20,11 @@ from ...table.arguments import dimension, integer, integers
 from ...table.registry import operator
 from ...table.types import DeviceLike, DTypeLike, Number, Operand
 from ..products.matmul import mm as dense_mm
+from .methods import SparseMethods
 from .products import SPMM, Places
-from .without_array import WithoutArray
 
 
-class SparseTensor(WithoutArray):
+class SparseTensor(SparseMethods):
     """A matrix, or more dimensions, of which the elements at some coordinates are given; the others are zero.
 
     Made by ``sparse_coo_tensor`` and ``Tensor.to_sparse``. Values at one coordinate add up. Gradients flow to the
@@ -165,6 +165,12 @@ class SparseTensor(WithoutArray):
     def _with(self, values: Tensor) -> SparseTensor:
         return SparseTensor(self._at, values, self.shape, self._coalesced)
 
+    def _made(self, indices: Any, values: Tensor, size: Sequence[int]) -> SparseTensor:
+        return SparseTensor(new_tensor(indices), values, tuple(size))
+
+    def _distinct(self) -> SparseTensor:
+        return self.coalesce()
+
     def _flat(self) -> Any:
         """The coordinates in the flattened Tensor."""
         flat = array_module(self._elements).zeros(self._nnz(), np.int64)
@@ -199,11 +205,9 @@ class SparseTensor(WithoutArray):
         flat = self._elements.new_zeros((prod(lengths), *rest)).index_add(0, new_tensor(self._flat()), self._elements)
         return flat.reshape(tuple(self.shape))
 
-    def to_sparse(self, sparse_dim: int | None = None, *, layout: object = None) -> SparseTensor:
-        """With coordinates: itself."""
+    def to_sparse_coo(self) -> SparseTensor:
+        """The same with coordinates."""
         return SparseTensor(self._at, self._elements, self.shape, self._coalesced)
-
-    to_sparse_coo = to_sparse
 
     def to_sparse_csr(self) -> SparseTensor:
         """The same matrix with its rows compressed."""
@@ -261,7 +265,7 @@ class SparseTensor(WithoutArray):
     def __neg__(self) -> SparseTensor:
         return self._with(-self._elements)
 
-    def __mul__(self, other: Number | Tensor) -> SparseTensor:
+    def __mul__(self, other: Number | Tensor | SparseTensor) -> SparseTensor:
         """``self * other``, elementwise; at the places that both have, of two sparse matrices."""
         if isinstance(other, SparseTensor):
             return _intersection(self, other)
@@ -382,9 +386,26 @@ class CompressedTensor(SparseTensor):
     def _with(self, values: Tensor) -> SparseTensor:
         return CompressedTensor(self._at, values, self.shape, True)
 
+    def __matmul__(self, other: Tensor | SparseTensor) -> Any:
+        return _rows_compressed(super().__matmul__(other))
+
+    def __add__(self, other: SparseTensor | Tensor) -> Any:
+        return _rows_compressed(super().__add__(other))
+
+    def __mul__(self, other: Number | Tensor | SparseTensor) -> SparseTensor:
+        return _rows_compressed(super().__mul__(other))
+
+    __rmul__ = mul = multiply = __mul__
+    add = __add__
+
     def coalesce(self) -> SparseTensor:
         """Itself: each coordinate stands there once."""
         return self
+
+
+def _rows_compressed(result: Any) -> Any:
+    """A result of matrices with compressed rows in their layout, if it is a sparse matrix."""
+    return compressed(result) if type(result) is SparseTensor and result.ndim == 2 else result
 
 
 def compressed(a: SparseTensor) -> CompressedTensor:
@@ -536,7 +557,7 @@ def spmm(input: Any, mat2: Tensor) -> Tensor:
 
 
 @operator(namespace="Tensor")
-def to_sparse(self: Tensor, sparse_dim: int | None = None) -> Any:
+def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: object = None) -> Any:
     """``self[i, j, ..]`` where it is not 0: a SparseTensor of the elements and their coordinates.
 
     Derivative: ``g`` at the coordinates.
@@ -544,6 +565,7 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None) -> Any:
 
     Args:
         sparse_dim: the number of dimensions that coordinates have, by default all of them.
+        layout: ``sparse_coo``, or of a matrix ``sparse_csr`` or ``sparse_csc``.
 
     Raises:
         RuntimeError: the Tensor has no dimension, or ``sparse_dim`` is not a number of its dimensions.
@@ -559,7 +581,8 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None) -> Any:
     there = there.any(axis=tuple(range(count, there.ndim))) if count < there.ndim else there
     found = tuple(new_tensor(index) for index in there.nonzero())
     indices = new_tensor(array_module(self).stack([index.array for index in found]))
-    return SparseTensor(indices, self[found], self.array.shape, True)
+    result: Any = SparseTensor(indices, self[found], self.array.shape, True)
+    return result if layout is None else result.to_sparse(layout=layout)
 
 
 tensor_method(property(lambda self: False, doc="Whether only some elements are kept, as by SparseTensor."), "is_sparse")

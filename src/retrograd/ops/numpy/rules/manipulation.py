@@ -57,11 +57,13 @@ def _squeeze(a: Any, axis: Any = None) -> Tensor:
     return ops.squeeze(x, places)
 
 
-def _expand_dims(a: Tensor, axis: int) -> Tensor:
+def _expand_dims(a: Tensor, axis: int | tuple[int, ...]) -> Tensor:
     x = tensor(a)
     places = axis if isinstance(axis, (tuple, list)) else (axis,)
     ndim = x.ndim + len(places)
     new = {dimension(place, ndim) for place in places}
+    if len(new) != len(places):
+        raise InvalidValue(f"an axis is repeated in {tuple(places)}")
     lengths = iter(x.shape)
     return ops.reshape(x, [1 if place in new else next(lengths) for place in range(ndim)])
 

@@ -66,4 +66,18 @@ CASES = [
         wrap=lambda f: lambda x: f(x).values(),
         dtypes=("float32",),
     ),
+    Case(
+        "sparse_csc_tensor",
+        normals(lambda n: Call(np.array([0, 2, 2, 4]), np.array([0, 3, 1, 2]), n(4), (4, 3))),
+        torch="",
+        wrap=dense,
+        dtypes=("float32",),
+    ),
+    Case(
+        "Tensor.to_sparse_csc",
+        normals(lambda n: Call(n(2, 3)), lambda n: Call(n(1, 4))),
+        torch="",
+        wrap=lambda f: lambda x: f(x).values(),
+        dtypes=("float32",),
+    ),
 ]

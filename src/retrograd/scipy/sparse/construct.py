@@ -1,0 +1,139 @@
+"""Make sparse arrays of others: diagonals, blocks, Kronecker products, triangles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._generated import toplevel as ops
+from ...core.tensor.tensor import Tensor
+from ...ops.linear.sparse.sparse import SparseTensor
+from ..arguments import has_tensor
+from .arrays import Format, SparseArray, as_sparse, coo_array, gathered, sparse, tensor
+
+
+def _is_ours(values: Any) -> bool:
+    """Return whether a sparse array of ours, or a Tensor, is among the values, also in lists of lists."""
+    if isinstance(values, (list, tuple)):
+        return any(_is_ours(value) for value in values)
+    return isinstance(values, (SparseArray, SparseTensor, Tensor))
+
+
+def _assembled(function: Callable[[Any], Any], blocks: Any) -> SparseArray:
+    """Return what a function of SciPy makes of nested lists of sparse arrays."""
+    values: list[Tensor] = []
+    count = 0
+
+    def numbered(block: Any) -> Any:
+        nonlocal count
+        if block is None:
+            return None
+        if isinstance(block, (list, tuple)):
+            return [numbered(part) for part in block]
+        found = as_sparse(block)
+        array = (coo_array(tensor(block)) if found is None else found).sum_duplicates()
+        values.append(array.data)
+        count += array.nnz
+        return array._numbered(count - array.nnz + 1)
+
+    pattern = function(numbered(blocks))
+    dtype = np.result_type(*[x.dtype.dtype for x in values])
+    return gathered(pattern, ops.cat([x.astype(dtype, copy=False) for x in values]))
+
+
+def _as_format(array: SparseArray, format: Format | None) -> SparseArray:
+    return array if format is None else array.asformat(format)
+
+
+def hstack(blocks: Sequence[Any], format: Format | None = None) -> Any:
+    """Return sparse arrays side by side."""
+    if not _is_ours(blocks):
+        return sparse().hstack(blocks, format)
+    return _as_format(_assembled(sparse().hstack, blocks), format)
+
+
+def vstack(blocks: Sequence[Any], format: Format | None = None) -> Any:
+    """Return sparse arrays on top of each other."""
+    if not _is_ours(blocks):
+        return sparse().vstack(blocks, format)
+    return _as_format(_assembled(sparse().vstack, blocks), format)
+
+
+def block_array(blocks: Sequence[Sequence[Any]], *, format: Format | None = None) -> Any:
+    """Return a sparse array of blocks; None stands for zeros."""
+    if not _is_ours(blocks):
+        return sparse().block_array(blocks, format=format)
+    return _as_format(_assembled(sparse().block_array, blocks), format)
+
+
+def block_diag(mats: Sequence[Any], format: Format | None = None) -> Any:
+    """Return a block diagonal sparse array."""
+    if not _is_ours(mats):
+        return sparse().block_diag(mats, format)
+    return _as_format(_assembled(sparse().block_diag, mats), format)
+
+
+def tril(A: Any, k: int = 0, format: Format | None = None) -> Any:
+    """Return the elements on and below the k-th diagonal."""
+    return (
+        _as_format(_assembled(lambda a: sparse().tril(a, k), A), format) if _is_ours(A) else sparse().tril(A, k, format)
+    )
+
+
+def triu(A: Any, k: int = 0, format: Format | None = None) -> Any:
+    """Return the elements on and above the k-th diagonal."""
+    return (
+        _as_format(_assembled(lambda a: sparse().triu(a, k), A), format) if _is_ours(A) else sparse().triu(A, k, format)
+    )
+
+
+def diags_array(
+    diagonals: Any, /, *, offsets: Any = 0, shape: tuple[int, int] | None = None, format: Format | None = None
+) -> Any:
+    """Return a sparse array of diagonals: a sequence of vectors, and which diagonal each of them is.
+
+    >>> rg.scipy.sparse.diags_array([rg.ones(2), 3 * rg.ones(1)], offsets=[0, 1]).toarray()
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
+    if not has_tensor([diagonals]):
+        return sparse().diags_array(diagonals, offsets=offsets, shape=shape, format=format)
+    single = np.ndim(offsets) == 0
+    vectors = [tensor(x).reshape(-1) for x in ([diagonals] if single and not _nested(diagonals) else diagonals)]
+    ends = np.cumsum([0, *[len(x) for x in vectors]])
+    numbers = [np.arange(first, last) + 1 for first, last in zip(ends, ends[1:], strict=False)]
+    pattern = sparse().diags_array(numbers, offsets=[offsets] if single else offsets, shape=shape, dtype=np.int64)
+    pattern = pattern.tocoo()
+    pattern.eliminate_zeros()
+    dtype = np.result_type(*[x.dtype.dtype for x in vectors])
+    values = ops.cat([x.astype(dtype, copy=False) for x in vectors])
+    return _as_format(gathered(pattern, values), format or "csr")
+
+
+def _nested(diagonals: Any) -> bool:
+    return isinstance(diagonals, (list, tuple)) and bool(np.ndim(diagonals[0]))
+
+
+def kron(A: Any, B: Any, format: Format | None = None) -> Any:
+    """Return the Kronecker product of two sparse arrays."""
+    if not _is_ours([A, B]):
+        return sparse().kron(A, B, format)
+    left, right = (x.sum_duplicates() for x in map(_sparse_of, (A, B)))
+    first, second = left.places, right.places
+    rows = first.rows[:, None].astype(np.int64) * second.height + second.rows
+    columns = first.columns[:, None].astype(np.int64) * second.width + second.columns
+    data = (left.data[:, None] * right.data).reshape(-1)
+    shape = left.shape[0] * right.shape[0], left.shape[1] * right.shape[1]
+    return _as_format(coo_array((data, (rows.reshape(-1), columns.reshape(-1))), shape), format or "csr")
+
+
+def _sparse_of(value: Any) -> SparseArray:
+    found = as_sparse(value)
+    return coo_array(value) if found is None else found
+
+
+def issparse(x: object) -> bool:
+    """Return whether a value is a sparse array, of SciPy or of this package."""
+    return isinstance(x, SparseArray) or bool(sparse().issparse(x))
