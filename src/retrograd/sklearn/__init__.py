@@ -1,5 +1,10 @@
 """Networks as scikit-learn estimators with skorch's names, for use in pipelines and searches; they can be pickled."""
 
+try:
+    import sklearn.base as _
+except ImportError:
+    raise ImportError("retrograd.sklearn needs scikit-learn: pip install 'retrograd[sklearn]'") from None
+
 from .callbacks import Callback as Callback
 from .callbacks import EarlyStopping as EarlyStopping
 from .callbacks import LRScheduler as LRScheduler
