@@ -1,9 +1,9 @@
 """Networks as scikit-learn estimators with skorch's names, for use in pipelines and searches; they can be pickled."""
 
-try:
-    import sklearn.base as _
-except ImportError:
-    raise ImportError("retrograd.sklearn needs scikit-learn: pip install 'retrograd[sklearn]'") from None
+from importlib.util import find_spec
+
+if find_spec("sklearn") is None:
+    raise ImportError("retrograd.sklearn needs scikit-learn: pip install 'retrograd[sklearn]'")
 
 from .callbacks import Callback as Callback
 from .callbacks import EarlyStopping as EarlyStopping

@@ -11,7 +11,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_random_state, validate_data
