@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class Task:
 
     score = ""
     vocabulary = ""
+    columns: ClassVar[dict[str, Any]] = {}  # how the columns of a table are encoded, as plain data
 
     def loss(self, output: rg.Tensor, targets: rg.Tensor) -> rg.Tensor:
         """Return the mean loss over the targets that count."""

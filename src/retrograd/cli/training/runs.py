@@ -30,11 +30,11 @@ def make_run(settings: Settings) -> Run:
     if settings.batch_size < processes.count():
         raise UserError(f"--batch-size {settings.batch_size} is less than the {processes.count()} processes")
     if processes.leading():  # only one process downloads missing data
-        task = make_task(settings.task, settings.model, settings.batch_size, settings.seed)
+        task = make_task(settings.values)
     if processes.count() > 1:
         distributed.barrier()
         if not processes.leading():
-            task = make_task(settings.task, settings.model, settings.batch_size, settings.seed)
+            task = make_task(settings.values)
     trainer: Trainer
     if settings.values.get("engine") == "manual":
         trainer = ManualTrainer(task, settings.recipe)
@@ -58,7 +58,7 @@ def make_run(settings: Settings) -> Run:
         settings.steps or settings.epochs * len(task.train),
         evaluate=lambda: task.evaluate(trainer.predict),
         checkpoint=settings.out / FILE,
-        metadata={"config": settings.plain(), "vocabulary": task.vocabulary},
+        metadata={"config": settings.plain(), "vocabulary": task.vocabulary, "columns": task.columns},
         **trainer.parts(),
     )
     if settings.checkpoint is not None:
