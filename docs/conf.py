@@ -86,18 +86,6 @@ def sections(app, what, name, obj, options, lines):
         if SECTIONS.match(lines[number]):
             lines[number] = SECTIONS.sub(r"**\1.** ", lines[number])
             lines.insert(number, "")
-    if entry is not None:
-        lines += ["", *also(entry)]
-
-
-def also(entry):
-    """Under which other names an operator is found."""
-    if entry.namespace == "Tensor":
-        names = [f"Tensor.{alias}" for alias in entry.aliases]
-        return ["**Other names.** " + ", ".join(f"``{name}``" for name in names) + "."] if names else []
-    names = [*entry.aliases]
-    names += [f"Tensor.{entry.name}"] * entry.method + [f"Tensor.{entry.name}_"] * entry.inplace
-    return ["**Other names.** " + ", ".join(f"``{name}``" for name in names) + "."] if names else []
 
 
 def left_out(app, what, name, obj, skip, options):
@@ -138,13 +126,29 @@ def described(app, pagename, templatename, context, doctree):
     card = f"{html_baseurl.rstrip('/')}/{CARD}" if html_baseurl else context["pathto"](CARD, resource=True)
     title = re.sub("<.*?>", "", context.get("title", "") or project)
     tags = {"og:title": title, "og:description": text, "og:image": card, "og:type": "website", "og:site_name": project}
-    lines = [f'<meta name="description" content="{escape(text)}">', '<meta name="twitter:card" content="summary_large_image">']
+    lines = [
+        f'<meta name="description" content="{escape(text)}">',
+        '<meta name="twitter:card" content="summary_large_image">',
+    ]
     lines += [f'<meta property="{name}" content="{escape(value)}">' for name, value in tags.items()]
     context["metatags"] = context.get("metatags", "") + "\n".join(lines)
 
 
+def without_source(app, modname):
+    """Operators' pages show their declarations; listings of their modules would be half of all listings."""
+    return ("", {}) if modname.startswith("retrograd.ops.") else None
+
+
+def drop_listings(app, env):
+    listings = getattr(env, "_viewcode_modules", {})
+    for name in [name for name in listings if name.startswith("retrograd.ops.")]:
+        del listings[name]
+
+
 def setup(app):
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True  # it copies files, and says nothing of it
+    app.connect("viewcode-find-source", without_source)
+    app.connect("env-updated", drop_listings, priority=100)
     app.connect("html-page-context", broken)
     app.connect("html-page-context", described)
     app.connect("autodoc-skip-member", left_out)

@@ -92,8 +92,14 @@ if (results) {
   const excerpt = (text) => {
     const lower = text.toLowerCase();
     const stems = words.map((word) => (word.length > 5 ? word.slice(0, -2) : word));
-    const places = stems.map((stem) => lower.indexOf(stem)).filter((place) => place >= 0);
-    const from = Math.max(0, Math.min(...(places.length ? places : [0])) - 90);
+    let from = 0, most = 0;  // where most of the words are near each other
+    for (const stem of stems)
+      for (let place = lower.indexOf(stem); place >= 0; place = lower.indexOf(stem, place + 1)) {
+        const near = lower.slice(Math.max(0, place - 60), place + 180);
+        const found = stems.filter((one) => near.includes(one)).length;
+        if (found > most) [from, most] = [place, found];
+      }
+    from = Math.max(0, text.lastIndexOf(" ", Math.max(0, from - 60)) + 1);
     const shown = document.createElement("p");
     shown.className = "excerpt";
     const cut = (from ? "… " : "") + text.slice(from, from + 240).trim() + (text.length > from + 240 ? " …" : "");

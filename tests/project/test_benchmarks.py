@@ -54,7 +54,11 @@ def test_the_page_tells_ratios_and_where_pytorch_is_faster():
     about = {"date": "2026-01-02", "cores": 2, "processor": "P", "system": "S", "versions": {"numpy": "2"}}
     text = written({"machine": about, "threads": 2, "steps": steps, "setup": {"import": {"retrograd": 0.05}}})
     assert "| chain | 0.50 |" in text and "| cnn | 1.50 |" in text and "| geometric mean | 0.87 |" in text
-    assert "Where PyTorch is faster: cnn (1.50)." in text and "measured 2026-01-02, on 2 cores (P, S), numpy 2" in text and "50 ms" in text
+    assert (
+        "Where PyTorch is faster: cnn (1.50)." in text
+        and "measured 2026-01-02, on 2 cores (P, S), numpy 2" in text
+        and "50 ms" in text
+    )
     assert "| 1000, 1000, 1000 |" in text and "e+0" not in text
 
 

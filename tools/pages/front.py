@@ -46,6 +46,14 @@ w = rg.tensor([2.0, 1.0, -1.0], requires_grad=True)
 hidden = (w * x).relu()  # all inputs of relu are negative
 loss = hidden.sum()
 """
+# A small graph needs neither search nor zoom, minimap or legend; all of it is visible.
+SMALL = """<style>
+header, #key, #mini { display: none !important }
+body { grid-template: minmax(0, 1fr) / minmax(0, 1fr) min(460px, 48vw) !important }
+@media (max-width: 700px) { body { grid-template: minmax(0, 4fr) minmax(0, 5fr) / minmax(0, 1fr) !important } }
+</style>
+<script>document.getElementById("all").click()</script>
+"""
 EXPRESSIONS = {
     "a neuron": NEURON,
     "two layers": NETWORK,
@@ -81,4 +89,4 @@ def walked(program: str) -> str:
     linecache.cache["loss.py"] = (len(program), None, program.splitlines(keepends=True), "loss.py")
     with inspect.trace():
         exec(compile(program, "loss.py", "exec"), names)
-        return inspect.step(names["loss"]).to_html()
+        return inspect.step(names["loss"]).to_html() + SMALL

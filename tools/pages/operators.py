@@ -43,6 +43,8 @@ def write(folder: Path, families: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for qualified, entry in OPERATORS.items():
         family = entry.function.__module__.split(".")[2]
+        if family not in families:
+            continue
         text = page(qualified, entry, f"../operators_{family}", families[family])
         (folder / f"{page_name(qualified)}.rst").write_text(text, encoding="utf-8")
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 FILE = "_static/search_texts.js"
-SKIPPED = frozenset(("script", "style", "svg", "iframe"))
+SKIPPED = frozenset(("script", "style", "svg", "iframe", "pre"))  # prose makes better excerpts than programs
 LONGEST = 20_000  # characters of a page
 
 

@@ -117,7 +117,9 @@ def illustrated(path: Path, results: list[Result], folder: Path) -> str:
             parts.append(block.text)
             continue
         first = lines.get(block.line)
-        parts.append(block.markdown(block.output) if first is None else numbered(block, first, named))
+        parts.append(
+            block.markdown(block.output) if first is None else numbered(block, first, named[file_of(path, block)])
+        )
         forms = drawn.get(block.line, {})
         if forms:
             folder.mkdir(exist_ok=True)
@@ -153,9 +155,9 @@ def file_of(path: Path, program: Program) -> str:
     return program.file or f"{path.stem}.py"
 
 
-def numbered(program: Program, first: int, named: dict[str, set[int]]) -> str:
+def numbered(program: Program, first: int, named: set[int]) -> str:
     """Return a program with line numbers, and the lines that its page's outputs name emphasized."""
-    inside = {line for lines in named.values() for line in lines if first <= line < first + program.code.count("\n")}
+    inside = named & set(range(first, first + program.code.count("\n")))
     emphasized = ",".join(str(line - first + 1) for line in sorted(inside))
     options = f":linenos:\n:lineno-start: {first}\n:emphasize-lines: {emphasized}\n"
     printed = f"\n```text\n{program.output}```\n" if program.output else ""
