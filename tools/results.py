@@ -70,8 +70,9 @@ def table(folder: Path) -> str:
         size = re.search(r"<td>parameters</td><td[^>]*>([\d,]+)<", (folder / name / "report.html").read_text("utf-8"))
         cells = [run.title, f"`retrograd train {run.arguments}`", size[1] if size else "", f"{saved.step:,}"]
         lines.append(f"| {' | '.join([*cells, run.text.format(last[run.figure]), run.wanted])} |")
-    about = describe({**machine(), "date": " and ".join(sorted(days))})
-    return "\n".join([*lines, "", f"Measured {about}.", ""])
+    about = {**machine(), "date": " and ".join(sorted(days))}
+    about["versions"] = {name: about["versions"][name] for name in ("python", "numpy")}
+    return "\n".join([*lines, "", f"Measured {describe(about)}.", ""])
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +46,6 @@ class Task:
 
     score = ""
     vocabulary = ""
-    columns: ClassVar[dict[str, Any]] = {}  # how the columns of a table are encoded, as plain data
 
     def loss(self, output: rg.Tensor, targets: rg.Tensor) -> rg.Tensor:
         """Return the mean loss over the targets that count."""
@@ -78,6 +77,10 @@ class Task:
                 sums[name] = sums.get(name, 0.0) + value * count
         sums, total = processes.added(sums, total)
         return {f"{self.test.name}_{name}": value / total for name, value in sums.items()}
+
+    def columns(self) -> dict[str, Any]:
+        """Return how the columns of a table are encoded, as plain data for a checkpoint."""
+        return {}
 
     def references(self) -> dict[str, float]:
         """Losses to compare with, by name, in the order of the curves: train, test."""

@@ -86,12 +86,13 @@ class Housing(Task):
         rest = np.delete(np.arange(len(ours)), deciding)
         far = np.abs(self.test.inputs[deciding]).max(axis=1).max()
         share = (best - ours)[deciding].sum() / (best - ours).sum()
+        part = "all" if share >= 1 else f"{share:.0%}"
         return [
             Text(
                 "Why SGD does better than least squares on the test rows",
                 "Least squares has the lowest error of all linear models on the training rows, not on other rows.\n"
                 f"{DECIDING} of the {len(ours):,} test rows, up to {far:.0f} standard deviations from the mean of the "
-                f"training rows, decide {share:.0%} of the difference. SGD stops before the weights have their full "
+                f"training rows, account for {part} of the difference. SGD stops before the weights have their full "
                 f"length, so its predictions for such rows are less extreme.\n"
                 f"Without these {DECIDING} rows the test MSE is {ours[rest].mean():.4f} for SGD and "
                 f"{best[rest].mean():.4f} for least squares.",

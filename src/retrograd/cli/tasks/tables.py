@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +33,13 @@ class TableTask(Task):
         self, encoding: Encoding, train: Split, validation: Split, model: str, batch_size: int, order: rg.Generator
     ) -> None:
         self.encoding = encoding
-        self.columns = encoding.plain()
         self.fitted = train
         dataset = TensorDataset(train.inputs, train.targets)
         loader = shuffled(dataset, min(batch_size, len(dataset)), order)
         super().__init__(table_model(encoding, model), loader, validation)
+
+    def columns(self) -> dict[str, Any]:
+        return self.encoding.plain()
 
     def sections(self, predict: Predict, seed: int) -> list[Section]:
         """The columns, a comparison with simple models, the importance of columns, and wrong answers or residuals."""
@@ -108,7 +111,7 @@ class TableRegression(TableTask):
             cells = [name]
             for split in (self.fitted, self.test):
                 difference = self.encoding.target.deviation * (model(split.inputs) - split.targets)
-                cells += [f"{np.abs(difference).mean():.4g}", f"{np.sqrt((difference**2).mean()):.4g}"]
+                cells += [quantity(np.abs(difference).mean()), quantity(np.sqrt((difference**2).mean()))]
             rows.append(cells)
         headers = [f"{part} {figure}" for part in ("train", "validation") for figure in ("mean error", "RMSE")]
         return Table(f"Errors of {self.encoding.target.name}, in its unit", ["model", *headers], rows)
@@ -171,6 +174,16 @@ def table_task(
     splits = Split("train", inputs[train], targets[train]), Split("validation", inputs[validation], targets[validation])
     task = TableClassification if encoding.target.classes else TableRegression
     return task(encoding, *splits, model, batch_size, order)
+
+
+def quantity(value: float) -> str:
+    """Format an error in the unit of a column, with four digits at least.
+
+    >>> from retrograd.cli.tasks.tables import quantity
+    >>> quantity(47581.3), quantity(0.0123456)
+    ('47,581', '0.01235')
+    """
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def table_model(encoding: Encoding, model: str) -> nn.Module:

@@ -58,7 +58,7 @@ def make_run(settings: Settings) -> Run:
         settings.steps or settings.epochs * len(task.train),
         evaluate=lambda: task.evaluate(trainer.predict),
         checkpoint=settings.out / FILE,
-        metadata={"config": settings.plain(), "vocabulary": task.vocabulary, "columns": task.columns},
+        metadata={"config": settings.plain(), "vocabulary": task.vocabulary, "columns": task.columns()},
         **trainer.parts(),
     )
     if settings.checkpoint is not None:

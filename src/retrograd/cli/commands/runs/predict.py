@@ -13,7 +13,7 @@ from ...arguments import path
 from ...console import Table, UserError, figure_text, plural, print_table
 from ...tasks.csv_files import CsvFile, is_missing, read_csv
 from ...tasks.encoding import Encoding
-from ...tasks.tables import table_model
+from ...tasks.tables import quantity, table_model
 from ...training.checkpoints import SavedRun, load_weights, read_run
 
 SHOWN = 5  # rows on the terminal
@@ -98,4 +98,4 @@ def scored(encoding: Encoding, table: CsvFile, output: np.ndarray) -> str:
     if encoding.target.classes:
         return f"accuracy: {figure_text('accuracy', (output.argmax(axis=1) == targets).mean())}"
     error = encoding.target.deviation * np.abs(output - targets).mean()
-    return f"mean error: {error:.4g}, in the unit of {name}"
+    return f"mean error: {quantity(error)}, in the unit of {name}"
