@@ -44,6 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
     for command in COMMANDS:
         command.add_parser(subparsers)
+    parser.set_defaults(parser=parser)  # for `completion`
     return parser
 
 

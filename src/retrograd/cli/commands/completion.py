@@ -59,9 +59,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..application import build_parser
-
-    print(script(build_parser(), options.shell), end="")
+    print(script(options.parser, options.shell), end="")
     return 0
 
 

@@ -17,11 +17,10 @@ from ...console import ProgressLine, Table, UserError, figure_text, plural, prin
 from ...tasks import TASKS
 from ...training import processes
 from ...training.checkpoints import FILE, require_safetensors
-from ...training.explanations import explained
 from ...training.metrics import MetricsWriter, TensorBoardWriter
 from ...training.recipes import RECIPES
 from ...training.report import Plot, Section, Text, write_report
-from ...training.runs import Run, make_run
+from ...training.runs import Run, explained, make_run
 from ...training.settings import Settings, add_options, collect
 from ...training.trainers import EngineTrainer
 from ..info import environment
