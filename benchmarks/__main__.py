@@ -18,6 +18,7 @@ docs/performance.md.
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import platform
@@ -168,7 +169,13 @@ def machine() -> dict[str, Any]:
             versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return {"processor": model, "cores": os.cpu_count(), "system": platform.system(), "versions": versions}
+    return {
+        "date": datetime.date.today().isoformat(),
+        "processor": model,
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "versions": versions,
+    }
 
 
 def plot(all_results: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:

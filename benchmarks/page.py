@@ -21,7 +21,7 @@ NAMES = {
 }
 HEAD = """# Performance
 
-Written by `python -m benchmarks --json FILE --page docs/performance.md`; measured on {machine}.
+Written by `python -m benchmarks --json FILE --page docs/performance.md`; measured {machine}.
 
 Each library runs each step in its own process with {threads} threads; the libraries alternate in rounds. A number is
 the time of a step divided by PyTorch eager's, as the median of the ratios of all rounds: below 1, Retrograd is faster.
@@ -37,7 +37,7 @@ def written(record: dict[str, Any]) -> str:
         {name: record["steps"][name] for name in names if name in record["steps"]} for names in (STEPS, PARTS)
     ]
     sections = [
-        HEAD.format(machine=_machine(record["machine"]), threads=record["threads"]),
+        HEAD.format(machine=describe(record["machine"]), threads=record["threads"]),
         "## Time of a training step",
         _ratios(steps, "seconds_median"),
         _losses(steps | parts),
@@ -64,9 +64,10 @@ def by_hand(page: str) -> str:
     return heading + text
 
 
-def _machine(machine: dict[str, Any]) -> str:
+def describe(machine: dict[str, Any]) -> str:
+    """Return the date, and the kind of the machine and its software, in words."""
     versions = ", ".join(f"{package} {version}" for package, version in machine["versions"].items())
-    return f"{machine['cores']} cores ({machine['processor']}, {machine['system']}), {versions}"
+    return f"{machine['date']}, on {machine['cores']} cores ({machine['processor']}, {machine['system']}), {versions}"
 
 
 def _row(cells: list[str]) -> str:

@@ -1,9 +1,13 @@
 """Sphinx's settings; `make docs` stages the pages and calls it."""
 
+import os
 import re
 import sys
 import types
+from html import escape
 from pathlib import Path
+
+from docutils import nodes
 
 import retrograd
 from retrograd.ops.table.registry import OPERATORS
@@ -16,6 +20,10 @@ OPERATED = {entry.function for entry in OPERATORS.values()}
 ENTRIES = {(entry.function.__module__, entry.function.__qualname__): entry for entry in OPERATORS.values()}
 
 project = "Retrograd"
+DESCRIPTION = (
+    "PyTorch's API on plain NumPy: an automatic differentiation engine you can see inside. It tells you why your "
+    "gradient is zero, where your NaN was born, and why your network does not learn."
+)
 author = copyright = "The Retrograd developers"
 release = retrograd.__version__
 
@@ -33,14 +41,16 @@ myst_heading_anchors = 3
 exclude_patterns = ["conf.py"]
 
 html_theme = "furo"
-html_title = "Retrograd"
+html_title = f"Retrograd {release}"
+html_logo = html_favicon = "_static/logo.svg"
+html_baseurl = os.environ.get("DOCS_BASEURL", "")  # social cards need absolute addresses
 html_static_path = ["_static"]
 html_css_files = ["retrograd.css"]
 html_js_files = [("retrograd.js", {"defer": "defer"})]
 html_extra_path = ["404.html"]
 html_copy_source = False
 html_show_sourcelink = False
-html_show_search_summary = False  # which would be fetched, and files cannot be
+html_show_search_summary = False  # which would be fetched, and files cannot be: see tools/pages/search.py
 html_theme_options = {"navigation_with_keys": True}
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
@@ -76,18 +86,6 @@ def sections(app, what, name, obj, options, lines):
         if SECTIONS.match(lines[number]):
             lines[number] = SECTIONS.sub(r"**\1.** ", lines[number])
             lines.insert(number, "")
-    if entry is not None:
-        lines += ["", *also(entry)]
-
-
-def also(entry):
-    """Under which other names an operator is found."""
-    if entry.namespace == "Tensor":
-        names = [f"Tensor.{alias}" for alias in entry.aliases]
-        return ["**Other names.** " + ", ".join(f"``{name}``" for name in names) + "."] if names else []
-    names = [*entry.aliases]
-    names += [f"Tensor.{entry.name}"] * entry.method + [f"Tensor.{entry.name}_"] * entry.inplace
-    return ["**Other names.** " + ", ".join(f"``{name}``" for name in names) + "."] if names else []
 
 
 def left_out(app, what, name, obj, skip, options):
@@ -114,8 +112,44 @@ def broken(app, pagename, templatename, context, doctree):
         context["body"] = FORMULA.sub(pieces, context["body"])
 
 
+CARD = "_static/card.png"
+
+
+def described(app, pagename, templatename, context, doctree):
+    """Give a page the description and the picture that searches and social networks show."""
+    text = DESCRIPTION
+    if doctree is not None and pagename != "index":
+        paragraphs = (" ".join(node.astext().split()) for node in doctree.findall(nodes.paragraph))
+        text = next((one for one in paragraphs if len(one) > 40), text)
+    if len(text) > 160:
+        text = text[:157].rpartition(" ")[0] + " ..."
+    card = f"{html_baseurl.rstrip('/')}/{CARD}" if html_baseurl else context["pathto"](CARD, resource=True)
+    title = re.sub("<.*?>", "", context.get("title", "") or project)
+    tags = {"og:title": title, "og:description": text, "og:image": card, "og:type": "website", "og:site_name": project}
+    lines = [
+        f'<meta name="description" content="{escape(text)}">',
+        '<meta name="twitter:card" content="summary_large_image">',
+    ]
+    lines += [f'<meta property="{name}" content="{escape(value)}">' for name, value in tags.items()]
+    context["metatags"] = context.get("metatags", "") + "\n".join(lines)
+
+
+def without_source(app, modname):
+    """Operators' pages show their declarations; listings of their modules would be half of all listings."""
+    return ("", {}) if modname.startswith("retrograd.ops.") else None
+
+
+def drop_listings(app, env):
+    listings = getattr(env, "_viewcode_modules", {})
+    for name in [name for name in listings if name.startswith("retrograd.ops.")]:
+        del listings[name]
+
+
 def setup(app):
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True  # it copies files, and says nothing of it
+    app.connect("viewcode-find-source", without_source)
+    app.connect("env-updated", drop_listings, priority=100)
     app.connect("html-page-context", broken)
+    app.connect("html-page-context", described)
     app.connect("autodoc-skip-member", left_out)
     app.connect("autodoc-process-docstring", sections, priority=400)

@@ -1,6 +1,7 @@
 """Draw the README's pictures: a backward pass step by step, and Retrograd beside PyTorch and JAX.
 
-``python tools/readme_pictures.py [FOLDER]`` writes ``backward.svg`` and ``comparison.svg``, by default to docs/images.
+``python tools/readme_pictures.py [FOLDER]`` writes ``backward.svg`` and ``comparison.svg``, by default to docs/images,
+and the site's social card, docs/_static/card.png.
 The figures of the comparison are read from docs/performance.md, which the benchmarks write.
 """
 
@@ -142,10 +143,35 @@ def comparison() -> str:
     )
 
 
+def card(file: Path) -> None:
+    """Write the picture that social networks show beside a link: logo, name, and what the package does."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Circle, FancyArrowPatch
+
+    figure = Figure(figsize=(12, 6.3), dpi=100, facecolor="#12324f")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, 1200), ylim=(0, 630))
+    axes.axis("off")
+    axes.plot([165, 345], [395, 395], color="#8fb8dc", linewidth=7, solid_capstyle="round")
+    back = FancyArrowPatch(
+        (345, 345), (165, 345), connectionstyle="arc3,rad=-0.7", arrowstyle="-|>", mutation_scale=70, color="#f28c3a"
+    )
+    back.set_linewidth(11)
+    axes.add_patch(back)
+    for x in (165, 345):
+        axes.add_patch(Circle((x, 395), 42, color="white", zorder=3))
+    axes.text(450, 350, "Retrograd", color="white", fontsize=80, fontweight="bold")
+    axes.text(455, 285, "PyTorch's API on plain NumPy", color="#8fb8dc", fontsize=30)
+    axes.text(110, 130, "An autograd engine you can see inside: why your gradient is zero,", color="white", fontsize=22)
+    axes.text(110, 85, "where your NaN was born, why your network does not learn.", color="white", fontsize=22)
+    figure.savefig(file, facecolor=figure.get_facecolor(), metadata={"Software": None})
+
+
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images"
     (folder / "backward.svg").write_text(backward() + "\n", encoding="utf-8")
     (folder / "comparison.svg").write_text(comparison() + "\n", encoding="utf-8")
+    card((ROOT / "docs" / "_static" if len(sys.argv) == 1 else folder) / "card.png")
 
 
 if __name__ == "__main__":

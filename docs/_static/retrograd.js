@@ -70,3 +70,61 @@ addEventListener("beforeprint", () => window.MathJax?.typeset());
 
 addEventListener("load", reachable);
 addEventListener("resize", reachable);
+
+// The front page: an expression at a time.
+for (const stepper of document.querySelectorAll(".stepper")) {
+  const buttons = [...stepper.querySelectorAll("button")], programs = stepper.querySelectorAll("pre");
+  const choose = (chosen) => {
+    buttons.forEach((button, number) => {
+      button.setAttribute("aria-pressed", number === chosen);
+      programs[number].hidden = number !== chosen;
+    });
+    stepper.querySelector("iframe").src = buttons[chosen].dataset.page;
+  };
+  buttons.forEach((button, number) => button.addEventListener("click", () => choose(number)));
+}
+
+// Excerpts of pages that a search has found, from texts in a script: pages opened as files cannot fetch each other.
+const results = document.getElementById("search-results");
+if (results) {
+  const root = new URL(".", location.href);  // the search page lies at the site's root
+  const words = (new URLSearchParams(location.search).get("q") || "").toLowerCase().split(/\W+/).filter((word) => word);
+  const excerpt = (text) => {
+    const lower = text.toLowerCase();
+    const stems = words.map((word) => (word.length > 5 ? word.slice(0, -2) : word));
+    let from = 0, most = 0;  // where most of the words are near each other
+    for (const stem of stems)
+      for (let place = lower.indexOf(stem); place >= 0; place = lower.indexOf(stem, place + 1)) {
+        const near = lower.slice(Math.max(0, place - 60), place + 180);
+        const found = stems.filter((one) => near.includes(one)).length;
+        if (found > most) [from, most] = [place, found];
+      }
+    from = Math.max(0, text.lastIndexOf(" ", Math.max(0, from - 60)) + 1);
+    const shown = document.createElement("p");
+    shown.className = "excerpt";
+    const cut = (from ? "… " : "") + text.slice(from, from + 240).trim() + (text.length > from + 240 ? " …" : "");
+    const pattern = stems.length ? new RegExp(`(${stems.join("|")})\\w*`, "gi") : null;
+    let end = 0;
+    for (const match of pattern ? cut.matchAll(pattern) : []) {
+      shown.append(cut.slice(end, match.index), Object.assign(document.createElement("mark"), { textContent: match[0] }));
+      end = match.index + match[0].length;
+    }
+    shown.append(cut.slice(end));
+    return shown;
+  };
+  const add = () => {
+    for (const item of results.querySelectorAll("ul.search > li:not([data-excerpt])")) {
+      const link = item.querySelector("a");
+      if (!link || !window.searchTexts) continue;
+      item.dataset.excerpt = "";
+      const address = new URL(link.href).href.replace(root.href, "").replace(/[?#].*/, "");
+      const text = window.searchTexts[decodeURIComponent(address)];
+      if (text) item.append(excerpt(text));
+    }
+  };
+  const script = document.createElement("script");
+  script.src = new URL("_static/search_texts.js", root);
+  script.addEventListener("load", add);
+  document.head.append(script);
+  new MutationObserver(add).observe(results, { childList: true, subtree: true });
+}

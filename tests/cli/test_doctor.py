@@ -118,7 +118,7 @@ def test_a_birth_of_nan_is_traced_by_a_second_run_without_output(script, capsys)
 def test_a_missing_script_is_an_error_of_one_line(capsys):
     for command in (["doctor"], ["explain"], ["draw"], ["profile"], ["run", "--guard"]):
         assert main([*command, "nowhere.py"]) == 2
-        assert capsys.readouterr().err == "retrograd: error: nowhere.py: no such file\n"
+        assert capsys.readouterr().err == "retrograd: error: there is no file or folder nowhere.py\n"
 
 
 def test_explain_lists_gradients_and_explains_one(script, capsys):

@@ -69,7 +69,7 @@ def test_without_the_library_of_checkpoints_the_extra_is_named_before_the_work(c
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (FileNotFoundError(2, "No such file or directory", "weights.npz"), 2, "weights.npz: No such file"),
+        (FileNotFoundError(2, "No such file or directory", "weights.npz"), 2, "there is no file or folder weights.npz"),
         (OSError("the disk\nis full"), 2, "the disk is full"),
         (MemoryError(), 2, "not enough memory"),
         (MemoryError("Unable to allocate\n3 TiB"), 2, "not enough memory: Unable to allocate 3 TiB"),

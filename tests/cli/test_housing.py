@@ -110,3 +110,16 @@ def test_without_matplotlib_the_run_says_what_to_install(tmp_path, capsys, monke
     assert "retrograd[plots]" in capsys.readouterr().out
     assert (tmp_path / "report.html").exists()
     assert not list(tmp_path.glob("*.png"))
+
+
+def test_the_report_says_which_rows_decide_between_sgd_and_least_squares():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(500, 8))
+    y = x @ np.ones((8, 1)) + random.normal(size=(500, 1))
+    task = object.__new__(housing.Housing)
+    far = np.vstack([x[400:], np.full((1, 8), 100.0)])
+    task.test = Split("test", far, np.vstack([y[400:], [[400.0]]]))
+    exact = housing.LeastSquares(np.append(np.ones(8), 0.0)[:, None])
+    (section,) = task.why(lambda inputs: 0.9 * exact(inputs), exact)  # shorter weights
+    assert "3 of the 101 test rows, up to 100 standard deviations" in section.text and "Without these 3" in section.text
+    assert task.why(exact, exact) == []

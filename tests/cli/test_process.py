@@ -90,7 +90,7 @@ def test_ctrl_c_saves_a_checkpoint_and_tells_how_to_resume_in_one_line_for_the_s
 def test_ctrl_c_before_the_first_checkpoint_says_so(tmp_path):
     program = (
         "import os, signal, sys\n"
-        "from retrograd.cli import main; from retrograd.cli.commands import train\n"
+        "from retrograd.cli import main; from retrograd.cli.commands.runs import train\n"
         "train.make_run = lambda settings: os.kill(os.getpid(), signal.SIGINT)\n"
         f"sys.exit(main(['train', 'housing', '--out', {str(tmp_path)!r}]))"
     )
@@ -102,7 +102,7 @@ def test_ctrl_c_before_the_first_checkpoint_says_so(tmp_path):
 def test_ctrl_c_while_the_report_is_written_leaves_a_run_that_resumes_to_its_report(tmp_path):
     program = (
         "import os, signal, sys\n"
-        "from retrograd.cli import main; from retrograd.cli.commands import train\n"
+        "from retrograd.cli import main; from retrograd.cli.commands.runs import train\n"
         "train.write_report = lambda *arguments: os.kill(os.getpid(), signal.SIGINT)\n"
         f"sys.exit(main(['train', 'housing', '--steps', '3', '--out', {str(tmp_path)!r}]))"
     )
@@ -167,7 +167,7 @@ def test_too_little_memory_is_one_line(tmp_path):
     program = (
         "import sys\n"
         "import numpy\n"
-        "from retrograd.cli import main; from retrograd.cli.commands import train\n"
+        "from retrograd.cli import main; from retrograd.cli.commands.runs import train\n"
         "train.make_run = lambda settings: numpy.zeros(2**58)\n"
         f"sys.exit(main({[*TRAIN, str(tmp_path)]!r}))"
     )

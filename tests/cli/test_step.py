@@ -147,7 +147,7 @@ def test_end_of_input_quits(debug):
 
 def test_a_missing_file_is_one_line_and_exit_code_2(debug, capsys):
     code, out, err = debug(script="missing.py")
-    assert (code, out) == (2, "") and err == "retrograd: error: missing.py: no such file\n"
+    assert (code, out) == (2, "") and err == "retrograd: error: there is no file or folder missing.py\n"
 
 
 def test_a_program_without_backward_says_so(debug, tmp_path):

@@ -134,7 +134,7 @@ def test_manual_layers_and_engine_give_the_same_losses(small_data):
     recipe = RECIPES["mnist"]["mlp"]
     losses = []
     for make in (EngineTrainer, ManualTrainer):
-        task = tasks.make_task("mnist", "mlp", batch_size=32, seed=3)
+        task = tasks.make_task({"task": "mnist", "model": "mlp", "batch_size": 32, "seed": 3})
         trainer = make(task, recipe)
         losses.append([trainer.step(x.numpy(), y.numpy(), 1.0)[0] for _ in range(2) for x, y in task.train])
     assert len(losses[0]) == 16

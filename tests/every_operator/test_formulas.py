@@ -11,7 +11,7 @@ import pytest
 
 from retrograd.ops.table.registry import OPERATORS
 from tools.pages import formulas, reference
-from tools.pages.notation import Unreadable, tex
+from tools.pages.formulas.notation import Unreadable, tex
 
 TABLE = Path(__file__).parents[2] / "docs" / "operators.md"
 

@@ -51,10 +51,14 @@ def test_the_page_tells_ratios_and_where_pytorch_is_faster():
         "chain": {"retrograd": figures(1.0), "torch": figures(2.0)},
         "cnn": {"retrograd": figures(6.0), "torch": figures(4.0)},
     }
-    about = {"cores": 2, "processor": "P", "system": "S", "versions": {"numpy": "2"}}
+    about = {"date": "2026-01-02", "cores": 2, "processor": "P", "system": "S", "versions": {"numpy": "2"}}
     text = written({"machine": about, "threads": 2, "steps": steps, "setup": {"import": {"retrograd": 0.05}}})
     assert "| chain | 0.50 |" in text and "| cnn | 1.50 |" in text and "| geometric mean | 0.87 |" in text
-    assert "Where PyTorch is faster: cnn (1.50)." in text and "2 cores (P, S), numpy 2" in text and "50 ms" in text
+    assert (
+        "Where PyTorch is faster: cnn (1.50)." in text
+        and "measured 2026-01-02, on 2 cores (P, S), numpy 2" in text
+        and "50 ms" in text
+    )
     assert "| 1000, 1000, 1000 |" in text and "e+0" not in text
 
 

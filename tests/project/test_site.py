@@ -7,12 +7,14 @@ import pkgutil
 import re
 import sys
 import types
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import retrograd
 from retrograd.ops.table.registry import OPERATORS
-from tools.pages import links, reference, site
+from tools.pages import curves, front, links, operators, reference, search, site
 from tools.pages.running import Failure
 
 
@@ -81,7 +83,7 @@ INNER = re.compile(
 @pytest.mark.slow
 def test_every_public_name_has_a_docstring_and_a_place_in_the_reference(tmp_path):
     reference.write(tmp_path)
-    listed = "\n".join(page.read_text() for page in tmp_path.glob("*.rst"))
+    listed = "\n".join(page.read_text() for page in tmp_path.rglob("*.rst"))
     known = set(re.findall(r"^\.\. auto\w+:: .*?(\w+)$", listed, re.MULTILINE))
     aliases = {alias for entry in OPERATORS.values() for alias in entry.aliases}
     missing = []
@@ -114,3 +116,60 @@ def test_what_is_kept_of_a_page_is_not_used_once_it_has_changed(tmp_path, monkey
     assert cache.load(page) == []
     page.write_text("# A page, changed\n")
     assert cache.load(page) is None
+
+
+# Pages of operators, curves, line numbers
+
+
+def test_an_operators_page_has_curves_kink_declaration_and_names():
+    page = operators.page("relu", OPERATORS["relu"], "../operators_nn", "Neural network operators")
+    assert ".. autofunction:: retrograd.relu" in page and '<svg class="curves"' in page
+    assert "Kink at 0: the derivative is 0 from the left and 1 from the right; at 0 it is 0." in page
+    assert "* PyTorch: ``torch.relu``" in page
+    listing = re.search(r"``src/retrograd/([\w/.]+)``, line (\d+):\n\n.*?\n\n(   RELU = unary\(.*)", page, re.DOTALL)
+    source = (Path(retrograd.__file__).parent / listing[1]).read_text().splitlines()
+    assert source[int(listing[2]) - 1] == "RELU = unary(" and "lambda g, ans: KEEP_WHERE_NOT_ZERO(g, ans)" in page
+    assert "``numpy.absolute``" in operators.page("abs", OPERATORS["abs"], "", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "drawn"),
+    [("exp", True), ("acosh", True), ("nn.functional.gelu", True), ("sum", False), ("clone", False), ("softmax", False),
+     ("nn.functional.dropout", False), ("cumsum", False), ("argsort", False)],
+)  # fmt: skip
+def test_curves_are_drawn_of_elementwise_functions_only(name, drawn):
+    assert (operators.curves_of(OPERATORS[name]) is not None) is drawn
+
+
+def test_measured_curves_are_the_function_and_its_derivative():
+    found = curves.measure(retrograd.tanh)
+    np.testing.assert_allclose(found.value, np.tanh(found.x), rtol=1e-12)
+    np.testing.assert_allclose(found.derivative, 1 - np.tanh(found.x) ** 2, rtol=1e-9)
+    assert found.kinks == []
+    assert curves.measure(lambda x: (x - 1).abs()).kinks == [(1.0, -1.0, 0.0, 1.0)]
+    assert curves.measure(retrograd.log).x[0] > 0  # only where the function is finite
+
+
+def test_programs_have_line_numbers_where_outputs_name_their_lines(tmp_path):
+    page = tmp_path / "chapter.md"
+    first = "# A page\n\n```python\na = 1\n```\n\n"
+    page.write_text(first + "```python\nb = 2\nc = 3\n```\n\n```text\nchapter.py:4: see\nother.py:3\n```\n")
+    text = site.illustrated(page, [], tmp_path)
+    assert text.startswith(first.rstrip("\n"))
+    assert "```{code-block} python\n:linenos:\n:lineno-start: 3\n:emphasize-lines: 2\n\nb = 2\nc = 3\n```" in text
+
+
+def test_the_texts_of_the_search_are_the_prose_of_articles(tmp_path):
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "a.html").write_text("<nav>no</nav><article><h1>Title </h1><p>A &amp; b</p><pre>x = 1</pre></article>")
+    search.write(tmp_path)
+    assert (tmp_path / search.FILE).read_text() == 'window.searchTexts = {"a.html": "Title A & b"};\n'
+
+
+def test_the_front_pages_stepper_has_a_page_for_each_expression(tmp_path):
+    html = front.stepper(tmp_path / "pictures")
+    pages = sorted((tmp_path / "pictures").iterdir())
+    assert len(pages) == len(front.EXPRESSIONS) == 6 == html.count("<button") == html.count("<pre")
+    assert front.PLACE in (site.DOCS / "index.md").read_text(encoding="utf-8")
+    for page in pages:
+        assert "://" not in page.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")

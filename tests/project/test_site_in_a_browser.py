@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from functools import cache
 
@@ -171,3 +172,56 @@ def test_the_sidebar_of_a_phone_opens_for_a_search_by_key(opened):
     page.keyboard.press("Enter")
     page.wait_for_selector("#search-results ul.search li a")
     assert "search.html" in page.url
+
+
+SUBJECTS = {
+    "backpropagation": "learn/|glossary",
+    "fine-tune": "guides/fine_tuning",
+    "install": "guides/installation",
+    "custom operator": "guides/(writing_an_operator|custom_functions)",
+    "CSV": "guides/|learn/|index",
+    "NaN": "guides/finding_a_nan|learn/07",
+    "vanishing gradient": "learn/07|guides/why",
+}
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_the_search_finds_subjects_with_excerpts(opened, subject):
+    page = opened("search.html", query=f"?q={subject}")
+    page.wait_for_selector("#search-results p.excerpt")
+    links = page.eval_on_selector_all("#search-results ul.search li a", "all => all.slice(0, 6).map(one => one.href)")
+    assert any(re.search(SUBJECTS[subject], link) for link in links), links
+    word = subject.split()[0].split("-")[0].lower()
+    excerpts = page.eval_on_selector_all(
+        "#search-results p.excerpt", "all => all.slice(0, 6).map(one => one.innerText)"
+    )
+    assert any(word[:6] in excerpt.lower() for excerpt in excerpts), excerpts
+
+
+def test_the_front_pages_stepper_steps_through_each_expression(opened):
+    page = opened("index.html")
+    for number in range(6):
+        page.locator(".stepper button").nth(number).click()
+        frame = page.frame_locator(".stepper iframe")
+        assert "step 1 of" in frame.locator("#where").inner_text()
+        before = frame.locator("#event").inner_text()
+        frame.locator("#next").click()
+        assert "step 2 of" in frame.locator("#where").inner_text() and frame.locator("#event").inner_text() != before
+        assert page.locator(".stepper pre:visible").count() == 1
+
+
+def test_the_table_of_operators_leads_to_their_pages(opened):
+    page = opened("operators.html")
+    page.locator("table.operator a", has_text=re.compile("^relu$")).first.click()
+    assert page.url.endswith("reference/operators/relu.html")
+    assert page.locator("svg.curves").is_visible()
+    assert page.locator('meta[name="description"]').get_attribute("content").startswith("max")
+
+
+def test_figures_fit_their_column(opened):
+    for width in (390, 1440):
+        for name in ("index.html", "results.html", "guides/quickstart.html"):
+            page = opened(name, width)
+            page.wait_for_load_state()
+            wide = "all => all.filter(one => one.width > one.closest('article').clientWidth + 1).map(one => one.src)"
+            assert page.eval_on_selector_all("article img:not(.picture)", wide) == [], (name, width)

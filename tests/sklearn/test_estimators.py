@@ -1,6 +1,8 @@
 """``retrograd.sklearn``: scikit-learn's own checks, and what skorch's users do."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -228,3 +230,9 @@ def test_wrong_data_is_named():
         NeuralNetRegressor(nn.Linear(20, 3), train_split=None).fit(X32, X32[:, 0])
     with pytest.raises(ValueError, match="call fit with one, or pass a module"):
         NeuralNetRegressor().initialize()
+
+
+def test_without_scikit_learn_the_import_names_the_extra():
+    program = "import sys; sys.modules['sklearn'] = None; import retrograd.sklearn"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "pip install 'retrograd[sklearn]'" in done.stderr.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Generate the reference: one page per operator family and per package, from the public names.
+"""Generate the reference: one page per operator, operator family and package, from the public names.
 
 Sphinx inserts the docstrings. A public name without a docstring is an error.
 """
@@ -13,8 +13,9 @@ from types import ModuleType
 
 from retrograd.ops.table.registry import OPERATORS
 
+from . import operators as pages_of_operators
 from .formulas import typeset
-from .notation import Unreadable
+from .formulas.notation import Unreadable
 
 FAMILIES = {
     "math": "Elementwise mathematics",
@@ -78,9 +79,9 @@ def write(folder: Path) -> None:
     missing: list[str] = []
     unread = [said for entry in OPERATORS.values() for said in unreadable(entry.name, entry.function, says=True)]
     seen: set[tuple[str, str]] = set()
+    pages_of_operators.write(folder / pages_of_operators.FOLDER, FAMILIES)
     for family, title in FAMILIES.items():
-        names = operators(family)
-        write_page(folder / f"operators_{family}.rst", title, [(name, "function") for name in names])
+        (folder / f"operators_{family}.rst").write_text(contents_of(family, title), encoding="utf-8")
         pages.append((f"operators_{family}", title))
         seen.update(identity(entry.function) for entry in OPERATORS.values())
     for room, title in ROOMS.items():
@@ -148,16 +149,18 @@ def unreadable(name: str, value: object, says: bool) -> list[str]:
     return []
 
 
-def operators(family: str) -> list[str]:
-    """Return the public names of a family's operators in alphabetical order."""
-    entries = [(name, entry) for name, entry in OPERATORS.items() if entry.function.__module__.split(".")[2] == family]
-    return sorted({spoken(name, entry.namespace) for name, entry in entries}, key=str.lower)
-
-
-def spoken(name: str, namespace: str) -> str:
-    """Return a name as users write it: ``retrograd.linalg.det``."""
-    bare = name.rpartition(".")[2]
-    return f"retrograd.{namespace}.{bare}" if namespace else f"retrograd.{bare}"
+def contents_of(family: str, title: str) -> str:
+    """Return the page of a family: a table of its operators, with links."""
+    rows = [
+        (qualified, (inspect.getdoc(entry.function) or "").partition("\n")[0])
+        for qualified, entry in sorted(OPERATORS.items(), key=lambda item: item[0].lower())
+        if entry.function.__module__.split(".")[2] == family
+    ]
+    lines = [title, "=" * len(title), "", ".. list-table::", "   :widths: 30 70", ""]
+    for qualified, summary in rows:
+        page = f"{pages_of_operators.FOLDER}/{pages_of_operators.page_name(qualified)}"
+        lines += [f"   * - :doc:`{qualified} <{page}>`", f"     - {typeset(summary, True)}"]
+    return "\n".join(lines) + "\n"
 
 
 def identity(value: object) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from . import formulas, links, reference
+from . import formulas, front, links, reference, search
 from .__main__ import DOCS, pages
 from .blocks import PICTURE, Program, Text, read
 from .cache import load, store
@@ -25,6 +25,7 @@ from .notebooks import notebook
 from .running import Failure, Result, checked
 
 BUILD = DOCS.parent / "build" / "site"
+MEDIA = {"light": "not all", "dark": "all"}  # for the site's theme, not the system's, in place of the media query
 BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")  # pages at the repository's root
 
 
@@ -67,8 +68,34 @@ def stage(source: Path) -> None:
     reference.write(source / "reference")
     operators = source / "operators.md"
     operators.write_text(formulas.table(operators.read_text(encoding="utf-8")), encoding="utf-8")
+    index = source / "index.md"
+    shown = f"```{{raw}} html\n{front.stepper(source / 'pictures')}\n```"
+    index.write_text(index.read_text(encoding="utf-8").replace(front.PLACE, shown), encoding="utf-8")
     for page in source.rglob("*.md"):
-        page.write_text(moved(page.read_text(encoding="utf-8"), page, source), encoding="utf-8")
+        text = in_themes(page.read_text(encoding="utf-8"), page.parent)
+        page.write_text(moved(text, page, source), encoding="utf-8")
+
+
+def in_themes(text: str, folder: Path) -> str:
+    """Return a page whose SVG images follow the site's theme: one for the light theme and one for the dark."""
+
+    def shown(match: re.Match[str]) -> str:
+        picture = folder / match[2]
+        if not picture.is_file() or "prefers-color-scheme" not in (svg := picture.read_text(encoding="utf-8")):
+            return match[0]
+        return "\n".join(
+            f"![{match[1]}]({os.path.relpath(variant(svg, picture, theme), folder)}){{.only-{theme}}}"
+            for theme in MEDIA
+        )
+
+    return re.sub(r"!\[([^\]]*)\]\(([^)]+\.svg)\)(?!\{)", shown, text)
+
+
+def variant(svg: str, picture: Path, theme: str) -> Path:
+    """Write a picture in the colours of a theme beside it, and return its path."""
+    file = picture.with_name(f"{picture.stem}_{theme}.svg")
+    file.write_text(re.sub(r"\(prefers-color-scheme: *dark\)", MEDIA[theme], svg), encoding="utf-8")
+    return file
 
 
 def moved(text: str, page: Path, source: Path) -> str:
@@ -83,10 +110,11 @@ def moved(text: str, page: Path, source: Path) -> str:
 def illustrated(path: Path, results: list[Result], folder: Path) -> str:
     """Return a page with its pictures after the programs that drew them, and a link to its notebook."""
     drawn = {result.program.line: result for result in results if result.picture}
+    lines, named = numbers(path)
     parts: list[str] = []
     picture: Result | None = None
     for block in [*read(path), Text("")]:
-        text = block.markdown(block.output) if isinstance(block, Program) else block.text
+        text = block.text if isinstance(block, Text) else with_numbers(path, block, lines, named)
         if picture is not None:
             folder.mkdir(exist_ok=True)
             link = PICTURE.match(text)
@@ -103,19 +131,55 @@ def illustrated(path: Path, results: list[Result], folder: Path) -> str:
     return page
 
 
-FRAME = "<iframe src='pictures/{name}.html' title='What the last line shows'></iframe>\n"
-LINK = "<p><a href='pictures/{name}.html'>Open it as a page</a>, to work with by mouse or by keys.</p>"
+def with_numbers(path: Path, block: Program, lines: dict[int, int], named: dict[str, set[int]]) -> str:
+    """Return a program in Markdown, with line numbers if some output names one of its lines."""
+    first = lines.get(block.line)
+    return block.markdown(block.output) if first is None else numbered(block, first, named[file_of(path, block)])
+
+
+def numbers(path: Path) -> tuple[dict[int, int], dict[str, set[int]]]:
+    """Return the first line numbers of programs by their place in the page, and by file the lines that outputs name."""
+    named: dict[str, set[int]] = {}
+    first: dict[int, int] = {}
+    programs = [block for block in read(path) if isinstance(block, Program)]
+    for program in programs:
+        for file, number in re.findall(r"\b([\w-]+\.py)(?::|\", line )(\d+)", program.output or ""):
+            named.setdefault(file, set()).add(int(number))
+    start = 0
+    for program in programs:
+        length = program.code.count("\n") + 1
+        begin = 0 if program.file else start
+        if program.runs and not program.file:
+            start += length
+        if named.get(file_of(path, program), set()) & set(range(begin + 1, begin + length)):
+            first[program.line] = begin + 1
+    return first, named
+
+
+def file_of(path: Path, program: Program) -> str:
+    """Return the file name that outputs have for a program."""
+    return program.file or f"{path.stem}.py"
+
+
+def numbered(program: Program, first: int, named: set[int]) -> str:
+    """Return a program with line numbers, and the lines that its page's outputs name emphasized."""
+    inside = named & set(range(first, first + program.code.count("\n")))
+    emphasized = ",".join(str(line - first + 1) for line in sorted(inside))
+    options = f":linenos:\n:lineno-start: {first}\n:emphasize-lines: {emphasized}\n"
+    printed = f"\n```text\n{program.output}```\n" if program.output else ""
+    return f"```{{code-block}} python\n{options}\n{program.code}```\n{printed}"
 
 
 SHOWN = "What the last line shows"
+FRAME = "<iframe src='pictures/{name}.html' title='What the last line shows'></iframe>\n"
+LINK = "<p><a href='pictures/{name}.html'>Open it as a page</a>, to work with by mouse or by keys.</p>"
 
 
 def shown(forms: dict[str, str], folder: Path, name: str, text: str) -> Iterator[str]:
     """Write the representations of a value into a folder, and yield their Markdown."""
     if "svg" in forms:
-        for theme, media in (("light", "not all"), ("dark", "all")):  # for the site's theme, not the system's
-            file = folder / f"{name}_{theme}.svg"
-            file.write_text(re.sub(r"\(prefers-color-scheme: *dark\)", media, forms["svg"]), encoding="utf-8")
+        for theme in MEDIA:
+            file = variant(forms["svg"], folder / f"{name}.svg", theme)
             yield f"\n![{text}](pictures/{file.name}){{.picture .only-{theme}}}\n"
     if "html" in forms:
         (folder / f"{name}.html").write_text(forms["html"], encoding="utf-8")
@@ -148,6 +212,7 @@ def finish(source: Path, html: Path) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(page, target)
     links.drop_back_links(html)
+    search.write(html)
     broken = links.broken(html)
     print("\n".join(broken) or f"site written to {html}", file=sys.stderr if broken else sys.stdout)
     return min(len(broken), 1)

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from typing import NoReturn, TextIO
+from typing import TextIO
 
 import retrograd
 from retrograd._command import quit_at_once
@@ -16,26 +16,35 @@ from retrograd.data import DataError
 from retrograd.serialization import CorruptFileError
 from retrograd.training import CheckpointError
 
-from .commands import check, doctor, evaluate, generate, info, inspections, run, step, torch, train
-from .console import UserError
+from .commands import check, completion, doctor, info, inspections, run, step, torch
+from .commands.runs import compare, evaluate, export, generate, predict, train
+from .console import UserError, sentence
+from .parser import Parser
 
-COMMANDS = (check, train, generate, evaluate, info, run, doctor, inspections, step, torch)
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are `UserError`s: one line instead of the usage text."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} (see '{self.prog} --help')")
+COMMANDS = (
+    *(check, train, evaluate, predict, generate, export, compare),
+    *(info, run, doctor, inspections, step, torch, completion),
+)
+EXAMPLES = """\
+  retrograd train --data my.csv --target price    train on a table
+  retrograd run script.py                         run a PyTorch script
+  retrograd doctor script.py                      say why a script does not learn
+  retrograd COMMAND --help                        the options and examples of a command
+"""
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line. Each command adds its own part and sets `run`."""
-    parser = Parser(prog="retrograd", description="Automatic differentiation and neural networks over NumPy and CuPy.")
+    parser = Parser(
+        prog="retrograd",
+        description="Automatic differentiation and neural networks over NumPy and CuPy.",
+        examples=EXAMPLES,
+    )
     parser.add_argument("--version", action="version", version=f"retrograd {retrograd.__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
     for command in COMMANDS:
         command.add_parser(subparsers)
+    parser.set_defaults(parser=parser)  # for `completion`
     return parser
 
 
@@ -62,8 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             return 141
         except OSError as error:
-            reason = error.strerror or str(error)
-            return _fail(f"{error.filename}: {reason}" if error.filename else reason)
+            return _fail(sentence(error))
         except MemoryError as error:
             return _fail(f"not enough memory: {error}" if str(error) else "not enough memory")
         except (UserError, DataError, CorruptFileError, CheckpointError) as error:

@@ -15,6 +15,53 @@ class UserError(Exception):
     """A user's mistake, reported in one line; the command ends with exit code 2."""
 
 
+def sentence(error: OSError) -> str:
+    """Return what happened to a file.
+
+    >>> from retrograd.cli.console import sentence
+    >>> sentence(FileNotFoundError(2, "No such file or directory", "data.csv"))
+    'there is no file or folder data.csv'
+    """
+    name, reason = error.filename, error.strerror or str(error)
+    if name is None:
+        return reason
+    match error:
+        case FileNotFoundError():
+            return f"there is no file or folder {name}{_near(str(name))}"
+        case IsADirectoryError():
+            return f"{name} is a folder, expected a file"
+        case PermissionError():
+            return f"there is no permission to open {name}"
+    return f"{name}: {reason}"
+
+
+def _near(name: str) -> str:
+    """Return a suggestion from the files beside a missing one."""
+    import difflib
+    import os
+
+    folder, base = os.path.split(name)
+    try:
+        near = difflib.get_close_matches(base, os.listdir(folder or "."), n=1, cutoff=0.75)
+    except (OSError, ValueError):
+        return ""
+    return f"; did you mean {os.path.join(folder, near[0])!r}?" if near else ""
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> from retrograd.cli.console import plural
+    >>> [plural(1, "alarm"), plural(0, "alarm"), plural(2000, "pass"), plural(2, "category")]
+    ['1 alarm', '0 alarms', '2,000 passes', '2 categories']
+    """
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("y"):
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
 @dataclass(frozen=True)
 class Table:
     """A titled table of text, for the terminal and for the HTML report."""

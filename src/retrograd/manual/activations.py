@@ -198,8 +198,7 @@ class LogSumExp(BaseLayer):
         keepdim: keep the axis, with length 1.
 
     Shapes: x any, floating; y as x, without the axis ``dim`` unless ``keepdim`` is set. Raises TypeError for another
-        dtype, IndexError
-    for a ``dim`` out of range.
+    dtype, IndexError for a ``dim`` out of range.
 
     >>> from retrograd import manual
     >>> layer = manual.LogSumExp()

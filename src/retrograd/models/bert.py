@@ -54,8 +54,7 @@ class BERT(nn.Module):
         pooler: whether the model has a pooler.
 
     Shape: tokens ``(N, T)``, ``attention_mask``, which is 0 for padding, and ``token_type_ids`` of the same shape, to
-        the
-    pair of ``(N, T, channels)`` and ``(N, channels)``; without a pooler the second element is None.
+    the pair of ``(N, T, channels)`` and ``(N, channels)``; without a pooler the second element is None.
 
     Raises:
         ValueError: heads do not divide channels, an unknown activation, or more positions than ``context``.

@@ -1,5 +1,10 @@
 """Networks as scikit-learn estimators with skorch's names, for use in pipelines and searches; they can be pickled."""
 
+from importlib.util import find_spec
+
+if find_spec("sklearn") is None:
+    raise ImportError("retrograd.sklearn needs scikit-learn: pip install 'retrograd[sklearn]'")
+
 from .callbacks import Callback as Callback
 from .callbacks import EarlyStopping as EarlyStopping
 from .callbacks import LRScheduler as LRScheduler

@@ -11,13 +11,9 @@ from math import prod
 from typing import Any
 
 import numpy as np
-
-try:
-    from sklearn.base import BaseEstimator
-    from sklearn.exceptions import NotFittedError
-    from sklearn.utils.validation import check_random_state, validate_data
-except ImportError:
-    raise ImportError("retrograd.sklearn needs scikit-learn: pip install 'retrograd[sklearn]'") from None
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_random_state, validate_data
 
 from .. import nn
 from ..core.graph.modes import no_grad

@@ -89,3 +89,22 @@ def test_floating_functions_of_integers_have_the_default_dtype(name):
     for dtype in (rg.int8, rg.int64, rg.bool):
         x = rg.ones(2, dtype=dtype)
         assert getattr(rg, name)(x, x).dtype == rg.float32
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        (lambda x, m: m(x), "convert float64 with .float(), or float32 (a module's: the module) with .double()"),
+        (lambda x, m: m(x.long()), "convert int64 with .float()"),
+        (lambda x, m: rg.nn.LSTM(3, 2)(x[None]), "convert float64 with .float()"),
+        (lambda x, m: rg.nn.LayerNorm(3)(x), "convert float64 with .float()"),
+        (lambda x, m: rg.nn.functional.scaled_dot_product_attention(x, x.float(), x), "convert float64 with .float()"),
+        (lambda x, m: rg.einsum("ij,kj->ik", x, m.weight), "convert float64 with .float()"),
+        (lambda x, m: m.bfloat16()(x.half()), "convert float16 with .bfloat16(), or bfloat16"),
+    ],
+)
+def test_an_error_about_two_dtypes_says_how_to_convert(call, advice):
+    x = rg.from_numpy(np.ones((4, 3)))
+    with pytest.raises(RuntimeError, match="dtype") as raised:
+        call(x, rg.nn.Linear(3, 2))
+    assert advice in str(raised.value)

@@ -1,1 +1,4 @@
-"""One module per command of ``retrograd``; each module registers its command in ``cli/application``."""
+"""One module per command of `retrograd`; `retrograd.cli.application` adds each to the command line, and only it.
+
+Commands about training runs are in `runs/`. `scripts` is what the commands that run a user's script share.
+"""

@@ -1,7 +1,6 @@
 """`retrograd check`: compare every operator's gradients with central differences, and check its transforms."""
 
 import argparse
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,8 @@ from retrograd.testing import harness, mapping
 from retrograd.testing.case import Case
 from retrograd.testing.cases import all_cases
 
-from ..console import ProgressLine, Table, UserError, print_table
+from ..console import ProgressLine, Table, UserError, plural, print_table
+from ..parser import suggestion
 
 # Compare fewer rows and columns of large Jacobians than the tests do, so that checking all takes seconds.
 MOST_ROWS = 8
@@ -32,6 +32,13 @@ CHECKS: dict[str, tuple[Callable[..., float], int]] = {
 MISSING = re.compile(r"retrograd\[\w+\]")
 
 
+EXAMPLES = """\
+  retrograd check                     all operators, a row for each family: a minute or two
+  retrograd check gelu linalg.inv     two operators
+  retrograd check fft --order 1       a namespace, first derivatives only
+"""
+
+
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "check",
@@ -39,6 +46,7 @@ def add_parser(subparsers: Any) -> None:
         description="Compare gradients with central differences, forward mode with reverse, and vmap with a loop. The "
         "differences shown are relative. Without names, the table has one row per family of operators. The exit code "
         "is 1 if an operator fails.",
+        examples=EXAMPLES,
     )
     parser.add_argument(
         "operators",
@@ -72,11 +80,12 @@ def run(options: argparse.Namespace) -> int:
             print(f"{result.case.name}, {name}: {finding}")
     for name in CHECKS:
         errors = [result.errors[name] for result in results if name in result.errors]
-        print(f"{name}: at most {max(errors, default=0.0):.1e} over {len(errors)} operators")
+        print(f"{name}: at most {max(errors, default=0.0):.1e} over {plural(len(errors), 'operator')}")
     failed = sum(bool(result.findings) for result in results)
     skipped = sum(bool(result.missing) for result in results)
-    note = f", {skipped} need an extra that is not installed" if skipped else ""
-    print(f"{len(results) - failed - skipped} of {len(results)} operators passed{note}")
+    need = "needs" if skipped == 1 else "need"
+    note = f", {skipped} {need} an extra that is not installed" if skipped else ""
+    print(f"{len(results) - failed - skipped} of {plural(len(results), 'operator')} passed{note}")
     return 1 if failed else 0
 
 
@@ -157,7 +166,6 @@ def chosen_cases(names: Sequence[str]) -> list[Case]:
     chosen: dict[str, Case] = {}
     for name in names:
         if name not in named:
-            near = difflib.get_close_matches(name, named, n=1)
-            raise UserError(f"unknown operator {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise UserError(f"unknown operator {name!r}{suggestion(name, named)}")
         chosen |= named[name]
     return sorted(chosen.values(), key=lambda case: case.name)

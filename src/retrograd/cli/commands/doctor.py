@@ -12,7 +12,7 @@ from .scripts import check_script, random_states, run_script
 SECONDS = 60.0
 LEAST = 30
 
-EXAMPLES = """examples:
+EXAMPLES = """\
   retrograd doctor train.py                     the first cause, with its line, figures and edit
   retrograd doctor --all train.py --lr 0.1      all findings; train.py gets --lr 0.1
   retrograd doctor --steps 200 --json out.json --page out.html train.py
@@ -28,8 +28,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "steps, and print the first cause of what is wrong: the line, the figures, and the edit. Where the edit can "
         "be tried on a recorded step, both versions are run from the same state. The exit code is 0, also with "
         "findings, unless the script itself fails.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument(
         "--steps", type=positive_int, help=f"training steps to watch; default: those of a minute, at least {LEAST}"

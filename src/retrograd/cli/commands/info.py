@@ -18,14 +18,22 @@ from ..console import Table, UserError, print_table
 
 # Each optional package: its import name, the extra that installs it, and its distributions' names.
 OPTIONAL = (
-    ("numba", "fast", ("numba",)),
-    ("cupy", "gpu", ("cupy-cuda12x", "cupy-cuda13x", "cupy")),
-    ("scipy", "special", ("scipy",)),
-    ("safetensors", "weights", ("safetensors",)),
+    ("llvmlite", "fast", ("llvmlite",)),
+    ("numba", "jit", ("numba",)),
+    ("cupy", "gpu", ("cupy-cuda12x", "cupy-cuda13x", "cupy")),  # or the extra gpu13
     ("rich", "cli", ("rich",)),
+    ("threadpoolctl", "cli", ("threadpoolctl",)),
     ("matplotlib", "plots", ("matplotlib",)),
+    ("safetensors", "weights", ("safetensors",)),
+    ("scipy", "special", ("scipy",)),
+    ("sklearn", "sklearn", ("scikit-learn",)),
+    ("onnx", "onnx", ("onnx",)),
+    ("tokenizers", "tokenizers", ("tokenizers",)),
     ("tensorboardX", "tensorboard", ("tensorboardX",)),
+    ("ml_dtypes", "bfloat16", ("ml_dtypes",)),
+    ("mpi4py", "mpi", ("mpi4py",)),
 )
+INSTALL = "install an extra with: python -m pip install 'retrograd[EXTRA]'"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -33,6 +41,7 @@ def add_parser(subparsers: Any) -> None:
         "info",
         help="show versions, backend, device, BLAS and threads",
         description="Show versions, backend, device, BLAS and threads, and which optional packages are installed.",
+        examples="  retrograd info\n",
     )
     parser.set_defaults(run=run)
 
@@ -42,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
         if index:
             print()
         print_table(table)
+    print(INSTALL)
     return 0
 
 

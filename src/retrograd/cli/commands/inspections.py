@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..arguments import path, positive_int
-from ..console import UserError
+from ..console import UserError, plural
 from .scripts import StoppedError, acting_at_backward, check_script, run_script
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _MOST = 3  # gradients explained by default
 
 EXAMPLES = {
-    "explain": "examples:\n  retrograd explain train.py                    gradients that are zero or missing\n"
+    "explain": "  retrograd explain train.py                    gradients that are zero or missing\n"
     "  retrograd explain --name 0.weight train.py    one parameter\n",
-    "draw": "examples:\n  retrograd draw train.py\n  retrograd draw --out graph.svg --step 10 train.py --lr 0.1\n",
-    "profile": "examples:\n  retrograd profile train.py\n  retrograd profile --out flame.html --steps 20 train.py\n",
+    "draw": "  retrograd draw train.py\n  retrograd draw --out graph.svg --step 10 train.py --lr 0.1\n",
+    "profile": "  retrograd profile train.py\n  retrograd profile --out flame.html --steps 20 train.py\n",
 }
 
 
@@ -55,9 +55,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def _parser(
     subparsers: Subparsers, name: str, text: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        name, help=text, epilog=EXAMPLES[name], formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser: argparse.ArgumentParser = subparsers.add_parser(name, help=text, examples=EXAMPLES[name])
     parser.set_defaults(run=run)
     return parser
 
@@ -90,7 +88,9 @@ def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace], 
     for problem in problems:
         raise problem
     if code == 0 and passes < options.step:
-        raise UserError(f"{options.script}: ended after {passes} backward passes, before number {options.step}")
+        raise UserError(
+            f"{options.script}: ended after {plural(passes, 'backward pass')}, before number {options.step}"
+        )
     return code
 
 

@@ -7,7 +7,7 @@ from ..arguments import path
 from ..console import UserError
 from .scripts import check_script, watching_script
 
-EXAMPLES = """examples:
+EXAMPLES = """\
   retrograd run train.py --lr 0.1
   retrograd run --guard train.py                stop at the first NaN or infinity, and say where it came from
   retrograd run --watch run.html train.py       record gradients, weights and activations; alarms and a page
@@ -21,8 +21,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "run",
         help="run a PyTorch script with Retrograd in place of torch",
         description="Run an unchanged PyTorch script; `import torch` and its submodules give Retrograd.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument("--guard", action="store_true", help="run under inspect.guard")
     parser.add_argument("--watch", type=path, metavar="OUT", help="run under inspect.watch; .html, .json or .png")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import random
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..console import UserError
+from ..console import plural
 
 if TYPE_CHECKING:
     from retrograd import Tensor, nn
@@ -23,9 +24,11 @@ class StoppedError(SystemExit):
 
 
 def check_script(script: str) -> None:
-    """Raise a `UserError` if there is no such file."""
+    """Raise an OSError, which the command line reports, if there is no such file."""
+    if os.path.isdir(script):
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", script)
     if not os.path.isfile(script):
-        raise UserError(f"{script}: no such file")
+        raise FileNotFoundError(errno.ENOENT, "No such file", script)
 
 
 def run_script(script: str, arguments: list[str], failed: Callable[[BaseException], object] | None = None) -> int:
@@ -109,7 +112,7 @@ def watching_script(out: Path) -> Iterator[None]:
             w.save(out)
             for alarm in w.alarms:
                 print(f"alarm at step {alarm.step + 2}: {alarm}")
-            print(f"watched: {len(w.alarms) or 'no'} alarm{'s' * (len(w.alarms) != 1)}; {out}")
+            print(f"watched: {plural(len(w.alarms), 'alarm')}; {out}")
         if not active:
             print(f"watch: no optimizer made two steps; {out} was not written", file=sys.stderr)
 

@@ -1,14 +1,19 @@
 """`retrograd step`: run a program up to its first backward pass, and step through that one operator at a time."""
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ..console import UserError
+from .scripts import check_script
 from .step_debugger import Debugger, Quit
+
+EXAMPLES = """\
+  retrograd step train.py             stop at the first backward pass; 'n' steps, 'help' lists the keys
+  retrograd step train.py --lr 0.1    train.py gets --lr 0.1
+"""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -19,6 +24,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description="Run a program up to its first backward() or autograd.grad() and step through the backward pass "
         "one operator at a time, forward and back, with keys like pdb's ('help' lists them). A program that imports "
         "torch gets Retrograd.",
+        examples=EXAMPLES,
     )
     parser.add_argument("script", help="the Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's sys.argv")
@@ -31,8 +37,7 @@ def run(options: argparse.Namespace) -> int:
     from retrograd.core.source_location import user_frame
     from retrograd.inspect import trace
 
-    if not os.path.isfile(options.script):
-        raise UserError(f"{options.script}: no such file")
+    check_script(options.script)
     stops = 0
     with trace() as t:
 

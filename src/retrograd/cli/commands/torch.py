@@ -14,15 +14,24 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="install Retrograd under the name torch, or remove it",
         description="Put a small distribution named torch into the active environment: `import torch` then imports "
         "Retrograd, and pip sees torch as installed. It is refused where PyTorch is installed.",
+        examples="  retrograd torch install\n  retrograd torch remove\n",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
-    install = actions.add_parser("install", help="write the distribution torch into the active environment")
+    install = actions.add_parser(
+        "install",
+        help="write the distribution torch into the active environment",
+        examples="  retrograd torch install\n  retrograd torch install --user\n",
+    )
     install.add_argument("--user", action="store_true", help="write into the user's site-packages")
     install.add_argument(
         "--break-system-packages", action="store_true", help="write into a Python that the operating system manages"
     )
     install.set_defaults(run=run_install)
-    remove = actions.add_parser("remove", help="delete the distribution torch from the active environment")
+    remove = actions.add_parser(
+        "remove",
+        help="delete the distribution torch from the active environment",
+        examples="  retrograd torch remove\n",
+    )
     remove.add_argument("--user", action="store_true", help="delete from the user's site-packages only")
     remove.set_defaults(run=run_remove)
 

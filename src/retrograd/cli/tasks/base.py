@@ -78,6 +78,10 @@ class Task:
         sums, total = processes.added(sums, total)
         return {f"{self.test.name}_{name}": value / total for name, value in sums.items()}
 
+    def columns(self) -> dict[str, Any]:
+        """Return how the columns of a table are encoded, as plain data for a checkpoint."""
+        return {}
+
     def references(self) -> dict[str, float]:
         """Losses to compare with, by name, in the order of the curves: train, test."""
         return {}

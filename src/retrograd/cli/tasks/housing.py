@@ -12,10 +12,12 @@ from retrograd.nn import functional as F
 from retrograd.training import R2Score, plots
 
 from ..console import Table
-from ..training.report import Plot, Section
+from ..training.report import Plot, Section, Text
 from .base import Array, Predict, Split, Task, predictions, shuffled
 
 UNIT = "(100,000 $)"
+DECIDING = 3  # test rows of the explanation
+HIDDEN = (128, 128, 64)  # sizes of the MLP's hidden layers
 
 
 class Housing(Task):
@@ -37,7 +39,7 @@ class Housing(Task):
         dtype = np.float64 if model == "linear" else np.float32
         self.fit, test = standardized_split(features, table.target[:, None], np.random.default_rng(seed), dtype)
         super().__init__(
-            linear(features.shape[1]) if model == "linear" else MLP([8, 128, 128, 64, 1]),
+            linear(features.shape[1]) if model == "linear" else MLP([8, *HIDDEN, 1]),
             shuffled(TensorDataset(self.fit.inputs, self.fit.targets), batch_size, order),
             test,
         )
@@ -66,7 +68,7 @@ class Housing(Task):
         columns = ["model", "train MSE", "train R2", "test MSE", "test R2"]
         sections: list[Section] = [Table("Comparison with the closed form", columns, rows)]
         if isinstance(self.model, nn.Linear):
-            sections.append(self.weights(exact))
+            sections += [self.weights(exact), *self.why(predict, exact)]
         if plots.available():
             predicted, actual = predictions(predict, self.test)[:, 0], self.test.targets[:, 0]
             fit = plots.predicted_against_actual(predicted, actual, unit=UNIT)
@@ -74,6 +76,28 @@ class Housing(Task):
             sections.append(Plot("predicted", "Median house value of the test rows: predicted against actual", fit))
             sections.append(Plot("residuals", "Residuals of the test rows", rest))
         return sections
+
+    def why(self, predict: Predict, exact: "LeastSquares") -> list[Section]:
+        """Explain why the trained weights do better on the test rows than the solution of least squares, if they do."""
+        ours, best = ((model(self.test.inputs) - self.test.targets)[:, 0] ** 2 for model in (predict, exact))
+        if ours.mean() >= best.mean():
+            return []
+        deciding = np.argsort(ours - best)[:DECIDING]
+        rest = np.delete(np.arange(len(ours)), deciding)
+        far = np.abs(self.test.inputs[deciding]).max(axis=1).max()
+        share = (best - ours)[deciding].sum() / (best - ours).sum()
+        part = "all" if share >= 1 else f"{share:.0%}"
+        return [
+            Text(
+                "Why SGD does better than least squares on the test rows",
+                "Least squares has the lowest error of all linear models on the training rows, not on other rows.\n"
+                f"{DECIDING} of the {len(ours):,} test rows, up to {far:.0f} standard deviations from the mean of the "
+                f"training rows, account for {part} of the difference. SGD stops before the weights have their full "
+                f"length, so its predictions for such rows are less extreme.\n"
+                f"Without these {DECIDING} rows the test MSE is {ours[rest].mean():.4f} for SGD and "
+                f"{best[rest].mean():.4f} for least squares.",
+            )
+        ]
 
     def weights(self, exact: "LeastSquares") -> Table:
         weight, bias = (value.numpy().reshape(-1) for value in self.model.state_dict().values())

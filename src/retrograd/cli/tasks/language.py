@@ -1,5 +1,7 @@
 """Text and names, predicted by character, by a transformer or an LSTM."""
 
+from pathlib import Path
+
 import numpy as np
 
 import retrograd as rg
@@ -7,8 +9,10 @@ from retrograd import data, nn
 from retrograd.data import DataLoader, RandomSampler, TensorDataset
 from retrograd.models import CharTransformer, NamesLSTM, generate
 
+from ..console import UserError
 from ..training.report import Section, Text
 from .base import Array, Classification, Predict, Split, check_batch_size, shuffled
+from .csv_files import read_text
 
 STEPS_PER_EPOCH = 250  # of Shakespeare, whose pieces start at random positions
 CONTEXT = 64
@@ -47,12 +51,11 @@ class Pieces(data.Dataset[tuple[Array, Array]]):
         return piece[:-1], piece[1:]
 
 
-class Shakespeare(Language):
-    """Pieces of Shakespeare's plays; the last tenth of the text is the validation data."""
+class Passages(Language):
+    """Pieces of one text; the last tenth of the text is the validation data."""
 
-    def __init__(self, model: str, batch_size: int, order: rg.Generator) -> None:
-        text = data.shakespeare()
-        self.vocabulary = "".join(sorted(set(text)))
+    def __init__(self, text: str, model: str, batch_size: int, order: rg.Generator) -> None:
+        self.vocabulary = "".join(sorted({*text, END}))
         train, validation = np.split(encode(text, self.vocabulary), [int(0.9 * len(text))])
         pieces = Pieces(train, CONTEXT)
         check_batch_size(batch_size, pieces)
@@ -60,10 +63,19 @@ class Shakespeare(Language):
         rows = (len(validation) - 1) // CONTEXT
         inputs, targets = (validation[i : i + rows * CONTEXT].reshape(rows, CONTEXT) for i in (0, 1))
         super().__init__(
-            language_model("shakespeare", model, len(self.vocabulary)),
+            language_model("text", model, len(self.vocabulary)),
             DataLoader(pieces, batch_size, sampler=places, generator=order),
             Split("validation", inputs, targets),
         )
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file; raise UserError if it is too short to train on."""
+    text = read_text(path)
+    least = 10 * (CONTEXT + 1)
+    if len(text) < least:
+        raise UserError(f"{path} has {len(text):,} characters; at least {least} are needed, and some 100,000 to learn")
+    return text
 
 
 class Names(Language):

@@ -29,6 +29,7 @@ class SavedRun:
     path: Path
     config: dict[str, Any]
     vocabulary: str
+    columns: dict[str, Any]  # how the columns of a table are encoded
     step: int
     weights: dict[str, rg.Tensor]
 
@@ -45,10 +46,11 @@ def read_run(path: Path) -> SavedRun:
         raise UserError(f"checkpoint {path} does not exist")
     match rg.load(path):
         case {
-            "run": {"metadata": {"config": dict(config), "vocabulary": str(vocabulary)}, "step": int(step)},
+            "run": {"metadata": {"config": dict(config), "vocabulary": str(vocabulary)} as metadata, "step": int(step)},
             "parts": {"model": dict(weights)},
         } if _is_config(config) and step >= 0 and len(set(vocabulary)) == len(vocabulary):
-            return SavedRun(path, config, vocabulary, step, weights)
+            columns = metadata.get("columns")
+            return SavedRun(path, config, vocabulary, columns if isinstance(columns, dict) else {}, step, weights)
     raise UserError(f"{path} is not a checkpoint of 'retrograd train'")
 
 
@@ -56,6 +58,9 @@ def _is_config(config: dict[str, object]) -> bool:
     """Return whether a run's settings name a known task and model, and how the data are drawn."""
     match config:
         case {"task": str(task), "model": str(model), "batch_size": int(size), "seed": int(seed)}:
+            needed = {"table": ("data", "target"), "text": ("text",)}.get(task, ())
+            if not all(isinstance(config.get(name), str) for name in needed):
+                return False
             return model in RECIPES.get(task, {}) and 0 < size < 2**63 and 0 <= seed < 2**64
     return False
 

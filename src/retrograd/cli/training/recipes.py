@@ -46,12 +46,16 @@ IMAGES = {
     "cnn": Recipe(epochs=4, batch_size=128, lr=4e-3, weight_decay=0.01, warmup=0.2),
     "mlp": Recipe(epochs=10, batch_size=512, lr=1e-4, optimizer="rmsprop", decay="linear"),
 }
+# 8 times 250 steps: nanoGPT's configuration for a CPU, with twice its learning rate.
+TEXT = {"transformer": Recipe(8, 12, 2e-3, weight_decay=0.1, betas=(0.9, 0.99), warmup=0.05, floor=0.1, clip=1.0)}
 RECIPES = {
     "mnist": IMAGES,
     "fashion": IMAGES,
-    "shakespeare": {
-        # 8 times 250 steps: nanoGPT's configuration for a CPU, with twice its learning rate.
-        "transformer": Recipe(8, 12, 2e-3, weight_decay=0.1, betas=(0.9, 0.99), warmup=0.05, floor=0.1, clip=1.0),
+    "shakespeare": TEXT,
+    "text": TEXT,
+    "table": {
+        "mlp": Recipe(epochs=60, batch_size=32, lr=2e-3, weight_decay=0.05, warmup=0.05, clip=1.0),
+        "linear": Recipe(epochs=60, batch_size=32, lr=5e-3, warmup=0.05, clip=1.0),
     },
     "names": {
         "lstm": Recipe(epochs=8, batch_size=64, lr=4e-3, weight_decay=0.01, warmup=0.05, clip=1.0),

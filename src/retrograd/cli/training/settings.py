@@ -9,12 +9,18 @@ from typing import Any
 
 from ..arguments import device, path, positive_float, positive_int, seed, threads
 from ..console import UserError
+from ..tasks.csv_files import read_csv
 from .checkpoints import SavedRun, read_run
 from .recipes import OPTIMIZERS, RECIPES, Recipe
 
 ENGINES = ("autograd", "manual")
+KINDS = ("regression", "classification")
 # The settings that a resumed run may change; a new length also changes the learning-rate schedule.
-FREE_ON_RESUME = ("epochs", "steps", "out", "device", "threads", "tensorboard", "watch", "doctor", "compile")
+FREE_ON_RESUME = (
+    *("epochs", "steps", "out", "device", "threads", "tensorboard", "watch", "doctor", "compile"),
+    *("data", "text"),  # the same file may lie elsewhere now
+)
+NEEDED = {"table": ("data", "target"), "text": ("text",)}
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,7 @@ class Setting:
 def settings_of(task: str) -> list[Setting]:
     models = tuple(RECIPES[task])
     settings = [
+        *_sources(task),
         Setting("model", str, f"default: {models[0]}", models),
         Setting("epochs", positive_int, "passes over the training data"),
         Setting("steps", positive_int, "stop after this many batches, in place of --epochs"),
@@ -66,6 +73,19 @@ def settings_of(task: str) -> list[Setting]:
     if task == "mnist":
         settings.append(Setting("engine", str, "manual: layers with gradients written by hand", ENGINES))
     return settings
+
+
+def _sources(task: str) -> list[Setting]:
+    """Return the settings that name the user's data."""
+    if task == "text":
+        return [Setting("text", path, "the text file, in UTF-8")]
+    if task != "table":
+        return []
+    return [
+        Setting("data", path, "the CSV file; its first line names the columns"),
+        Setting("target", str, "the column to predict"),
+        Setting("kind", str, "default: by the column: text and few whole numbers are classes", KINDS),
+    ]
 
 
 def add_options(parser: argparse.ArgumentParser, task: str) -> None:
@@ -113,6 +133,9 @@ def collect(task: str, options: argparse.Namespace) -> Settings:
         if "epochs" in given or "steps" in given:
             values |= {"epochs": None, "steps": None}
     values |= given
+    for name in NEEDED.get(task, ()):
+        if values.get(name) is None:
+            raise UserError(f"'retrograd train {task}' needs --{name}{_columns_of(values)}")
     if task == "mnist":
         engine = values.setdefault("engine", "autograd")
         if engine == "manual" and values.setdefault("model", "mlp") != "mlp":
@@ -131,12 +154,19 @@ def collect(task: str, options: argparse.Namespace) -> Settings:
         values["epochs"] = recipe.epochs
     changes = {name: values[name] for name in ("epochs", "batch_size", "lr", "optimizer") if values.get(name)}
     recipe = replace(recipe, **changes)
-    defaults = {"epochs": None, "steps": None, "seed": 0, "out": Path("runs") / task, "device": "cpu"}
+    source = values.get("data") or values.get("text")
+    out = Path("runs") / (task if source is None else Path(source).stem)
+    defaults = {"epochs": None, "steps": None, "seed": 0, "out": out, "device": "cpu"}
     defaults |= {"threads": None, "tensorboard": False, "watch": False, "doctor": False, "compile": False}
     defaults |= {name: getattr(recipe, name) for name in ("batch_size", "lr", "optimizer")}
     values = {"task": task, **defaults, **values}
     values["out"] = Path(values["out"])
     return Settings(values, recipe, checkpoint)
+
+
+def _columns_of(values: dict[str, Any]) -> str:
+    """Name the columns of the CSV file to choose from."""
+    return f": one of {', '.join(read_csv(Path(values['data'])).columns)}" if values.get("data") else ""
 
 
 def resumed(task: str, checkpoint: SavedRun, given: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +175,7 @@ def resumed(task: str, checkpoint: SavedRun, given: dict[str, Any]) -> dict[str,
     if saved["task"] != task:
         raise UserError(f"the checkpoint is from 'retrograd train {saved['task']}', not {task}")
     for name, value in saved.items():
-        if name in ("task", "out") or value is None and name in ("epochs", "steps", "threads"):
+        if name in ("task", "out") or value is None and name in ("epochs", "steps", "threads", "kind"):
             continue
         if name not in settings:
             raise UserError(f"{checkpoint.path}: 'retrograd train {task}' has no setting {name!r}")
@@ -153,7 +183,7 @@ def resumed(task: str, checkpoint: SavedRun, given: dict[str, Any]) -> dict[str,
             read = settings[name].read(value)
         except UserError as error:
             raise UserError(f"{checkpoint.path}: {error}") from None
-        if read != value:
+        if read != value and str(read) != value:  # a path is saved as text
             raise UserError(f"{checkpoint.path}: {name} = {value!r}: expected {read!r}")
     for name, value in given.items():
         if name not in FREE_ON_RESUME and value != saved.get(name):

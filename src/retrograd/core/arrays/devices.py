@@ -179,7 +179,7 @@ class CupyBackend(Backend):
             import cupy
         except ImportError:
             raise RuntimeError(
-                "device 'cuda': CuPy is not installed; install retrograd[gpu] (CUDA 12) or retrograd[gpu13] (CUDA 13)"
+                "device 'cuda' needs CuPy: pip install 'retrograd[gpu]' for CUDA 12, 'retrograd[gpu13]' for CUDA 13"
             ) from None
         self._use(cupy, cupy.ndarray)
 

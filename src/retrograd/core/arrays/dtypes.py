@@ -219,7 +219,8 @@ def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple
     if rule == "strict":
         kinds = {array.dtype for array in arrays if is_array(array)}
         if len(kinds) > 1:
-            raise RuntimeError(f"{name}: wanted inputs of one dtype, got {', '.join(map(describe, inputs))}")
+            given = ", ".join(map(describe, inputs))
+            raise RuntimeError(f"{name}: wanted inputs of one dtype, got {given}{conversion_advice(*arrays)}")
         return arrays
     if rule == "no bool" and any(map(is_bool, arrays)):
         reason = "bools are not subtracted; ~ or logical_not() inverts a mask, ^ or logical_xor() finds what differs"
@@ -228,6 +229,27 @@ def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple
     if rule == "float" and dtype.kind not in INEXACT:
         dtype = get_default_dtype()
     return tuple([_cast(value, dtype) for value in arrays])
+
+
+_CONVERSIONS = {"float32": ".float()", "float64": ".double()", "float16": ".half()", "bfloat16": ".bfloat16()"}
+
+
+def conversion_advice(*arrays: Any) -> str:
+    """Say in the end of a message how arrays or Tensors of several dtypes get one dtype.
+
+    >>> from retrograd.core.arrays.dtypes import conversion_advice
+    >>> conversion_advice(np.zeros(2), np.zeros(2, np.float32))
+    "; convert float64 with .float(), or float32 (a module's: the module) with .double()"
+    """
+    found = [getattr(x, "array", x).dtype.name for x in arrays if hasattr(x, "dtype")]
+    floats = sorted({name for name in found if name in _CONVERSIONS}, reverse=True)
+    others = sorted({name for name in found if name not in _CONVERSIONS})
+    if others and floats:
+        return f"; convert {' and '.join(others)} with {_CONVERSIONS[floats[-1]]}"
+    if len(floats) == 2:
+        high, low = floats
+        return f"; convert {high} with {_CONVERSIONS[low]}, or {low} (a module's: the module) with {_CONVERSIONS[high]}"
+    return ""
 
 
 def _cast(value: Any, dtype: DType) -> Any:

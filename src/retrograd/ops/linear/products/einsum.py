@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from ....core.arrays import Array
 from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import conversion_advice
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
 from ....core.named_tuples import NamedTuple
@@ -371,6 +372,7 @@ def einsum(equation: str | Operand, *operands: Operand | Sequence[int | Ellipsis
         return _view(equation, tensors[0])
     if len(tensors) == 2:
         if tensors[0].array.dtype is not tensors[1].array.dtype and _sums_products(equation):
-            raise RuntimeError(f"wanted operands of one dtype, got {', '.join(map(describe, tensors))}")
+            given = ", ".join(map(describe, tensors))
+            raise RuntimeError(f"wanted operands of one dtype, got {given}{conversion_advice(*tensors)}")
         return apply(EINSUM2, tuple(tensors), {"equation": equation})
     return apply(EINSUM, tuple(tensors), {"equation": equation})

@@ -21,7 +21,7 @@ def library_for(x: Array, name: str) -> Any:
     try:
         return import_module("cupyx.scipy.special" if backend_of(x).name == "cupy" else "scipy.special")
     except ImportError:
-        raise RuntimeError("needs SciPy, which is not installed; install retrograd[special]") from None
+        raise RuntimeError("needs SciPy, which is not installed: pip install 'retrograd[special]'") from None
 
 
 def from_library(name: str, output: int | None = None) -> Callable[..., Any]:

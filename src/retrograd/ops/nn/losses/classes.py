@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from ....core.arrays import Array
 from ....core.arrays.devices import all_examples, array_module, extent, is_array, lie_within
-from ....core.arrays.dtypes import FLOATING, int64
+from ....core.arrays.dtypes import FLOATING, conversion_advice, int64
 from ....core.arrays.layout import row_major
 from ....core.arrays.summation import LONG, accurate_sum, total_of
 from ....core.errors import InvalidValue, describe
@@ -413,7 +413,8 @@ def _check_weight(weight: Operand | None, x: Tensor, classes: int) -> Any:
     if w.array.shape != (classes,):
         raise RuntimeError(f"weight should be defined for all {classes} classes of {describe(x)}, got {describe(w)}")
     if w.array.dtype != x.array.dtype:
-        raise RuntimeError(f"wanted weight in the dtype of the input, got {describe(w)} for {describe(x)}")
+        given = f"{describe(w)} for {describe(x)}{conversion_advice(x, w)}"
+        raise RuntimeError(f"wanted weight in the dtype of the input, got {given}")
     return w.array
 
 

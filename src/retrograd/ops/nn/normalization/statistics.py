@@ -10,7 +10,7 @@ import numpy as np
 
 from ....core.arrays import Array
 from ....core.arrays.devices import array_module
-from ....core.arrays.dtypes import float32, precision
+from ....core.arrays.dtypes import conversion_advice, float32, precision
 from ....core.arrays.fp_warnings import silently
 from ....core.arrays.summation import accurate_sum
 from ....core.errors import InvalidValue, describe
@@ -38,7 +38,8 @@ def _affine(argument: str, value: Operand | None, x: Tensor, shape: tuple[int, .
     if w.array.shape != shape:
         raise RuntimeError(f"wanted {argument} of shape {shape}, {meaning}, got {describe(w)} for {describe(x)}")
     if w.array.dtype != x.array.dtype and (x.array.dtype.itemsize != 2 or w.array.dtype != np.float32):
-        raise RuntimeError(f"wanted {argument} in the dtype of the input, got {describe(w)} for {describe(x)}")
+        given = f"{describe(w)} for {describe(x)}{conversion_advice(x, w)}"
+        raise RuntimeError(f"wanted {argument} in the dtype of the input, got {given}")
     return w
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ....core.arrays.dtypes import FLOATING
+from ....core.arrays.dtypes import FLOATING, conversion_advice
 from ....core.errors import describe
 from ....core.graph.primitive import operand
 from ....core.tensor.tensor import Tensor
@@ -38,7 +38,8 @@ def check_layer(x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor | 
         raise RuntimeError(f"wanted a floating input, {shown()}")
     for tensor in (*states, *weights):
         if tensor is not None and tensor.array.dtype != x.array.dtype:
-            raise RuntimeError(f"wanted states and weights in the dtype of the input, {describe(tensor)}; {shown()}")
+            advice = conversion_advice(x, tensor)
+            raise RuntimeError(f"wanted states and weights in the dtype of the input, {shown()}{advice}")
     if w_ih.array.ndim != 2 or w_hh.array.ndim != 2 or x.array.shape[-1] != w_ih.array.shape[1]:
         raise RuntimeError(f"input.size(-1) must be equal to input_size, the columns of w_ih, {shown()}")
     rows = w_hh.array.shape[0]

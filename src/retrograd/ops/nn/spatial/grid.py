@@ -11,7 +11,7 @@ import numpy as np
 
 from ....core.arrays import Array
 from ....core.arrays.devices import array_module
-from ....core.arrays.dtypes import FLOATING
+from ....core.arrays.dtypes import FLOATING, conversion_advice
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import apply, operand
 from ....core.tensor.tensor import Tensor, new_tensor
@@ -67,7 +67,9 @@ def grid_sample(
     if points.array.shape[0] != shape[0] or points.array.shape[-1] != axes:
         raise RuntimeError(f"expected a grid with batch {shape[0]} and last dimension {axes}, got {given()}")
     if x.dtype != points.dtype or x.dtype.kind not in FLOATING:
-        raise RuntimeError(f"expected input and grid of one floating dtype, got {given()}")
+        raise RuntimeError(
+            f"expected input and grid of one floating dtype, got {given()}{conversion_advice(x, points)}"
+        )
     if 0 in shape[2:]:
         raise RuntimeError(f"expected input with non-empty spatial dimensions, got {given()}")
     if mode == "bicubic" and axes != 2:

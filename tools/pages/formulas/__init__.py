@@ -1,4 +1,8 @@
-"""Convert formulas in docstrings to Sphinx's math; names and programs remain code."""
+"""Convert formulas in docstrings to Sphinx's math; names and programs remain code.
+
+`notation` parses the formulas' plain notation. `tools.pages.site`, `reference` and docs/conf.py call `typeset` and
+`table`.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +62,10 @@ def table(page: str) -> str:
 
 
 def row(line: str) -> str:
+    """Return a row with formulas set as math, and a link to the operator's page."""
     cells = CELL.split(line)
+    name = cells[1].strip(" `")
+    cells[1] = f" [`{name}`](reference/operators/{name.replace('.', '_')}.rst) "
     for column in (2, 3):
         cells[column] = re.sub("`([^`]+)`", lambda literal: in_cell(literal[1]), cells[column])
     return "|".join(cells)

@@ -3,12 +3,12 @@
 import argparse
 from typing import Any
 
-from ..arguments import path
-from ..console import Table, figure_text, print_table
-from ..tasks import make_task
-from ..training.checkpoints import load_weights, read_run
-from ..training.recipes import RECIPES
-from ..training.trainers import EngineTrainer
+from ...arguments import path
+from ...console import Table, figure_text, print_table
+from ...tasks import make_task
+from ...training.checkpoints import load_weights, read_run
+from ...training.recipes import RECIPES
+from ...training.trainers import EngineTrainer
 
 
 def add_parser(subparsers: Any) -> None:
@@ -16,6 +16,7 @@ def add_parser(subparsers: Any) -> None:
         "evaluate",
         help="measure a trained model on its test data",
         description="Measure a model trained by 'retrograd train' on the test data of its task.",
+        examples="  retrograd evaluate runs/housing\n  retrograd evaluate runs/my/checkpoint.safetensors\n",
     )
     parser.add_argument("checkpoint", type=path, metavar="CHECKPOINT", help="the file, or the folder of the run")
     parser.set_defaults(run=run)
@@ -24,7 +25,7 @@ def add_parser(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     saved = read_run(options.checkpoint)
     config = saved.config
-    task = make_task(config["task"], config["model"], config["batch_size"], config["seed"])
+    task = make_task(config)
     # The engine also runs the weights of manual layers.
     load_weights(task.model, saved)
     figures = task.evaluate(EngineTrainer(task, RECIPES[config["task"]][config["model"]]).predict)

@@ -12,38 +12,64 @@ import retrograd as rg
 from retrograd.inspect import doctor, watch
 from retrograd.training import DivergenceError, Loop, plots
 
-from ..arguments import make_output_folder
-from ..console import ProgressLine, Table, UserError, figure_text, print_table
-from ..tasks import TASKS
-from ..training import processes
-from ..training.checkpoints import FILE, require_safetensors
-from ..training.metrics import MetricsWriter, TensorBoardWriter
-from ..training.recipes import RECIPES
-from ..training.report import Plot, Section, Text, write_report
-from ..training.runs import Run, make_run
-from ..training.settings import Settings, add_options, collect
-from ..training.trainers import EngineTrainer
-from .info import environment
+from ...arguments import make_output_folder
+from ...console import ProgressLine, Table, UserError, figure_text, plural, print_table
+from ...tasks import TASKS
+from ...training import processes
+from ...training.checkpoints import FILE, require_safetensors
+from ...training.metrics import MetricsWriter, TensorBoardWriter
+from ...training.recipes import RECIPES
+from ...training.report import Plot, Section, Text, write_report
+from ...training.runs import Run, explained, make_run
+from ...training.settings import Settings, add_options, collect
+from ...training.trainers import EngineTrainer
+from ..info import environment
 
 REPORT = "report.html"
 WATCHED = "watch.html"
 EXAMINED = "doctor.json"
 
 
+EXAMPLES = """\
+  retrograd train --data my.csv --target price     regression or classification, by the column
+  retrograd train --text book.txt                  a character model of any text
+  retrograd train mnist --epochs 2 --out runs/mnist
+  retrograd train housing --resume runs/housing    go on with a stopped run
+"""
+TASK_EXAMPLES = {
+    "mnist": "  retrograd train mnist\n  retrograd train mnist --model mlp --engine manual\n",
+    "fashion": "  retrograd train fashion --epochs 1\n",
+    "shakespeare": "  retrograd train shakespeare --steps 500\n",
+    "names": "  retrograd train names --model transformer\n",
+    "housing": "  retrograd train housing\n  retrograd train housing --model mlp --epochs 10 --out runs/mlp\n",
+    "table": "  retrograd train --data my.csv --target price\n"
+    "  retrograd train --data my.csv --target city --model linear --out runs/linear\n",
+    "text": "  retrograd train --text book.txt\n  retrograd train --text book.txt --steps 500 --seed 1\n",
+}
+
+
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "train",
         help="train a model on real data",
-        description="Train a model on real data, and write a report of the run. 'retrograd train TASK --help' lists "
-        "the settings of a task.",
+        description="Train a model on your data or on a task, and write a report of the run. 'train --data FILE.csv' "
+        "means 'train table --data FILE.csv', 'train --text FILE' means 'train text --text FILE'. "
+        "'retrograd train TASK --help' lists the settings of a task.",
+        examples=EXAMPLES,
     )
+    parser.implied = {"--data": "table", "--target": "table", "--text": "text"}
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", dest="task", required=True)
     for task, text in TASKS.items():
         recipes = "; ".join(
             f"{model}: {r.epochs} epochs, batches of {r.batch_size}, {r.optimizer} at {r.lr:g}"
             for model, r in RECIPES[task].items()
         )
-        one = tasks.add_parser(task, help=text, description=f"Train on {text}. Defaults: {recipes}.")
+        one = tasks.add_parser(
+            task,
+            help=text,
+            description=f"Train on {text}. Defaults: {recipes}.",
+            examples=TASK_EXAMPLES[task],
+        )
         add_options(one, task)
         one.set_defaults(run=run)
 
@@ -98,13 +124,15 @@ def train(run: Run, settings: Settings) -> None:
     if loop.completed >= loop.steps:
         if report.exists():
             raise UserError(
-                f"the run has completed {loop.completed} of {loop.steps} steps; pass a larger --epochs or --steps"
+                f"the run has completed {loop.completed} of {plural(loop.steps, 'step')}; "
+                "pass a larger --epochs or --steps"
             )
         return  # the run stopped between its last step and its report
     report.unlink(missing_ok=True)  # from an earlier run in the same folder
     parameters = sum(p.numel() for p in run.task.model.parameters())
     by = f" by {processes.count()} processes" if processes.count() > 1 else ""
-    print(f"{settings.task}: {settings.model} of {parameters:,} parameters, {loop.steps:,} steps{by}", flush=True)
+    size, length = plural(parameters, "parameter"), plural(loop.steps, "step")
+    print(f"{settings.task}: {settings.model} of {size}, {length}{by}", flush=True)
     part, score = run.task.test.name, run.task.score
 
     with contextlib.ExitStack() as stack:
@@ -156,7 +184,7 @@ def watching(run: Run, settings: Settings) -> Iterator[None]:
             w.save(settings.out / WATCHED)
             for alarm in w.alarms:
                 print(f"alarm at step {run.loop.completed - w.steps + alarm.step + 1}: {alarm}")
-            print(f"watched: {len(w.alarms) or 'no'} alarm{'s' * (len(w.alarms) != 1)}; {settings.out / WATCHED}")
+            print(f"watched: {plural(len(w.alarms), 'alarm')}; {settings.out / WATCHED}")
 
 
 @contextlib.contextmanager
@@ -182,6 +210,7 @@ def finish(run: Run, settings: Settings) -> None:
     else:
         print(plots.INSTALL)
     sections += run.task.sections(run.trainer.predict, settings.seed)
+    sections.append(Text("How to read this", explained(run)))
     for section in sections:
         match section:
             case Table():

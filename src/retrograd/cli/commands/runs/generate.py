@@ -11,31 +11,41 @@ from retrograd.models import GPT2, Llama, generate
 from retrograd.weights import load_model, load_tokens
 from retrograd.weights.loading import read_config
 
-from ..arguments import path, positive_int, seed, temperature
-from ..console import UserError
-from ..tasks.language import END, language_model, sample
-from ..training.checkpoints import SavedRun, load_weights, read_run, require_safetensors
+from ...arguments import path, positive_int, seed, temperature
+from ...console import UserError
+from ...tasks.language import END, language_model, sample
+from ...training.checkpoints import SavedRun, load_weights, read_run, require_safetensors
 
-LANGUAGES = ("shakespeare", "names")
+LANGUAGES = ("shakespeare", "text", "names")
+EXAMPLES = """\
+  retrograd generate runs/book
+  retrograd generate runs/book --prompt "The " --length 200 --temperature 0.5
+  retrograd generate --weights gpt2/ --prompt "The answer is" --length 40
+"""
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "generate",
         help="sample text from a trained language model",
-        description="Sample text from the checkpoint of 'retrograd train shakespeare' or 'retrograd train names', "
-        "or from published weights.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Sample text from the checkpoint of 'retrograd train --text', 'train shakespeare' or 'train "
+        "names', or from published weights.",
+        examples=EXAMPLES,
     )
     parser.add_argument("checkpoint", nargs="?", type=path, metavar="CHECKPOINT", help="the file or folder of the run")
     parser.add_argument("--weights", type=path, metavar="DIR", help="a folder with published weights of GPT-2 or Llama")
     parser.add_argument("--prompt", default="", help="the start of the text")
     parser.add_argument(
-        "--length", type=positive_int, default=500, help="characters to sample (tokens for published weights)"
+        "--length",
+        type=positive_int,
+        default=500,
+        help="characters to sample, tokens for published weights (default: 500)",
     )
-    parser.add_argument("--temperature", type=temperature, default=0.8, help="0 always takes the most likely character")
+    parser.add_argument(
+        "--temperature", type=temperature, default=0.8, help="0 always takes the most likely character (default: 0.8)"
+    )
     parser.add_argument("--top-k", type=positive_int, help="sample only from the K most likely characters")
-    parser.add_argument("--seed", type=seed, default=0, help="seed of the sampling")
+    parser.add_argument("--seed", type=seed, default=0, help="seed of the sampling (default: 0)")
     parser.set_defaults(run=run)
 
 

@@ -1,0 +1,45 @@
+"""Write the texts from which the search page shows excerpts: Sphinx would fetch each page, which files cannot."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+FILE = "_static/search_texts.js"
+SKIPPED = frozenset(("script", "style", "svg", "iframe", "pre"))  # prose makes better excerpts than programs
+LONGEST = 20_000  # characters of a page
+
+
+class Article(HTMLParser):
+    """The text of a page's article."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self.inside = self.skipped = 0
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.inside += tag == "article"
+        self.skipped += tag in SKIPPED
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside -= tag == "article"
+        self.skipped -= tag in SKIPPED
+
+    def handle_data(self, data: str) -> None:
+        if self.inside and not self.skipped and data != "¶":
+            self.parts.append(data)
+
+
+def write(site: Path) -> None:
+    """Write the text of every page of a site, by the page's address, as a script that a file may load."""
+    texts = {}
+    for file in sorted(site.rglob("*.html")):
+        address = file.relative_to(site).as_posix()
+        if not address.startswith("_") and "/pictures/" not in address and not address.startswith("pictures/"):
+            words = "".join(Article(file.read_text(encoding="utf-8")).parts).split()
+            texts[address] = " ".join(words)[:LONGEST]
+    script = f"window.searchTexts = {json.dumps(texts, ensure_ascii=False)};\n"
+    (site / FILE).write_text(script, encoding="utf-8")
