@@ -75,7 +75,8 @@ class Observation:
         self._labels = 0
         self._outermost: list[tuple[Module, list[bool]]] = []  # models of the last recorded step, and their modes
         self._changed = False
-        self._forced = 0  # steps recorded because gradients have changed their places
+        self._forced = 0  # steps recorded because gradients have changed their places, or models their modes
+        self._in_evaluation: Callable[[], Module | None] = lambda: None  # the last model that ran in evaluation mode
         self._recorded = 0.0  # seconds of recorded steps
 
     # Start and end
@@ -248,8 +249,13 @@ class Observation:
         if not self.run.evaluated and self.count:
             attach(AtEvaluation(self.run.evaluations, module, self.count))
         self.run.evaluated = True
+        around = self._in_evaluation()
+        within = around is not None and any(x is module for x in around.modules())
         if not module.training:
+            self._in_evaluation = self._in_evaluation if within else ref(module)
             return
+        if within:
+            return  # a layer that alone is in training mode, such as dropout that samples predictions: on purpose
         kind = type(module).__name__
         if not (kind.startswith("BatchNorm") or kind.startswith("Dropout") and module.p > 0):
             return
@@ -472,6 +478,8 @@ class Observation:
 
     def _note_modes(self) -> None:
         for module, seen in self._outermost:
+            if seen and module.training is not seen[-1]:
+                self._changed = True  # record a step in the other mode
             seen.append(module.training)
 
     def _record(self) -> None:

@@ -14,7 +14,7 @@ from ..probes.replay import NOTHING, Changes, Edit, Program
 from ..recording import Array, Call, Params, Source, Step
 
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
-_WEIGHTED = ("linear", "mm", "matmul", "addmm", "convolution", "lstm", "gru", "rnn", "bmm")
+_RUNS = 0.4  # share of examples with the label of the example before
 _LEAST_ROWS = 96
 _MOST_ROWS = 1500
 _PERMUTATIONS = 19
@@ -57,7 +57,7 @@ def _first_layer(step: Step) -> Call | None:
         below |= step.below(root.source)
     for index in sorted(below):
         call = step.calls[index]
-        if call.name not in _WEIGHTED or not call.record.requires_grad or call.record.inputs[0].requires_grad:
+        if call.weight is None or not call.record.inputs or call.needs(0):
             continue
         source = call.inputs[0]
         array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None
@@ -92,6 +92,8 @@ def unshuffled_data(case: Case) -> Found | None:
     labels = [y for y in case.run.labels if y.size >= 4] or [y for _, _, y in found if y.size >= 4]
     if len(labels) < 4 or not found:
         return None
+    if float(np.mean([(y[1:] == y[:-1]).mean() for y in labels])) < _RUNS:
+        return None  # such as the words of a text, few of which repeat
     sizes = [y.size for y in labels]
     inside = float(np.mean([np.unique(y).size for y in labels]))
     rng = np.random.default_rng(0)
@@ -264,10 +266,11 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
         for place, x in enumerate(step.calls[i].inputs)
         if _same_source(x, start) and hasattr(step.array(x) if case.has_array(step, x) else None, "dtype")
     }
+    given = step.array(start) if case.has_array(step, start) else None
     looked_up = [
         i
         for i in program.order
-        if step.calls[i].name == "embedding" and start.value is not None and _shares(step.calls[i], start.value)
+        if step.calls[i].name == "embedding" and given is not None and _shares(step.calls[i], given)
     ]
     if not feeds and not looked_up:
         return None
@@ -289,9 +292,9 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
     return None
 
 
-def _index_of(call: Call) -> Array:
-    index = call.params["index"]
-    return np.asarray(getattr(index, "array", index))
+def _index_of(call: Call) -> np.ndarray:
+    """Return the rows that an embedding looks up."""
+    return np.asarray(call.params["index"].key[0])
 
 
 def _shares(call: Call, array: Array) -> bool:
@@ -334,7 +337,7 @@ def _other_row(
                 other = x.copy()
                 other[row] = x[row][..., ::-1] if x.ndim > 1 else x[(row + 1) % count]
                 other[row] = (other[row] + 1) % (int(x.max()) + 1)
-                params[i] = {"index": new_tensor(other)}
+                params[i] = {"index": step.calls[i].params["index"].with_key((other,))}
             after = np.asarray(program.run(values, Changes(inputs=changed, params=params), wanted=end).array)
             scale = float(np.abs(before).max()) or 1.0
             moved = np.abs(after - before).reshape(count, -1).max(1)

@@ -82,7 +82,8 @@ def step_missing(case: Case) -> Found | None:
             continue  # an optimizer of a later phase
         if any(bool((x.start[id(p)] != p.array).any()) for p in x.parameters if id(p) in x.start):
             continue  # updated by the program itself
-        where = without_call(case, "step", run.backward_site) or run.backward_site
+        own = case.main is None or len(run.optimizers) == 1
+        where = without_call(case, "step", run.backward_site) or (run.backward_site if own else x.created)
         edit = Edit("with the step", without="none")
         return Found(where, {"backwards": run.backwards, "optimizer": x.name}, edit)
     return None
@@ -320,11 +321,10 @@ def _layers(case: Case, step: Step) -> list[tuple[Call, float, float]]:
     for root in step.roots:
         below |= step.below(root.source)
     for call in step.calls:
-        if call.index not in below or call.name not in ("linear", "matmul", "conv", "conv_bias", "addmm"):
+        if call.index not in below or call.weight is None:
             continue
-        weights = [x.leaf for x in call.inputs if x.leaf is not None and x.leaf._requires and x.leaf.array.ndim >= 2]
         g, values = call.record.gradients, call.record.values
-        if weights and g is not None and values is not None:
+        if g is not None and values is not None:
             found.append((call, math.hypot(g.mean, g.std), math.hypot(values.mean, values.std)))
     return found
 

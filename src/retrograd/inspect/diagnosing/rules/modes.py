@@ -7,17 +7,21 @@ import os
 from ..kinds import Case, Found, Place, kind
 from ..recording import Opened, Step
 
-_NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")
+
+def _normalizes(entry: Opened) -> bool:
+    """Return whether a module normalizes by statistics of the batch in training, and by stored ones otherwise."""
+    named = any("BatchNorm" in one.__name__ for one in type(entry.module).__mro__)
+    return named and bool(getattr(entry.module, "track_running_stats", False))
 
 
 def _switchable(entry: Opened) -> bool:
-    """Return whether a module behaves differently in the two modes."""
-    name = type(entry.module).__name__
-    if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):
-        return isinstance(getattr(entry.module, "dropout", 0), float) and entry.module.dropout > 0
-    if name.endswith("Dropout") or name.startswith(("Dropout", "AlphaDropout", "FeatureAlphaDropout")):
+    """Return whether a module behaves differently in the two modes: it drops elements, or it normalizes a batch."""
+    drops = getattr(entry.module, "dropout", 0)  # of recurrent layers and of attention
+    if isinstance(drops, float) and drops > 0:
+        return True
+    if "Dropout" in type(entry.module).__name__:
         return bool(getattr(entry.module, "p", 0))
-    return name in _NORMS
+    return _normalizes(entry)
 
 
 def _trained(case: Case, entry: Opened) -> bool:
@@ -123,7 +127,7 @@ def batch_norm_of_one(case: Case) -> Found | None:
     seen, ones, last = 0, 0, None
     for step in case.run.steps:
         for entry in step.modules:
-            if type(entry.module).__name__ not in _NORMS or not entry.training or not entry.shapes:
+            if not _normalizes(entry) or not entry.training or not entry.shapes:
                 continue
             seen += 1
             shape = entry.shapes[0]

@@ -183,10 +183,12 @@ def parameters_not_optimized(case: Case) -> Found | None:
 
 
 def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
-    """Return whether the optimizer holds the last layers of one module, and nothing before them: on purpose."""
+    """Return whether the optimizer holds the last layers of one module, and nothing used before them: on purpose."""
     held = _held(case)
+    used = list(dict.fromkeys(id(p) for p in _all_leaves(step)))
     for entry in step.outermost():
-        own = [id(p) for p in entry.module.parameters() if p._requires]
+        inside = {id(p) for p in entry.module.parameters() if p._requires}
+        own = [key for key in used if key in inside]
         flags = [key in held for key in own if key in held or key in missing]
         if any(flags) and not all(flags) and flags == sorted(flags):
             return set(missing) <= set(own)
@@ -201,12 +203,17 @@ def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
 )
 def frozen_layer(case: Case) -> Found | None:
     for x in case.run.optimizers:
-        for group in x.optimizer.param_groups:
+        for place in range(len(x.optimizer.param_groups)):
             rates = [one.rates for one in x.history]
-            place = x.optimizer.param_groups.index(group)
             if x.steps >= 3 and rates and all(one[place] == 0 for one in rates if place < len(one)):
                 what = f"a parameter group of {x.name} has a learning rate of 0 in all {x.steps} steps."
                 return Found(x.created or x.stepped, {"what": what, "fix": "give the group a learning rate"})
+        frozen = [p for p in x.parameters if not p._requires]
+        if x.steps >= 3 and not x.graded and len(frozen) == len(x.parameters) and x.created is not None:
+            what = f"no parameter of {x.name} requires a gradient: its {x.steps} steps changed nothing."
+            fix = "set requires_grad to True for what this optimizer trains"
+            where = next((site for p in frozen if (site := case.run.frozen.get(id(p))) is not None), x.created)
+            return Found(where, {"what": what, "fix": fix})
     step = case.step
     if step is None or case.main is None or case.main.steps < 3:
         return None
@@ -269,9 +276,19 @@ def constant_init(case: Case) -> Found | None:
             continue
         where = case.run.written.get(p.array.__array_interface__["data"][0])
         owner = _owner(steps[0], p)
-        site = where or (_created(case, owner.module) if owner is not None else None) or used[0].site
+        made = _created(case, owner.module) if owner is not None else None
+        site = where or made or _assigned(used[0].site, steps[0].name(p))
         return Found(site, {"units": len(end), "name": steps[0].name(p)})
     return None
+
+
+def _assigned(near: Site, name: str) -> HasPlace:
+    """Return the first line of a file that assigns a variable, else the site in this file."""
+    if name.isidentifier() and os.path.isfile(near.file):
+        for number, line in enumerate(Path(near.file).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            if re.match(rf"\s*{name}\s*(:.*)?=[^=]", line):
+                return Place(near.file, number)
+    return near
 
 
 def _alike(array: Array) -> bool:
@@ -351,7 +368,7 @@ def dead_units(case: Case) -> Found | None:
         seen: dict[tuple[str, int], int] = {}
         count += 1
         for call in step.calls:
-            if call.name != "relu" or not call.outputs or call.outputs[0].ndim < 2:
+            if call.name != "relu" or not call.outputs or call.outputs[0].ndim < 2 or not call.record.requires_grad:
                 continue
             place = call.site.file, call.site.line
             seen[place] = number = seen.get(place, 0) + 1
@@ -364,7 +381,7 @@ def dead_units(case: Case) -> Found | None:
             calls[key] = call
     worst = None
     for key, mask in alive.items():
-        share = 1 - float(mask.mean()) if mask.size >= 2 else 0.0
+        share = 1 - float(mask.mean())
         if share >= _DEAD and (mask.size >= _LEAST_UNITS or share == 1.0) and worst is None:
             worst = key
     if worst is None:
