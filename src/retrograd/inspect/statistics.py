@@ -12,7 +12,7 @@ from ..core.arrays.devices import array_module, backend_of
 from ..core.arrays.fp_warnings import silent
 
 _BLOCK = 1 << 13
-_EXACT = 0.05  # share of the mean square that is variance
+_DIGITS = 0.05  # share of the mean square that is variance, below which their difference loses digits
 _SMALL = 1e-30  # mean square below which float32 loses digits
 _WHOLE = 1024  # arrays up to this size are sampled as a whole
 _SAMPLE = 64
@@ -47,8 +47,8 @@ class Statistics:
         return math.sqrt(count * (self.std**2 + self.mean**2)) if count else 0.0
 
 
-def statistics(array: Any) -> Statistics:
-    """Return the statistics of a NumPy or CuPy array."""
+def statistics(array: Any, exact: bool = True) -> Statistics:
+    """Return the statistics of a NumPy or CuPy array; mean and std are to 1e-5 if they need not be ``exact``."""
     size = array.size
     if not size:
         return Statistics(0, math.nan, math.nan, math.nan, math.nan, 0.0, 0.0, 0.0)
@@ -71,32 +71,32 @@ def statistics(array: Any) -> Statistics:
                 x = x[~missing]
                 low, high = (float(x.min()), float(x.max())) if x.size else (math.nan, math.nan)
             x = x[xp.isfinite(x)]
-        mean, std = _moments(x)
+        mean, std = _moments(x, exact)
     return Statistics(size, low, high, mean, std, zeros, nans / size, infinities / size)
 
 
-def _moments(x: Any) -> tuple[float, float]:
-    """Return mean and standard deviation: of float32 in its own precision where five digits are exact, else in float64."""
+def _moments(x: Any, exact: bool) -> tuple[float, float]:
+    """Return mean and standard deviation in float64, computed in blocks; of float32 in its own precision if allowed."""
     if not x.size:
         return math.nan, math.nan
-    if x.dtype == np.float32:
+    if not exact and x.dtype == np.float32:
         mean = float(x.sum()) / x.size
-        square = sum([float(block.dot(block)) for block in _blocks(x)]) / x.size
+        square = sum([float(block.dot(block)) for block in blocks(x)]) / x.size
         variance = square - mean * mean
-        if math.isfinite(square) and variance > _EXACT * square > _SMALL:
+        if math.isfinite(square) and variance > _DIGITS * square > _SMALL:
             return mean, math.sqrt(variance)
     mean = float(x.sum(dtype=np.float64)) / x.size
     squares = 0.0
-    for block in _blocks(x):
+    for block in blocks(x):
         block = block.astype(np.float64)
         block -= mean
         squares += float(block.dot(block))
     return mean, math.sqrt(squares / x.size)
 
 
-def _blocks(x: Any) -> list[Any]:
+def blocks(flat: Any) -> list[Any]:
     """Return the parts of a flat array, each so small that BLAS starts no threads for it."""
-    return [x[start : start + _BLOCK] for start in range(0, x.size, _BLOCK)]
+    return [flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK)]
 
 
 def sample(array: Any) -> np.ndarray:

@@ -17,6 +17,7 @@ from ...core.tensor.tensor import Tensor
 from ..names import Names
 from ..record import Departure, Record
 from ..recorder import Recorder
+from ..statistics import sample, statistics
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
@@ -177,12 +178,15 @@ class Step:
             pending += [y for y in call.inputs if through_cuts or call.inplace or call.record.requires_grad]
         return found
 
-    def leaves(self, source: Source) -> list[Tensor]:
-        """Return the leaves that gradients of a value reach."""
+    def leaves(self, source: Source, everything: bool = False) -> list[Tensor]:
+        """Return the leaves that gradients of a value reach; with ``everything`` also frozen ones and those cut off."""
         found: dict[int, Tensor] = {}
-        for index in self.below(source):
+        for index in self.below(source, through_cuts=everything):
             for x in self.calls[index].inputs:
-                if x.leaf is not None and x.leaf._requires and not x.cut and self.calls[index].record.requires_grad:
+                if x.leaf is None:
+                    continue
+                reached = x.leaf._requires and not x.cut and self.calls[index].record.requires_grad
+                if reached or everything and isinstance(x.leaf, Tensor) and x.leaf.array.dtype.kind == "f":
                     found[id(x.leaf)] = x.leaf
         return list(found.values())
 
@@ -289,6 +293,14 @@ class StepRecorder(Recorder):
         calls.append(Call(index, record, primitive, sources, params, arrays, shapes, inplace))
         for number, x in enumerate(outputs):
             self._made[id(x)] = ref(x), Source(index, number, None, None)
+
+    def record_statistics(self, record: Record, array: Array, gradient: bool) -> None:
+        """Record statistics of an operator's output or its gradient, as fast as texts of four digits allow."""
+        if gradient:
+            record.gradients = statistics(array, exact=False)
+        else:
+            record.values = statistics(array, exact=False)
+        record.samples[gradient] = sample(array)
 
     def record_use(self, leaf: Tensor, node: Node, gradient: object) -> None:
         """Record nothing: no rule asks which operator sent a leaf its gradient."""

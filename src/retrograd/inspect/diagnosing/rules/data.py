@@ -15,7 +15,7 @@ from ..recording import Array, Call, Params, Source, Step
 
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
 _RUNS = 0.4  # share of examples with the label of the example before
-_LEAST_ROWS = 96
+_LEAST_ROWS = 160
 _MOST_ROWS = 1500
 _PERMUTATIONS = 19
 
@@ -164,6 +164,10 @@ def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
         x = np.asarray(step.array(call.inputs[0]))
         if x.shape[:1] == labels.shape[:1] and np.isfinite(x).all() and labels.size and labels.min() >= 0:
             xs.append(x.reshape(len(x), -1))
+            ys.append(labels)
+    for x, labels in case.run.pairs:
+        if xs and x.shape[1] == xs[0].shape[1] and np.isfinite(x).all() and labels.min() >= 0:
+            xs.append(x)
             ys.append(labels)
     widths = {x.shape[1] for x in xs}
     if len(widths) != 1:

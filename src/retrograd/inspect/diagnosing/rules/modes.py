@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 
+from ....core.tensor.tensor import Tensor
+from ....ops.nn.normalization.statistics import batch_norm
 from ..kinds import Case, Found, Place, kind
+from ..probes.replay import Changes, Edit
 from ..recording import Opened, Step
 
 
@@ -39,7 +42,7 @@ def _reaches(step: Step, entry: Opened) -> bool:
 @kind(
     "eval-mode",
     "Does the model train in training mode?",
-    "{model} trains in evaluation mode{since}: {layers} do not do there what they do in training.",
+    "{model} trains in evaluation mode{since}: {effect}.",
     "call {model}.train() before the training steps, also after each evaluation",
 )
 def eval_mode(case: Case) -> Found | None:
@@ -59,9 +62,25 @@ def eval_mode(case: Case) -> Found | None:
             where = switched[1] if switched is not None and not switched[0] else entry.site
             kinds = dict.fromkeys(type(x.module).__name__ for x in layers)
             since = f" in {len(seen) - trained} of {len(seen)} steps" if trained else ""
-            model = type(entry.module).__name__
-            return Found(where, {"model": model, "layers": ", ".join(kinds), "since": since, "count": len(layers)})
+            values = {"model": type(entry.module).__name__, "layers": ", ".join(kinds), "since": since}
+            normalizing = [call for call in step.passed() if call.name == "batch_norm_given"]
+            drops = any(not _normalizes(x) for x in layers)
+            effects = ["dropout drops nothing"] * drops
+            effects += ["batch normalization uses its stored statistics and updates none"] * any(
+                map(_normalizes, layers)
+            )
+            values |= {"effect": ", and ".join(effects), "count": str(len(layers))}
+            if not normalizing:
+                why = "dropout is for examples that the network has not seen; it does not lower the training loss"
+                return Found(where, values, unproved=why)
+            changes = Changes(calls={call.index: _by_batch for call in normalizing})
+            return Found(where, values, Edit("in training mode", changes))
     return None
+
+
+def _by_batch(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """Normalize by the statistics of the batch: batch normalization as it is in training mode."""
+    return batch_norm(x, None, None, weight, bias, True, eps=eps)
 
 
 @kind(

@@ -336,7 +336,7 @@ def wrong_reduction_scale(case: Case) -> Found | None:
     return _unlike_terms(step) or _divided_again(case, step)
 
 
-def _divided(loss: Tensor, number: int) -> Tensor:
+def _divided(loss: Tensor, number: float) -> Tensor:
     return loss / number
 
 
@@ -404,7 +404,9 @@ def accumulation_unscaled(case: Case) -> Found | None:
                 continue
             heads = [step.producer(step.origin(root.source)) for root in group]
             if all(_averages(call, root.scale) for call, root in zip(heads, group, strict=True)):
-                return Found(group[-1].site, {"count": len(group)})
+                written = Changes(root=partial(_divided, number=1 / len(group)))
+                edit = Edit(f"with the loss divided by {len(group)}", written=written)
+                return Found(group[-1].site, {"count": len(group)}, edit)
     return None
 
 

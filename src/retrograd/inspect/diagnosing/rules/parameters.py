@@ -87,7 +87,7 @@ def modules_not_registered(case: Case) -> Found | None:
                 layers = _names([type(x.module).__name__ for x in strange.values()])
                 where = _created(case, entry.module) or entry.site
                 values = {"count": len(strange), "model": type(root.module).__name__, "layers": layers}
-                return Found(where, values)
+                return Found(where, values, Edit("with all of them", everything=True))
     listed = _listed_parameters(case, held)
     if listed is not None:
         return listed
@@ -110,7 +110,8 @@ def _listed_parameters(case: Case, held: set[int]) -> Found | None:
                 if loose and any(p.grad is not None or id(p) in step.values for p in loose):
                     model = type(entry.module).__name__
                     where = attribute_line(entry, name)
-                    return Found(where, {"count": len(loose), "model": model, "layers": f"Parameters in self.{name}"})
+                    values = {"count": len(loose), "model": model, "layers": f"Parameters in self.{name}"}
+                    return Found(where, values, Edit("with all of them", everything=True))
     return None
 
 
@@ -195,6 +196,9 @@ def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
     return False
 
 
+_THAWED = Edit("with requires_grad=True", frozen=True)
+
+
 @kind(
     "frozen-layer",
     "Is what is frozen meant to be?",
@@ -213,7 +217,7 @@ def frozen_layer(case: Case) -> Found | None:
             what = f"no parameter of {x.name} requires a gradient: its {x.steps} steps changed nothing."
             fix = "set requires_grad to True for what this optimizer trains"
             where = next((site for p in frozen if (site := case.run.frozen.get(id(p))) is not None), x.created)
-            return Found(where, {"what": what, "fix": fix})
+            return Found(where, {"what": what, "fix": fix}, _THAWED)
     step = case.step
     if step is None or case.main is None or case.main.steps < 3:
         return None
@@ -242,9 +246,8 @@ def frozen_layer(case: Case) -> Found | None:
                 "initialization."
             )
             fix = "set requires_grad to True for layers that were not trained before"
-            return Found(
-                _freezing(case, one[1]) or _created(case, one[1].module) or one[1].site, {"what": what, "fix": fix}
-            )
+            where = _freezing(case, one[1]) or _created(case, one[1].module) or one[1].site
+            return Found(where, {"what": what, "fix": fix}, _THAWED)
     return None
 
 
@@ -358,7 +361,7 @@ def _identical_models(case: Case) -> Found | None:
     "lower the learning rate, initialize biases with 0 and weights by kaiming_normal_, or use leaky_relu",
 )
 def dead_units(case: Case) -> Found | None:
-    if case.main is None or case.main.steps < 3 or not case.stuck:
+    if case.main is None or case.main.steps < 3:
         return None
     alive: dict[tuple[str, int, int], Array] = {}
     calls: dict[tuple[str, int, int], Call] = {}
@@ -382,6 +385,8 @@ def dead_units(case: Case) -> Found | None:
     worst = None
     for key, mask in alive.items():
         share = 1 - float(mask.mean())
+        if not case.stuck and not (share == 1.0 and calls[key].record.module):
+            continue
         if share >= _DEAD and (mask.size >= _LEAST_UNITS or share == 1.0) and worst is None:
             worst = key
     if worst is None:

@@ -44,17 +44,23 @@ def learning_rate_too_high(case: Case) -> Found | None:
     if program is None:
         return None
     plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
+    best: Found | None = None
+    lowest = math.inf
     for factor in (0.1, 0.01, 0.001, 0.0001):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
         fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.end)
         curves = Curves(fixed, plain)
         falls = math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.02 * abs(fixed[0])
         fails = not math.isfinite(plain[-1]) or plain[-1] > 0.98 * plain[0] or len(plain) < len(fixed)
+        fails = fails or case.stuck and fixed[0] - fixed[-1] > 3 * (plain[0] - plain[-1])
+        if best is not None and not fixed[-1] < lowest:
+            break  # the rate before was better
         if falls and fails and better(curves):
+            lowest = fixed[-1]
             course = f"goes from {figure(first)} to {figure(last)}"
             values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * factor)}
-            return Found(main.created or main.stepped, {**values, "optimizer": main.name}, edit, curves)
-    return None
+            best = Found(main.created or main.stepped, {**values, "optimizer": main.name}, edit, curves)
+    return best
 
 
 def _moved(case: Case) -> float:
