@@ -133,6 +133,9 @@ def labels_unrelated(case: Case) -> Found | None:
     permuted = [_agreement(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
     if real > max(permuted) or real > float(np.mean(permuted)) + float(np.std(permuted)) + 0.005:
         return None
+    apart = [_separation(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
+    if _separation(rows, labels) > float(np.mean(apart)) + 4 * float(np.std(apart)):
+        return None  # one input tells something about the labels
     step = case.step
     call = case.loss_call(step) if step is not None else None
     mean = float(np.mean(permuted))
@@ -175,6 +178,13 @@ def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
     rows, labels = np.concatenate(xs), np.concatenate(ys)
     unique = np.unique(rows, axis=0, return_index=True)[1]
     return rows[unique], labels[unique]
+
+
+def _separation(x: np.ndarray, y: np.ndarray) -> float:
+    """Return the largest share of an input's variance that lies between the means of the classes."""
+    z = (x - x.mean(0)) / (x.std(0) + 1e-8)
+    means = np.stack([z[y == value].mean(0) * math.sqrt((y == value).mean()) for value in np.unique(y)])
+    return float((means * means).sum(0).max())
 
 
 def _agreement(x: np.ndarray, y: np.ndarray) -> float:
