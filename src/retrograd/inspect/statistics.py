@@ -11,7 +11,9 @@ import numpy as np
 from ..core.arrays.devices import array_module, backend_of
 from ..core.arrays.fp_warnings import silent
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 13
+_DIGITS = 0.05  # share of the mean square that is variance, below which their difference loses digits
+_SMALL = 1e-30  # mean square below which float32 loses digits
 _WHOLE = 1024  # arrays up to this size are sampled as a whole
 _SAMPLE = 64
 
@@ -45,8 +47,8 @@ class Statistics:
         return math.sqrt(count * (self.std**2 + self.mean**2)) if count else 0.0
 
 
-def statistics(array: Any) -> Statistics:
-    """Return the statistics of a NumPy or CuPy array."""
+def statistics(array: Any, exact: bool = True) -> Statistics:
+    """Return the statistics of a NumPy or CuPy array; mean and std are to 1e-5 if they need not be ``exact``."""
     size = array.size
     if not size:
         return Statistics(0, math.nan, math.nan, math.nan, math.nan, 0.0, 0.0, 0.0)
@@ -58,7 +60,7 @@ def statistics(array: Any) -> Statistics:
             x = xp.abs(x)
         elif kind == "b":
             x = x.view(xp.uint8)
-        zeros = (size - int(xp.count_nonzero(x))) / size
+        zeros = int(xp.count_nonzero(x == 0)) / size  # five times as fast as counting nonzero floats
         low, high = float(x.min()), float(x.max())
         nans = infinities = 0
         if not (math.isfinite(low) and math.isfinite(high)):
@@ -69,26 +71,32 @@ def statistics(array: Any) -> Statistics:
                 x = x[~missing]
                 low, high = (float(x.min()), float(x.max())) if x.size else (math.nan, math.nan)
             x = x[xp.isfinite(x)]
-        mean, std = _moments(x)
+        mean, std = _moments(x, exact)
     return Statistics(size, low, high, mean, std, zeros, nans / size, infinities / size)
 
 
-def _moments(x: Any) -> tuple[float, float]:
-    """Return mean and standard deviation in float64, computed in blocks."""
+def _moments(x: Any, exact: bool) -> tuple[float, float]:
+    """Return mean and standard deviation in float64, computed in blocks; of float32 in its own precision if allowed."""
     if not x.size:
         return math.nan, math.nan
-    if x.size <= _BLOCK:
-        x = x.astype(np.float64)
+    if not exact and x.dtype == np.float32:
         mean = float(x.sum()) / x.size
-        x -= mean
-        return mean, math.sqrt(float(x.dot(x)) / x.size)
+        square = sum([float(block.dot(block)) for block in blocks(x)]) / x.size
+        variance = square - mean * mean
+        if math.isfinite(square) and variance > _DIGITS * square > _SMALL:
+            return mean, math.sqrt(variance)
     mean = float(x.sum(dtype=np.float64)) / x.size
     squares = 0.0
-    for start in range(0, x.size, _BLOCK):
-        block = x[start : start + _BLOCK].astype(np.float64)
+    for block in blocks(x):
+        block = block.astype(np.float64)
         block -= mean
         squares += float(block.dot(block))
     return mean, math.sqrt(squares / x.size)
+
+
+def blocks(flat: Any) -> list[Any]:
+    """Return the parts of a flat array, each so small that BLAS starts no threads for it."""
+    return [flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK)]
 
 
 def sample(array: Any) -> np.ndarray:

@@ -55,15 +55,22 @@ def test_the_page_has_the_finding_both_curves_and_the_history(broadcast):
     assert shown["kind"] == "broadcast-loss" and shown["place"].endswith(f":{first.line}")
     for name in ("with", "without"):
         assert shown["curves"][name] == pytest.approx(first.evidence["curves"][name], rel=1e-3)
-    assert run["loss"] == pytest.approx([x.loss for x in d.history], rel=1e-3)
+    assert run["curve"]["loss"] == pytest.approx([x.loss for x in d.history], rel=1e-3)
     assert run["parameters"].keys() == {"0.weight", "0.bias", "2.weight", "2.bias"}
+
+
+def shown_history(d, data):
+    """Return the steps of the slider."""
+    numbers = [int(title.removeprefix("step ")) for title in data["steps"]]
+    return [x for x in d.history if x.step in numbers]
 
 
 def test_parameters_and_blocks_have_the_gradients_of_each_step(broadcast):
     d, text = broadcast
     data = data_of(text)
-    assert data["steps"] == [f"step {x.step}" for x in d.history] and data["step"] == len(d.history) - 1
-    measured = [(i, x) for i, x in enumerate(d.history) if x.gradients]
+    shown = shown_history(d, data)
+    assert data["steps"] == [f"step {x.step}" for x in shown] and data["step"] == len(shown) - 1
+    measured = [(i, x) for i, x in enumerate(shown) if x.gradients]
     weights = [vertex for vertex in data["vertices"] if vertex["names"] == ["0.weight"]]
     assert len(weights) == 1 and measured
     for i, x in measured:
@@ -71,6 +78,26 @@ def test_parameters_and_blocks_have_the_gradients_of_each_step(broadcast):
         block = next(box for box in data["boxes"] if box["path"] == "0")
         whole = x.gradients["0.weight"] ** 2 + x.gradients["0.bias"] ** 2
         assert block["flows"][i] == pytest.approx(whole**0.5, rel=1e-3)
+
+
+def test_operators_have_their_own_gradient_at_each_step_of_the_slider():
+    rg.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)), rg.randn(32, 3)
+    optimizer = rg.optim.SGD(model.parameters(), lr=0.05)
+    norms = []
+    with inspect.doctor() as d:
+        for _ in range(25):
+            optimizer.zero_grad()
+            inner = model[1](model[0](x))
+            inner.retain_grad()
+            (model[2](inner) - x[:, :1]).square().mean().backward()
+            norms.append(float(inner.grad.norm()))
+            optimizer.step()
+    data = data_of(doctor_page(d))
+    numbers = [int(title.removeprefix("step ")) for title in data["steps"]]
+    assert len(numbers) > len(d._run.steps)
+    flows = next(vertex["flows"] for vertex in data["vertices"] if vertex["label"] == "tanh")
+    assert flows == pytest.approx([norms[number] for number in numbers], rel=1e-3)
 
 
 def test_the_page_is_one_file_that_loads_nothing(broadcast):
@@ -102,10 +129,12 @@ def test_the_slider_and_the_loss_curve_move_through_the_steps(broadcast, tmp_pat
                wide: document.documentElement.scrollWidth <= innerWidth };
     """
     d, text = broadcast
-    measured = [i for i, x in enumerate(d.history) if x.gradients]
+    shown = shown_history(d, data_of(text))
+    measured = [i for i, x in enumerate(shown) if x.gradients]
     later = measured[-1]
     found = browse_drawing(Page(text), tmp_path, body.replace("LATER", str(later)), width)
-    assert found["first"][0].startswith("step 0: loss") and found["later"][0].startswith(f"step {later}: loss")
+    assert found["first"][0].startswith("step 0: loss")
+    assert found["later"][0].startswith(f"step {shown[later].step}: loss")
     assert float(found["first"][1]) < float(found["later"][1]) and found["wide"]
     assert found["back"] == max(i for i in measured if i < later)
     assert "by the optimizer, rate 0.05" in found["facts"] and "Its gradient came from" in found["facts"]

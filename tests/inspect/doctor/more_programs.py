@@ -288,12 +288,12 @@ for step in range(30):
     Program(
         "constant-init",
         """
-w1 = (0.3 * torch.randn(5, 16)).requires_grad_() || w1 = torch.full((5, 16), 0.1).requires_grad_()
+w1 = (0.3 * torch.randn(5, 16)).requires_grad_() || w1 = torch.full((5, 16), 0.1).requires_grad_() #!
 w2 = (0.3 * torch.randn(16, 1)).requires_grad_() || w2 = torch.full((16, 1), 0.1).requires_grad_()
 optimizer = torch.optim.SGD([w1, w2], lr=0.05)
 for step in range(30):
     x = torch.randn(32, 5)
-    h = torch.tanh(x @ w1) || h = torch.tanh(x @ w1) #!
+    h = torch.tanh(x @ w1)
     loss = F.mse_loss(h @ w2, x[:, :1] - x[:, 1:2])
 """
         + UPDATE,

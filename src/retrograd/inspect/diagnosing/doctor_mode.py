@@ -270,6 +270,8 @@ def _with_proof(case: Case, one: Kind, found: Found, first: bool) -> Finding:
         curves, said = prove(case.run, case.program, found.edit, case.end)
     elif found.edit is not None:
         said = "Not proved: the time for trials was used up, or other findings come first."
+    elif found.unproved:
+        said = f"Not proved: {found.unproved}."
     else:
         said = "Not proved: the edit is not one that the doctor can apply to a recorded step."
     return finding(one, found, curves, said)

@@ -81,6 +81,11 @@ class AtEvaluation(Observer):
         self.module = module
         self.step = step
         self.remaining = EVALUATED
+        self.training = False  # whether the innermost module alone is in training mode, which is on purpose
+
+    def opened(self, what: object, inputs: Inputs) -> None:
+        if not isinstance(what, str):
+            self.training = bool(getattr(what, "training", False))
 
     def called(
         self,
@@ -93,7 +98,7 @@ class AtEvaluation(Observer):
         self.remaining -= 1
         if self.remaining <= 0 or modes.grad_enabled:
             detach(self)
-        elif primitive.name == "dropout" and not self.module.training:
+        elif primitive.name == "dropout" and not self.module.training and not self.training:
             site = user_site(3)
             found = Evaluation("Dropout (as a function)", site, calls=1, periods=1, step=self.step)
             self.evaluations.setdefault(f"{site.file}:{site.line}", found)

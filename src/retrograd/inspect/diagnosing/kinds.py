@@ -61,6 +61,7 @@ class Found:
     values: Mapping[str, object] = field(default_factory=dict)
     edit: Edit | None = None
     curves: Curves | None = None  # if the rule has tried the edit itself
+    unproved: str = ""  # why a recorded step cannot show the effect of the edit
 
 
 Rule = Callable[["Case"], "Found | None"]
@@ -132,14 +133,15 @@ class Case:
 
     @cached_property
     def baseline(self) -> float | None:
-        """The loss of the best constant prediction on the recorded batch, for known losses."""
+        """The loss of the best constant prediction on the recorded batches, for known losses."""
         step = self.step
         call = self.loss_call(step) if step is not None else None
         if step is None or call is None:
             return None
-        target = self.target(step, call)
-        if target is None or not target.size:
+        found = self.target(step, call)
+        if found is None or not found.size:
             return None
+        target = np.concatenate([found[:0], *self._targets(call, found)]) if found.ndim else found
         if call.name in CLASS_LOSSES:
             shares = np.bincount(target.reshape(-1)[target.reshape(-1) >= 0].astype(int)) / target.size
             shares = shares[shares > 0]
@@ -147,6 +149,13 @@ class Case:
         if call.name == "mse_loss" and target.ndim:
             return float(np.var(target, axis=0).mean())
         return None
+
+    def _targets(self, like: Call, found: np.ndarray) -> list[np.ndarray]:
+        """Return the targets of all recorded steps whose loss is the same operator on examples of the same shape."""
+        calls = [(step, self.loss_call(step)) for step in self.run.steps]
+        same = [(step, call) for step, call in calls if call is not None and call.name == like.name]
+        targets = [self.target(step, call) for step, call in same]
+        return [x for x in targets if x is not None and x.shape[1:] == found.shape[1:] and x.ndim]
 
     def loss_calls(self, step: Step) -> list[Call]:
         """Return the calls of losses that the backward passes of a step went through."""

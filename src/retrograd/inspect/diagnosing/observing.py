@@ -23,6 +23,7 @@ from ...core.graph.nodes import Node, reachable
 from ...core.graph.observers import attach, detach
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
+from .backward_norms import BackwardNorms, norm
 from .first_calls import AtEvaluation, UntilGraph
 from .recording import Array, Call, Step, StepRecorder
 from .run import Evaluation, Loader, Optimized, Run, Schedule, StepHistory
@@ -33,14 +34,16 @@ if TYPE_CHECKING:
     from ...optim.optimizer import Optimizer
     from ..names import Names
 
-SHARE = 0.07  # of the time that the doctor may use while it watches
-_ALWAYS = 3  # first steps that are recorded in full, whatever this costs
+SHARE = 0.05  # of the time that the doctor may use while it watches
+_WALKS = 0.012  # of the time, for norms of operators' gradients in steps that are not recorded in full
+_ALWAYS = 2  # first steps that are recorded in full, whatever this costs
 _MOST = 40  # steps recorded in full
 _KEPT = 4  # of these with their arrays
 _LEAST_SCALE = 1024.0  # of a GradScaler
 _WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
 _FORCED = 3
 _LABELS = 1 << 20  # class indices kept
+_PAIRS = 1 << 22  # bytes of inputs kept with them
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
 
 
@@ -73,10 +76,14 @@ class Observation:
         self.stopped = False
         self._window = 0  # backward passes since the last step
         self._labels = 0
+        self._given: Array = None  # the first floating data that a module got since the last loss
+        self._pairs = 0  # bytes of inputs kept
         self._outermost: list[tuple[Module, list[bool]]] = []  # models of the last recorded step, and their modes
         self._changed = False
-        self._forced = 0  # steps recorded because gradients have changed their places
+        self._forced = 0  # steps recorded because gradients have changed their places, or models their modes
+        self._in_evaluation: Callable[[], Module | None] = lambda: None  # the last model that ran in evaluation mode
         self._recorded = 0.0  # seconds of recorded steps
+        self._walks = BackwardNorms()
 
     # Start and end
 
@@ -238,18 +245,31 @@ class Observation:
     def _labelled(self, plain: Plain, x: Tensor, target: Tensor) -> Array:
         result = plain(x, target)
         if modes.grad_enabled and self._labels < _LABELS and isinstance(result[1], np.ndarray):
-            self.run.labels.append(result[1].reshape(-1).copy())
-            self._labels += result[1].size
+            labels = result[1].reshape(-1).copy()
+            self.run.labels.append(labels)
+            self._labels += labels.size
+            array, self._given = self._given, None
+            if isinstance(array, np.ndarray) and len(array) == len(labels) and self._pairs < _PAIRS:
+                self.run.pairs.append((array.reshape(len(array), -1).copy(), labels))
+                self._pairs += array.nbytes
         return result
 
-    def _called(self, module: Module, args: object) -> None:
+    def _called(self, module: Module, args: tuple[object, ...]) -> None:
         if modes.grad_enabled:
+            x = args[0] if args and self._given is None else None
+            if isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
+                self._given = x.array
             return
         if not self.run.evaluated and self.count:
             attach(AtEvaluation(self.run.evaluations, module, self.count))
         self.run.evaluated = True
+        around = self._in_evaluation()
+        within = around is not None and any(x is module for x in around.modules())
         if not module.training:
+            self._in_evaluation = self._in_evaluation if within else ref(module)
             return
+        if within:
+            return  # a layer that alone is in training mode, such as dropout that samples predictions: on purpose
         kind = type(module).__name__
         if not (kind.startswith("BatchNorm") or kind.startswith("Dropout") and module.p > 0):
             return
@@ -273,11 +293,14 @@ class Observation:
         if self._depth:
             return plain(tensors, *args, **kwargs)
         began = time.perf_counter()
+        walks = self._walks if self.recorder is None and self._may_walk() else None
         site = user_site(3)
         roots = [x for x in ([tensors] if isinstance(tensors, Tensor) else list(tensors)) if isinstance(x, Tensor)]
         self._before_backward(roots, site)
         self.spent += time.perf_counter() - began
         self._depth += 1
+        if walks is not None:
+            attach(walks)
         try:
             result = plain(tensors, *args, **kwargs)
         except BaseException:
@@ -285,6 +308,8 @@ class Observation:
             raise
         finally:
             self._depth -= 1
+            if walks is not None:
+                detach(walks)
         began = time.perf_counter()
         self._after_backward()
         self.spent += time.perf_counter() - began
@@ -373,6 +398,8 @@ class Observation:
         rates = [float(_item(group.get("lr", 0.0))) for group in optimizer.param_groups]
         history = StepHistory(optimized.steps, math.fsum(self._since) if self._since else math.nan, rates)
         optimized.rates.append(max(rates, default=0.0))
+        if self._walks.names:
+            history.operators = self._walks.taken()
         if self._may_measure():
             with silent():
                 self._measure(optimized, history)
@@ -406,8 +433,8 @@ class Observation:
             if p.array.dtype.kind != "f" or p._grad is None or not hasattr(p._grad, "array"):
                 continue
             name = self.name(p)
-            history.gradients[name] = _norm(p._grad.array)
-            history.weights[name] = _norm(p.array)
+            history.gradients[name] = norm(p._grad.array)
+            history.weights[name] = norm(p.array)
             before[name] = p, p.array.copy()
         self._before = before
 
@@ -420,7 +447,7 @@ class Observation:
         if history is not None:
             with silent():
                 for name, (p, before) in self._before.items():
-                    history.updates[name] = _norm(p.array - before)
+                    history.updates[name] = norm(p.array - before)
             if self._since and math.isnan(history.loss):  # a closure computed it
                 history.loss = self._since[0]
             optimized.losses.append(history.loss)
@@ -472,6 +499,8 @@ class Observation:
 
     def _note_modes(self) -> None:
         for module, seen in self._outermost:
+            if seen and module.training is not seen[-1]:
+                self._changed = True  # record a step in the other mode
             seen.append(module.training)
 
     def _record(self) -> None:
@@ -507,7 +536,10 @@ class Observation:
         return self.spent + 0.7 * self._recorded < SHARE * self.elapsed()
 
     def _may_measure(self) -> bool:
-        return self.count < _ALWAYS or self.spent < 0.5 * SHARE * self.elapsed()
+        return self.count < 1 or self.spent < 0.4 * SHARE * self.elapsed()
+
+    def _may_walk(self) -> bool:
+        return self._walks.seconds < _WALKS * self.elapsed()
 
     def name(self, p: Tensor) -> str:
         """Return the name of a parameter."""
@@ -581,8 +613,3 @@ def _number(x: Tensor) -> float:
 
 def _item(value: Array) -> Array:
     return value.item() if isinstance(value, Tensor) else value
-
-
-def _norm(array: Array) -> float:
-    flat = array.reshape(-1)
-    return math.sqrt(float(flat @ flat)) if flat.dtype.itemsize >= 4 else float((flat.astype("f") ** 2).sum() ** 0.5)

@@ -53,14 +53,15 @@ function proof(curves) {
 let lossCursor = null;
 function losses() {
   const figure = $("losses");
-  if (!RUN.steps.length) { caption(figure, "No step of an optimizer was watched"); return; }
-  const first = RUN.steps[0], last = RUN.steps[RUN.steps.length - 1];
+  const { steps, loss } = RUN.curve;
+  if (!steps.length) { caption(figure, "No step of an optimizer was watched"); return; }
+  const first = steps[0], last = steps[steps.length - 1];
   caption(figure, "The loss of this run", "a click shows the step below");
-  const { plot, scale, across } = axes(figure, [RUN.loss], [first, Math.max(last, first + 1)], "loss of the run");
+  const { plot, scale, across } = axes(figure, [loss], [first, Math.max(last, first + 1)], "loss of the run");
   if (!scale) return;
-  svg("path", { d: curvePath(RUN.loss, scale, (index) => across(RUN.steps[index])), style: "stroke:var(--c1)" }, plot);
-  RUN.loss.forEach((y, index) => {
-    if (typeof y === "string") svg("text", { x: across(RUN.steps[index]), y: PLOT.top + 4, "text-anchor": "middle", style: "fill:var(--bad)" }, plot, "\u00d7");
+  svg("path", { d: curvePath(loss, scale, (index) => across(steps[index])), style: "stroke:var(--c1)" }, plot);
+  loss.forEach((y, index) => {
+    if (typeof y === "string") svg("text", { x: across(steps[index]), y: PLOT.top + 4, "text-anchor": "middle", style: "fill:var(--bad)" }, plot, "\u00d7");
   });
   lossCursor = svg("line", { y1: PLOT.top, y2: PLOT.bottom, class: "cursor" }, plot);
   plot.style.cursor = "pointer";

@@ -22,6 +22,7 @@ from ..drawing.steps import Step
 from ..drawing.traced import forward_records, traced_picture
 from ..pages.template import asset, json_inside
 from ..tracing import Records
+from .backward_norms import visited
 
 if TYPE_CHECKING:
     from .findings import Finding
@@ -46,6 +47,8 @@ class Doctor(Protocol):
 
 
 MOST = 240  # steps on the page
+_FEWEST = 40
+_NUMBERS = 100_000  # gradients of operators on the page
 
 
 def write_page(d: Doctor, path: str | os.PathLike[str]) -> None:
@@ -61,11 +64,17 @@ def write_page(d: Doctor, path: str | os.PathLike[str]) -> None:
 
 def doctor_page(d: Doctor) -> str:
     """Return the page of a doctor's run."""
-    history = _thinned(d.history)
+    recorded = _recorded(d)
+    numbers = {step.number for step in recorded}
+    measured = [x for x in d.history if x.operators is not None or x.step in numbers]
+    history = _thinned(measured if len(measured) > 1 else d.history, len(recorded[-1].records) if recorded else 0)
+    curve = _thinned(d.history, 0)
+    steps = _with_norms(recorded, history)
     data = {
         "watched": d.watched(),
-        "recorded": sorted(step.number for step in _recorded(d)),
+        "recorded": sorted(step.number for step in steps),
         "findings": [_finding(x) for x in d.findings],
+        "curve": {"steps": [x.step for x in curve], "loss": _plain([x.loss for x in curve])},
         "steps": [x.step for x in history],
         "loss": _plain([x.loss for x in history]),
         "rates": _plain([max(x.rates, default=math.nan) for x in history]),
@@ -76,25 +85,41 @@ def doctor_page(d: Doctor) -> str:
     }
     script = f"const RUN = {json_inside(data)};\n{asset(__package__, 'page.js')}"
     title = f"{d.findings[0].kind} in {_place(d.findings[0])}" if d.findings else "Nothing found"
-    scene = Scene(_picture(d, history))
+    scene = Scene(_picture(d, history, steps))
     return page_of(scene, above=asset(__package__, "page.html"), more=script, title=f"Doctor: {title}")
 
 
 _NORMS = ("gradients", "weights", "updates")
 
 
-def _thinned(history: Sequence[StepHistory]) -> list[StepHistory]:
-    """Return at most ``MOST`` steps, evenly, with the last."""
-    every = max(1, -(-len(history) // MOST))
+def _thinned(history: Sequence[StepHistory], operators: int) -> list[StepHistory]:
+    """Return at most ``MOST`` steps, evenly, with the last; fewer of a graph with many operators."""
+    most = max(_FEWEST, min(MOST, _NUMBERS // max(1, operators)))
+    every = max(1, -(-len(history) // most))
     return list(history)[::-1][::every][::-1]
 
 
-def _picture(d: Doctor, history: Sequence[StepHistory]) -> Picture:
-    """Return the picture of the last recorded step, with the gradients of all steps of the history."""
-    recorded = _recorded(d)
+def _with_norms(recorded: Sequence[Step], history: Sequence[StepHistory]) -> list[Step]:
+    """Return the recorded steps after those of the history that only have norms of operators, the last one drawn."""
     if not recorded:
+        return []
+    drawn = recorded[-1]
+    order = visited(drawn.records)
+    names = tuple([record.operator for record in order])
+    known = {step.number for step in recorded}
+    light: list[Step] = []
+    for x in history:
+        if x.operators is not None and x.operators.names == names and x.step not in known:
+            norms = {record.index: norm for record, norm in zip(order, x.operators.norms, strict=True)}
+            light.append(Step(x.step, drawn.records, {}, norms))
+    return [*light, *recorded]
+
+
+def _picture(d: Doctor, history: Sequence[StepHistory], steps: Sequence[Step]) -> Picture:
+    """Return the picture of the last recorded step, with the gradients of all steps of the history."""
+    if not steps:
         return Picture()
-    picture = _leading_to_outputs(traced_picture(Records(recorded[-1].records, []), "doctor", recorded))
+    picture = _leading_to_outputs(traced_picture(Records(steps[-1].records, []), "doctor", steps))
     group(picture, {x.path: type(x.module).__name__ for step in d._run.steps for x in step.modules})
     numbers = [int(title.removeprefix("step ")) for title in picture.steps]
     if history:

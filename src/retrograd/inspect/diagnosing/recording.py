@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import ref
 
 from ...core.arrays.devices import is_array
 from ...core.graph.modes import modes
+from ...core.graph.nodes import Node
 from ...core.graph.observers import detach
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
@@ -16,6 +17,7 @@ from ...core.tensor.tensor import Tensor, is_dense
 from ..names import Names
 from ..record import Departure, Record
 from ..recorder import Recorder
+from ..statistics import sample, statistics
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
@@ -24,12 +26,9 @@ Array: TypeAlias = Any  # of NumPy or CuPy
 Inputs: TypeAlias = tuple[Array, ...]  # of a call, as observers get them
 Params: TypeAlias = dict[str, Array]
 
-# Operators whose result has the elements of their (first) input, in another shape or dtype.
-SAME_ELEMENTS = frozenset({
-    "view", "reshape", "squeeze", "unsqueeze", "transpose", "permute", "flatten", "cast", "contiguous", "clone",
-    "expand", "getitem", "movedim", "select", "narrow", "slice", "t", "mT", "unflatten", "ravel", "swapaxes", "detach",
-    "index_select", "take", "alias",
-})  # fmt: skip
+# Operators besides views whose result has elements of their first input.
+_COPIES = frozenset({"cast", "contiguous", "clone", "transfer", "view_copy", "flip", "repeat", "repeat_interleave"})
+_SELECTIONS = frozenset({"getitem", "gather", "take_along_dim", "index_select", "take", "masked_select"})
 
 LOGARITHMS = frozenset({"log", "log_softmax", "logsigmoid", "log1p"})
 _MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
@@ -80,6 +79,25 @@ class Call:
     def shape(self) -> tuple[int, ...]:
         """The shape of the first output."""
         return tuple(self.outputs[0].shape) if self.outputs else ()
+
+    @property
+    def moves(self) -> bool:
+        """Whether the result has elements of the first input, in another shape or dtype."""
+        view = self.primitive is not None and self.primitive.view
+        return view or self.name in _COPIES or self.name in _SELECTIONS
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether each element of the result depends on one element of each input, as the operator declares."""
+        return self.primitive is not None and self.primitive.elementwise
+
+    @property
+    def weight(self) -> Tensor | None:
+        """The trainable matrix (or kernel) that the call multiplies by: not a scale, and not a table of embeddings."""
+        if self.elementwise or self.moves or self.name in ("embedding", "cat", "stack"):
+            return None
+        leaves = [x.leaf for x in self.inputs if x.leaf is not None]
+        return next((x for x in leaves if x._requires and x.array.ndim >= 2), None)
 
     def needs(self, place: int) -> bool:
         """Return whether an input depends on parameters."""
@@ -160,19 +178,25 @@ class Step:
             pending += [y for y in call.inputs if through_cuts or call.inplace or call.record.requires_grad]
         return found
 
-    def leaves(self, source: Source) -> list[Tensor]:
-        """Return the leaves that gradients of a value reach."""
+    def leaves(self, source: Source, everything: bool = False) -> list[Tensor]:
+        """Return the leaves that gradients of a value reach; with ``everything`` also frozen ones and those cut off."""
         found: dict[int, Tensor] = {}
-        for index in self.below(source):
+        for index in self.below(source, through_cuts=everything):
             for x in self.calls[index].inputs:
-                if x.leaf is not None and x.leaf._requires and not x.cut and self.calls[index].record.requires_grad:
+                if x.leaf is None:
+                    continue
+                reached = x.leaf._requires and not x.cut and self.calls[index].record.requires_grad
+                if reached or everything and isinstance(x.leaf, Tensor) and x.leaf.array.dtype.kind == "f":
                     found[id(x.leaf)] = x.leaf
         return list(found.values())
 
-    def origin(self, source: Source, through: frozenset[str] = SAME_ELEMENTS) -> Source:
-        """Follow a value back through operators that move elements and change none."""
-        while source.call >= 0 and self.calls[source.call].name in through and self.calls[source.call].inputs:
-            source = self.calls[source.call].inputs[0]
+    def origin(self, source: Source, through: Collection[str] = ()) -> Source:
+        """Follow a value back through operators that move elements and change none, and through those named."""
+        while source.call >= 0:
+            call = self.calls[source.call]
+            if not call.inputs or not call.moves and call.name not in through:
+                break
+            source = call.inputs[0]
         return source
 
     def readers(self, index: int) -> Iterator[Call]:
@@ -194,7 +218,7 @@ class Step:
         pending = [call]
         while pending:
             for reader in self.readers(pending.pop().index):
-                if reader.name in SAME_ELEMENTS or reader.name in LOGARITHMS or reader.name in ("clamp", "exp"):
+                if reader.moves or reader.name in LOGARITHMS or reader.name in ("clamp", "exp"):
                     pending.append(reader)
                 found.append(reader)
         return found
@@ -269,6 +293,20 @@ class StepRecorder(Recorder):
         calls.append(Call(index, record, primitive, sources, params, arrays, shapes, inplace))
         for number, x in enumerate(outputs):
             self._made[id(x)] = ref(x), Source(index, number, None, None)
+
+    def record_statistics(self, record: Record, array: Array, gradient: bool) -> None:
+        """Record statistics of an operator's output or its gradient, as fast as texts of four digits allow."""
+        if gradient:
+            record.gradients = statistics(array, exact=False)
+        else:
+            record.values = statistics(array, exact=False)
+        record.samples[gradient] = sample(array)
+
+    def record_use(self, leaf: Tensor, node: Node, gradient: object) -> None:
+        """Record nothing: no rule asks which operator sent a leaf its gradient."""
+
+    def record_leaf(self, leaf: Tensor, gradient: object) -> None:
+        """Record nothing: norms of parameters' gradients are measured at the optimizer's step."""
 
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
         super().departed(x, how, result)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ...nn.base.module import Module
     from ...optim.lr_scheduler.base import LRScheduler
     from ...optim.optimizer import Optimizer
+    from .backward_norms import OperatorNorms
     from .recording import Array, Step
 
 
@@ -23,7 +24,8 @@ class StepHistory:
     """One optimizer step: the loss before it, and norms by parameter name.
 
     ``rates`` has the learning rate of each parameter group of the optimizer. ``gradients``, ``weights`` and ``updates``
-    (the norm of the change) are empty where measuring would have slowed the run.
+    (the norm of the change) are empty where measuring would have slowed the run, and so are ``operators``, the norms of
+    the gradients that the step's backward passes handed to operators.
     """
 
     step: int
@@ -32,6 +34,7 @@ class StepHistory:
     gradients: dict[str, float] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     updates: dict[str, float] = field(default_factory=dict)
+    operators: OperatorNorms | None = None
 
 
 @dataclass
@@ -125,6 +128,7 @@ class Run:
     backward_site: Site | None = None
     losses: list[float] = field(default_factory=list)  # of every backward pass
     labels: list[np.ndarray] = field(default_factory=list)  # class indices of the losses of each step
+    pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # inputs, a row each, and class indices
     loaders: list[Loader] = field(default_factory=list)
     schedules: list[Schedule] = field(default_factory=list)
     created: dict[int, tuple[ref[Module], Site]] = field(default_factory=dict)  # modules

@@ -18,11 +18,15 @@ _MOST = 60  # steps whose gradients are kept
 
 
 class Step(NamedTuple):
-    """The forward operators of a step, and the gradients of its leaves by their number."""
+    """The forward operators of a step, and the gradients of its leaves by their number.
+
+    ``norms`` are those of the operators' gradients by index of a record, for a step that has the records of another.
+    """
 
     number: int
     records: list[Record]
     leaves: dict[int, Statistics]
+    norms: dict[int, float] | None = None
 
     @property
     def signature(self) -> tuple[Hashable, ...]:
@@ -77,8 +81,14 @@ def alike(steps: Sequence[Step], drawn: Step) -> list[Step]:
 
 def flows_of(steps: Sequence[Step], place: int) -> tuple[float | None, ...]:
     """Return the gradient norms of the record at a place, by step."""
-    found = [step.records[place].gradients for step in steps]
-    return () if not any(found) else tuple([None if x is None else norm_of(x) for x in found])
+    found = [_norm(step, step.records[place]) for step in steps]
+    return () if all(x is None for x in found) else tuple(found)
+
+
+def _norm(step: Step, record: Record) -> float | None:
+    if step.norms is not None:
+        return step.norms.get(record.index)
+    return None if record.gradients is None else norm_of(record.gradients)
 
 
 def leaf_flows(steps: Sequence[Step], leaf: int) -> tuple[float | None, ...]:

@@ -43,7 +43,7 @@ def traced_picture(trace: Records, call: str, given: Sequence[Step] = ()) -> Pic
         raise RuntimeError(f"{call}: the trace is empty: no operator ran inside `with inspect.trace() as t:`")
     steps = given or steps_of(trace, records)
     drawn = steps[-1] if given else drawn_step(steps)
-    same = alike(steps, drawn)
+    same = [step for step in steps if step.signature == drawn.signature] if given else alike(steps, drawn)
     records, updates = without_buffer_updates(drawn.records)
     place_of = {record.index: place for place, record in enumerate(drawn.records)}
     began = drawn.records[0].index

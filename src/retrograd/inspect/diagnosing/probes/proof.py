@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import random
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from ....optim.optimizer import Optimizer
 from ..findings import figure
 from ..recording import Params
 from ..run import Optimized, Run
-from .replay import NOTHING, Changes, Curves, Edit, Program, copies
+from .replay import Changes, Curves, Edit, Program, copies
 
 STEPS = 30
 
@@ -39,7 +41,8 @@ def compare(run: Run, program: Program | None, edit: Edit, end: float = math.inf
         return None
     try:
         fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, end)
-        plain = train(run, program, NOTHING, edit.changes, {}, edit.without, edit, end)
+        written = replace(edit, everything=False, frozen=False)
+        plain = train(run, program, edit.written, edit.changes, {}, edit.without, written, end)
     except Exception:
         return None
     return None if len(fixed) < 3 or len(plain) < 3 else Curves(fixed, plain)
@@ -48,10 +51,10 @@ def compare(run: Run, program: Program | None, edit: Edit, end: float = math.inf
 def sentence(text: str, curves: Curves) -> str:
     """Return the sentence that compares two curves."""
     fixed, plain = curves
-    count = min(len(fixed), len(plain)) - 1
+    early = f" after {len(plain) - 1} steps" if len(plain) < len(fixed) else ""
     said = (
-        f"Tried for {count} steps from the same state: {text} {figure(fixed[0])} -> {figure(fixed[-1])}, "
-        f"without {figure(plain[0])} -> {figure(plain[-1])}."
+        f"Tried for {len(fixed) - 1} steps from the same state: {text} {figure(fixed[0])} -> {figure(fixed[-1])}, "
+        f"as written {figure(plain[0])} -> {figure(plain[-1])}{early}."
     )
     return said if better(curves) else f"{said} This does not prove the edit."
 
@@ -84,8 +87,9 @@ def train(
     if edit.start:
         for one in run.optimizers:
             values.update(one.start)
-    leaves = copies(program, values)
-    held = None if optimized is None or edit.everything else {id(p) for p in optimized.parameters}
+    joined = edit.frozen or edit.changes.joined
+    leaves = copies(program, values, joined)
+    held = None if optimized is None or edit.everything or edit.frozen else {id(p) for p in optimized.parameters}
     mine = {key: x for key, x in leaves.items() if held is None or key in held} or leaves
     optimizer = None if how == "none" else optimizer_like(optimized, mine, options)
     losses: list[float] = []
@@ -151,7 +155,8 @@ def undisturbed() -> Iterator[None]:
     for table in tables:
         table.clear()
     try:
-        with unobserved(), enable_grad():
+        with warnings.catch_warnings(), unobserved(), enable_grad():
+            warnings.simplefilter("ignore")  # the program's own run has issued them
             yield
     finally:
         for table, entries in zip(tables, hooks, strict=True):

@@ -32,13 +32,15 @@ class Changes:
     """What differs from the recorded step: calls replaced by functions, and constants by other arrays.
 
     ``calls`` maps the index of a call to a function of its inputs and parameters, ``params`` to other parameters,
-    ``inputs`` maps (call, position) to an array, and ``root`` is applied to the loss.
+    ``inputs`` maps (call, position) to an array, and ``root`` is applied to the loss. ``joined`` leaves out what cuts
+    values off from the graph.
     """
 
     calls: Mapping[int, Replacement] = field(default_factory=dict)
     params: Mapping[int, Params] = field(default_factory=dict)
     inputs: Mapping[tuple[int, int], Array] = field(default_factory=dict)
     root: Callable[[Tensor], Tensor] | None = None
+    joined: bool = False
 
 
 NOTHING = Changes()
@@ -68,6 +70,8 @@ class Edit:
             from step to step, ``"none"`` makes no steps.
         start: whether to start from the parameters before the first step, not from those of the recorded step.
         everything: optimize all trainable leaves, not those of the optimizer.
+        frozen: optimize leaves that do not require a gradient, too.
+        written: what the program does besides the recorded backward pass, such as the sum of several of them.
     """
 
     text: str
@@ -76,6 +80,8 @@ class Edit:
     without: str = ""
     start: bool = True
     everything: bool = False
+    frozen: bool = False
+    written: Changes = NOTHING
 
 
 class Program:
@@ -100,7 +106,7 @@ class Program:
                 x = new_tensor(source.leaf.array) if x is None else x
             else:
                 x = new_tensor(source.value) if isinstance(source.value, np.ndarray) else source.value
-            return x.detach() if source.cut and isinstance(x, Tensor) else x
+            return x.detach() if source.cut and not changes.joined and isinstance(x, Tensor) else x
 
         for index in self.order:
             call = self.step.calls[index]
@@ -126,9 +132,9 @@ class Program:
             loss = loss / self.scale
         return changes.root(loss) if changes.root is not None and wanted is None else loss
 
-    def leaves(self) -> list[Tensor]:
-        """Return the trainable leaves that the loss depends on."""
-        return self.step.leaves(self.source)
+    def leaves(self, everything: bool = False) -> list[Tensor]:
+        """Return the trainable leaves that the loss depends on, ``everything`` as in ``Step.leaves``."""
+        return self.step.leaves(self.source, everything)
 
 
 class NotReplayableError(RuntimeError):
@@ -161,10 +167,10 @@ def program_of(run: Run) -> Program | None:
     return program if bad or close else None
 
 
-def copies(program: Program, values: Mapping[int, Array]) -> dict[int, Tensor]:
+def copies(program: Program, values: Mapping[int, Array], everything: bool = False) -> dict[int, Tensor]:
     """Return trainable copies of the program's leaves with these values."""
     found: dict[int, Tensor] = {}
-    for leaf in program.leaves():
+    for leaf in program.leaves(everything):
         array = values.get(id(leaf), leaf.array)
         copy = new_tensor(array.copy())
         copy.requires_grad = True

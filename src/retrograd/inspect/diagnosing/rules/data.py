@@ -14,8 +14,8 @@ from ..probes.replay import NOTHING, Changes, Edit, Program
 from ..recording import Array, Call, Params, Source, Step
 
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
-_WEIGHTED = ("linear", "mm", "matmul", "addmm", "convolution", "lstm", "gru", "rnn", "bmm")
-_LEAST_ROWS = 96
+_RUNS = 0.4  # share of examples with the label of the example before
+_LEAST_ROWS = 160
 _MOST_ROWS = 1500
 _PERMUTATIONS = 19
 
@@ -57,7 +57,7 @@ def _first_layer(step: Step) -> Call | None:
         below |= step.below(root.source)
     for index in sorted(below):
         call = step.calls[index]
-        if call.name not in _WEIGHTED or not call.record.requires_grad or call.record.inputs[0].requires_grad:
+        if call.weight is None or not call.record.inputs or call.needs(0):
             continue
         source = call.inputs[0]
         array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None
@@ -92,6 +92,8 @@ def unshuffled_data(case: Case) -> Found | None:
     labels = [y for y in case.run.labels if y.size >= 4] or [y for _, _, y in found if y.size >= 4]
     if len(labels) < 4 or not found:
         return None
+    if float(np.mean([(y[1:] == y[:-1]).mean() for y in labels])) < _RUNS:
+        return None  # such as the words of a text, few of which repeat
     sizes = [y.size for y in labels]
     inside = float(np.mean([np.unique(y).size for y in labels]))
     rng = np.random.default_rng(0)
@@ -131,6 +133,9 @@ def labels_unrelated(case: Case) -> Found | None:
     permuted = [_agreement(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
     if real > max(permuted) or real > float(np.mean(permuted)) + float(np.std(permuted)) + 0.005:
         return None
+    apart = [_separation(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
+    if _separation(rows, labels) > float(np.mean(apart)) + 4 * float(np.std(apart)):
+        return None  # one input tells something about the labels
     step = case.step
     call = case.loss_call(step) if step is not None else None
     mean = float(np.mean(permuted))
@@ -163,12 +168,23 @@ def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
         if x.shape[:1] == labels.shape[:1] and np.isfinite(x).all() and labels.size and labels.min() >= 0:
             xs.append(x.reshape(len(x), -1))
             ys.append(labels)
+    for x, labels in case.run.pairs:
+        if xs and x.shape[1] == xs[0].shape[1] and np.isfinite(x).all() and labels.min() >= 0:
+            xs.append(x)
+            ys.append(labels)
     widths = {x.shape[1] for x in xs}
     if len(widths) != 1:
         return np.zeros((0, 1)), np.zeros(0, int)
     rows, labels = np.concatenate(xs), np.concatenate(ys)
     unique = np.unique(rows, axis=0, return_index=True)[1]
     return rows[unique], labels[unique]
+
+
+def _separation(x: np.ndarray, y: np.ndarray) -> float:
+    """Return the largest share of an input's variance that lies between the means of the classes."""
+    z = (x - x.mean(0)) / (x.std(0) + 1e-8)
+    means = np.stack([z[y == value].mean(0) * math.sqrt((y == value).mean()) for value in np.unique(y)])
+    return float((means * means).sum(0).max())
 
 
 def _agreement(x: np.ndarray, y: np.ndarray) -> float:
@@ -264,10 +280,11 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
         for place, x in enumerate(step.calls[i].inputs)
         if _same_source(x, start) and hasattr(step.array(x) if case.has_array(step, x) else None, "dtype")
     }
+    given = step.array(start) if case.has_array(step, start) else None
     looked_up = [
         i
         for i in program.order
-        if step.calls[i].name == "embedding" and start.value is not None and _shares(step.calls[i], start.value)
+        if step.calls[i].name == "embedding" and given is not None and _shares(step.calls[i], given)
     ]
     if not feeds and not looked_up:
         return None
@@ -289,9 +306,9 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
     return None
 
 
-def _index_of(call: Call) -> Array:
-    index = call.params["index"]
-    return np.asarray(getattr(index, "array", index))
+def _index_of(call: Call) -> np.ndarray:
+    """Return the rows that an embedding looks up."""
+    return np.asarray(call.params["index"].key[0])
 
 
 def _shares(call: Call, array: Array) -> bool:
@@ -334,7 +351,7 @@ def _other_row(
                 other = x.copy()
                 other[row] = x[row][..., ::-1] if x.ndim > 1 else x[(row + 1) % count]
                 other[row] = (other[row] + 1) % (int(x.max()) + 1)
-                params[i] = {"index": new_tensor(other)}
+                params[i] = {"index": step.calls[i].params["index"].with_key((other,))}
             after = np.asarray(program.run(values, Changes(inputs=changed, params=params), wanted=end).array)
             scale = float(np.abs(before).max()) or 1.0
             moved = np.abs(after - before).reshape(count, -1).max(1)

@@ -13,7 +13,7 @@ from ....core.source_location import Site
 from ...record import Departure, Record
 from ..findings import figure
 from ..kinds import Case, Found, HasPlace, Place, kind
-from ..probes.replay import Edit
+from ..probes.replay import Changes, Edit
 from ..recording import Call, Step
 from ..run import Optimized
 
@@ -82,9 +82,21 @@ def step_missing(case: Case) -> Found | None:
             continue  # an optimizer of a later phase
         if any(bool((x.start[id(p)] != p.array).any()) for p in x.parameters if id(p) in x.start):
             continue  # updated by the program itself
-        where = without_call(case, "step", run.backward_site) or run.backward_site
+        where = without_call(case, "step", run.backward_site) or _own_backward(case, x) or run.backward_site
         edit = Edit("with the step", without="none")
         return Found(where, {"backwards": run.backwards, "optimizer": x.name}, edit)
+    return None
+
+
+def _own_backward(case: Case, x: Optimized) -> Site | None:
+    """Return the line of a backward pass that reaches parameters of one optimizer, and of no other."""
+    mine = {id(p) for p in x.parameters}
+    others = {id(p) for y in case.run.optimizers if y is not x for p in y.parameters}
+    for step in case.run.steps:
+        for root in step.roots:
+            reached = {id(p) for p in step.leaves(root.source)}
+            if reached & mine and not reached & others:
+                return root.site
     return None
 
 
@@ -92,17 +104,20 @@ def step_missing(case: Case) -> Found | None:
     "zeroed-before-step",
     "Does the step find the gradient that the backward pass left?",
     "zero_grad() runs between backward() and step(): {emptied} of {steps} steps of {optimizer} {what}.",
-    "call zero_grad() before backward(), or after step()",
+    "{fix}",
 )
 def zeroed_before_step(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps >= 2 and x.emptied >= max(2, _SHARE * x.steps):
             values = {"emptied": x.emptied, "steps": x.steps, "optimizer": x.name, "what": "found gradients of zero"}
+            values["fix"] = "call zero_grad() before backward(), or after step()"
             return Found(x.zeroed or x.stepped, values, Edit("with zero_grad() moved", without="none"))
         if x.steps >= 2 and x.overwritten >= max(2, _SHARE * x.steps):
             what = "used the gradient of their last backward pass only; those before it were lost"
             values = {"emptied": x.overwritten, "steps": x.steps, "optimizer": x.name, "what": what}
-            return Found(x.zeroed or x.stepped, values)
+            values["fix"] = "call zero_grad() once per step, outside of the loop over the backward passes"
+            why = "the doctor runs one backward pass of a recorded step again, and this edit is about several"
+            return Found(x.zeroed or x.stepped, values, unproved=why)
     return None
 
 
@@ -178,10 +193,10 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
             continue
         names = [step.name(p) for p in missing if id(p) in read]
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        return Found(
-            departure,
-            {"names": shown, "how": departure.how, "optimizer": x.name, "them": "it" if len(names) == 1 else "them"},
-        )
+        values = {"names": shown, "how": departure.how, "optimizer": x.name}
+        values["them"] = "it" if len(names) == 1 else "them"
+        edit = Edit(f"without {departure.how}", Changes(joined=True)) if departure.how in ("detach", "data") else None
+        return Found(departure, values, edit)
     return None
 
 
@@ -320,11 +335,10 @@ def _layers(case: Case, step: Step) -> list[tuple[Call, float, float]]:
     for root in step.roots:
         below |= step.below(root.source)
     for call in step.calls:
-        if call.index not in below or call.name not in ("linear", "matmul", "conv", "conv_bias", "addmm"):
+        if call.index not in below or call.weight is None:
             continue
-        weights = [x.leaf for x in call.inputs if x.leaf is not None and x.leaf._requires and x.leaf.array.ndim >= 2]
         g, values = call.record.gradients, call.record.values
-        if weights and g is not None and values is not None:
+        if g is not None and values is not None:
             found.append((call, math.hypot(g.mean, g.std), math.hypot(values.mean, values.std)))
     return found
 

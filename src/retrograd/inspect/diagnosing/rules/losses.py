@@ -9,9 +9,7 @@ import numpy as np
 from ..findings import figure
 from ..kinds import LOSSES, PAIR_LOSSES, Case, Found, kind
 from ..probes.replay import Changes, Edit, Replacement, same
-from ..recording import SAME_ELEMENTS, Array, Call, Step
-
-_ELEMENTWISE = frozenset({"sub", "mul", "add", "div", "pow", "abs", "square", "maximum", "minimum"})
+from ..recording import Array, Call, Step
 
 
 @kind(
@@ -50,7 +48,7 @@ def _broadcast_in_loss(step: Step, call: Call) -> Found | None:
 
 def _broadcast_between(step: Step, call: Call) -> Found | None:
     """Return the finding for arithmetic of a prediction and data of as many elements and another rank."""
-    if call.name not in _ELEMENTWISE or len(call.shapes) != 2 or call.needs(0) == call.needs(1):
+    if not call.elementwise or len(call.shapes) != 2 or call.needs(0) == call.needs(1):
         return None
     place = 0 if call.needs(0) else 1
     prediction, target = call.shapes[place], call.shapes[1 - place]
@@ -166,7 +164,7 @@ def _not_normalized(case: Case, step: Step, call: Call) -> Found | None:
     if not call.inputs or not case.has_array(step, call.inputs[0]):
         return None
     if call.name == "nll_loss":
-        before = step.producer(step.origin(call.inputs[0], SAME_ELEMENTS | {"log"}))
+        before = step.producer(step.origin(call.inputs[0], ("log",)))
         axis, what = 1, "nll_loss takes the classes from another one"
     elif call.name in ("bmm", "mm", "matmul"):
         before = step.producer(step.origin(call.inputs[0]))
@@ -235,7 +233,7 @@ def _mixture(step: Step, call: Call, dim: int) -> int | None:
 
 def _weighs(step: Step, call: Call) -> bool:
     """Return whether softmax of a product of two activations weighs the rows of another: attention."""
-    scores = step.producer(step.origin(call.inputs[0], SAME_ELEMENTS | {"div", "mul", "add", "masked_fill", "where"}))
+    scores = step.producer(step.origin(call.inputs[0], ("div", "mul", "add", "masked_fill", "where")))
     if scores is None or scores.name not in ("mm", "bmm", "matmul", "baddbmm", "einsum"):
         return False
     if not all(scores.needs(place) for place in range(2)):

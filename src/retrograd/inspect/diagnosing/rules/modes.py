@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 
+from ....core.tensor.tensor import Tensor
+from ....ops.nn.normalization.statistics import batch_norm
 from ..kinds import Case, Found, Place, kind
+from ..probes.replay import Changes, Edit
 from ..recording import Opened, Step
 
-_NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")
+
+def _normalizes(entry: Opened) -> bool:
+    """Return whether a module normalizes by statistics of the batch in training, and by stored ones otherwise."""
+    named = any("BatchNorm" in one.__name__ for one in type(entry.module).__mro__)
+    return named and bool(getattr(entry.module, "track_running_stats", False))
 
 
 def _switchable(entry: Opened) -> bool:
-    """Return whether a module behaves differently in the two modes."""
-    name = type(entry.module).__name__
-    if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):
-        return isinstance(getattr(entry.module, "dropout", 0), float) and entry.module.dropout > 0
-    if name.endswith("Dropout") or name.startswith(("Dropout", "AlphaDropout", "FeatureAlphaDropout")):
+    """Return whether a module behaves differently in the two modes: it drops elements, or it normalizes a batch."""
+    drops = getattr(entry.module, "dropout", 0)  # of recurrent layers and of attention
+    if isinstance(drops, float) and drops > 0:
+        return True
+    if "Dropout" in type(entry.module).__name__:
         return bool(getattr(entry.module, "p", 0))
-    return name in _NORMS
+    return _normalizes(entry)
 
 
 def _trained(case: Case, entry: Opened) -> bool:
@@ -35,7 +42,7 @@ def _reaches(step: Step, entry: Opened) -> bool:
 @kind(
     "eval-mode",
     "Does the model train in training mode?",
-    "{model} trains in evaluation mode{since}: {layers} do not do there what they do in training.",
+    "{model} trains in evaluation mode{since}: {effect}.",
     "call {model}.train() before the training steps, also after each evaluation",
 )
 def eval_mode(case: Case) -> Found | None:
@@ -55,9 +62,25 @@ def eval_mode(case: Case) -> Found | None:
             where = switched[1] if switched is not None and not switched[0] else entry.site
             kinds = dict.fromkeys(type(x.module).__name__ for x in layers)
             since = f" in {len(seen) - trained} of {len(seen)} steps" if trained else ""
-            model = type(entry.module).__name__
-            return Found(where, {"model": model, "layers": ", ".join(kinds), "since": since, "count": len(layers)})
+            values = {"model": type(entry.module).__name__, "layers": ", ".join(kinds), "since": since}
+            normalizing = [call for call in step.passed() if call.name == "batch_norm_given"]
+            drops = any(not _normalizes(x) for x in layers)
+            effects = ["dropout drops nothing"] * drops
+            effects += ["batch normalization uses its stored statistics and updates none"] * any(
+                map(_normalizes, layers)
+            )
+            values |= {"effect": ", and ".join(effects), "count": str(len(layers))}
+            if not normalizing:
+                why = "dropout is for examples that the network has not seen; it does not lower the training loss"
+                return Found(where, values, unproved=why)
+            changes = Changes(calls={call.index: _by_batch for call in normalizing})
+            return Found(where, values, Edit("in training mode", changes))
     return None
+
+
+def _by_batch(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """Normalize by the statistics of the batch: batch normalization as it is in training mode."""
+    return batch_norm(x, None, None, weight, bias, True, eps=eps)
 
 
 @kind(
@@ -123,7 +146,7 @@ def batch_norm_of_one(case: Case) -> Found | None:
     seen, ones, last = 0, 0, None
     for step in case.run.steps:
         for entry in step.modules:
-            if type(entry.module).__name__ not in _NORMS or not entry.training or not entry.shapes:
+            if not _normalizes(entry) or not entry.training or not entry.shapes:
                 continue
             seen += 1
             shape = entry.shapes[0]

@@ -7,16 +7,17 @@ from functools import partial
 
 import numpy as np
 
-from ....core.tensor.tensor import Tensor
+from ....core.tensor.tensor import Tensor, new_tensor
 from ...record import Record
 from ..findings import figure
 from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
-from ..recording import LOGARITHMS, SAME_ELEMENTS, Array, Call, Root, Source, Step
+from ..recording import LOGARITHMS, Array, Call, Root, Source, Step
 from .modes import place_of
 
-_BOUNDS = {"sigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, math.inf)}
+_PROBES = np.concatenate([np.linspace(-8, 8, 257), [-1e4, 1e4]])  # of the range of an activation function
+_FAR = 1e3  # what is larger at the last probe has no bound
 _OUTSIDE = 0.2  # share of targets that a bounded output cannot reach
 
 
@@ -61,7 +62,8 @@ def _is_likelihood(step: Step, call: Call) -> bool:
     for _ in range(12):
         if current is None or current.name in ("log_softmax", "logsigmoid", "softmax", "sigmoid"):
             return current is not None
-        if current is not call and current.name not in SAME_ELEMENTS | {"clamp", "add", "sub", "maximum", "minimum"}:
+        passes = current.moves or current.name in ("clamp", "add", "sub", "maximum", "minimum")
+        if current is not call and not passes:
             return False
         place = next((i for i in range(len(current.inputs)) if current.needs(i)), None)
         current = None if place is None else step.producer(current.inputs[place])
@@ -203,7 +205,7 @@ def target_mismatch(case: Case) -> Found | None:
             text = "cross_entropy of a single class is 0 whatever the model computes."
             found = Found(call.record, {"what": text, "fix": "use binary_cross_entropy_with_logits, or two outputs"})
         elif call.name in PAIR_LOSSES:
-            found = _out_of_range(case, step, call)
+            found = _always_one(step, call) or _out_of_range(case, step, call)
         if found is not None:
             return found
     return None
@@ -245,6 +247,18 @@ def _not_logarithms(case: Case, step: Step, call: Call, source: Source, loss: st
     return Found(where, {"what": what, "fix": "apply log_softmax to the logits, or use cross_entropy"}, edit)
 
 
+def _always_one(step: Step, call: Call) -> Found | None:
+    """Return the finding for softmax of a single output, which is 1 whatever the network computes."""
+    before = step.producer(step.origin(call.inputs[0]))
+    if before is None or before.name != "softmax" or not before.shape:
+        return None
+    dim = int(before.params.get("dim") or 0)
+    if before.shape[dim] != 1:
+        return None
+    what = f"softmax runs along dimension {dim} of shape {before.shape}, which has one element: its result is always 1."
+    return Found(before.record, {"what": what, "fix": "use sigmoid for a single output, or two outputs"})
+
+
 def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
     target = case.target(step, call)
     if target is None or target.dtype.kind != "f" or target.size < 2:
@@ -258,9 +272,9 @@ def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
         what = f"{call.name} wants targets from 0 to 1, and gets targets from {figure(low)} to {figure(high)}."
         return Found(call.record, {"what": what, "fix": "scale the targets to 0 and 1"}, edit)
     before = step.producer(step.origin(call.inputs[0]))
-    if before is None or before.name not in _BOUNDS:
+    if before is None or (bounds := _bounds(before)) is None:
         return None
-    bottom, top = _BOUNDS[before.name]
+    bottom, top = bounds
     outside = float(((target < bottom - 0.05) | (target > top + 0.05)).mean())
     if outside < _OUTSIDE:
         return None
@@ -270,6 +284,21 @@ def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
     )
     fix = f"remove the {before.name} from the output, or scale the targets to its range"
     return Found(before.record, {"what": what, "fix": fix}, Edit("without it", Changes(calls={before.index: same})))
+
+
+def _bounds(call: Call) -> tuple[float, float] | None:
+    """Return the range of an activation function, as its values at some places show it; None if it has no bound."""
+    if call.name == "softmax":
+        return 0.0, 1.0
+    primitive: Array = call.primitive
+    if not call.elementwise or len(call.inputs) != 1 or not call.record.requires_grad:
+        return None
+    values = np.asarray(primitive(new_tensor(_PROBES), **call.params).array)
+    if not np.isfinite(values).all():
+        return None
+    bottom, top = (float(x) for x in (values.min(), values.max()))
+    bounds = (-math.inf if bottom < -_FAR else bottom, math.inf if top > _FAR else top)
+    return None if bounds == (-math.inf, math.inf) else bounds
 
 
 @kind(
@@ -307,7 +336,7 @@ def wrong_reduction_scale(case: Case) -> Found | None:
     return _unlike_terms(step) or _divided_again(case, step)
 
 
-def _divided(loss: Tensor, number: int) -> Tensor:
+def _divided(loss: Tensor, number: float) -> Tensor:
     return loss / number
 
 
@@ -375,7 +404,9 @@ def accumulation_unscaled(case: Case) -> Found | None:
                 continue
             heads = [step.producer(step.origin(root.source)) for root in group]
             if all(_averages(call, root.scale) for call, root in zip(heads, group, strict=True)):
-                return Found(group[-1].site, {"count": len(group)})
+                written = Changes(root=partial(_divided, number=1 / len(group)))
+                edit = Edit(f"with the loss divided by {len(group)}", written=written)
+                return Found(group[-1].site, {"count": len(group)}, edit)
     return None
 
 

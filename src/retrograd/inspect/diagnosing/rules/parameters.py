@@ -87,7 +87,7 @@ def modules_not_registered(case: Case) -> Found | None:
                 layers = _names([type(x.module).__name__ for x in strange.values()])
                 where = _created(case, entry.module) or entry.site
                 values = {"count": len(strange), "model": type(root.module).__name__, "layers": layers}
-                return Found(where, values)
+                return Found(where, values, Edit("with all of them", everything=True))
     listed = _listed_parameters(case, held)
     if listed is not None:
         return listed
@@ -110,7 +110,8 @@ def _listed_parameters(case: Case, held: set[int]) -> Found | None:
                 if loose and any(p.grad is not None or id(p) in step.values for p in loose):
                     model = type(entry.module).__name__
                     where = attribute_line(entry, name)
-                    return Found(where, {"count": len(loose), "model": model, "layers": f"Parameters in self.{name}"})
+                    values = {"count": len(loose), "model": model, "layers": f"Parameters in self.{name}"}
+                    return Found(where, values, Edit("with all of them", everything=True))
     return None
 
 
@@ -183,14 +184,19 @@ def parameters_not_optimized(case: Case) -> Found | None:
 
 
 def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
-    """Return whether the optimizer holds the last layers of one module, and nothing before them: on purpose."""
+    """Return whether the optimizer holds the last layers of one module, and nothing used before them: on purpose."""
     held = _held(case)
+    used = list(dict.fromkeys(id(p) for p in _all_leaves(step)))
     for entry in step.outermost():
-        own = [id(p) for p in entry.module.parameters() if p._requires]
+        inside = {id(p) for p in entry.module.parameters() if p._requires}
+        own = [key for key in used if key in inside]
         flags = [key in held for key in own if key in held or key in missing]
         if any(flags) and not all(flags) and flags == sorted(flags):
             return set(missing) <= set(own)
     return False
+
+
+_THAWED = Edit("with requires_grad=True", frozen=True)
 
 
 @kind(
@@ -201,12 +207,17 @@ def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
 )
 def frozen_layer(case: Case) -> Found | None:
     for x in case.run.optimizers:
-        for group in x.optimizer.param_groups:
+        for place in range(len(x.optimizer.param_groups)):
             rates = [one.rates for one in x.history]
-            place = x.optimizer.param_groups.index(group)
             if x.steps >= 3 and rates and all(one[place] == 0 for one in rates if place < len(one)):
                 what = f"a parameter group of {x.name} has a learning rate of 0 in all {x.steps} steps."
                 return Found(x.created or x.stepped, {"what": what, "fix": "give the group a learning rate"})
+        frozen = [p for p in x.parameters if not p._requires]
+        if x.steps >= 3 and not x.graded and len(frozen) == len(x.parameters) and x.created is not None:
+            what = f"no parameter of {x.name} requires a gradient: its {x.steps} steps changed nothing."
+            fix = "set requires_grad to True for what this optimizer trains"
+            where = next((site for p in frozen if (site := case.run.frozen.get(id(p))) is not None), x.created)
+            return Found(where, {"what": what, "fix": fix}, _THAWED)
     step = case.step
     if step is None or case.main is None or case.main.steps < 3:
         return None
@@ -235,9 +246,8 @@ def frozen_layer(case: Case) -> Found | None:
                 "initialization."
             )
             fix = "set requires_grad to True for layers that were not trained before"
-            return Found(
-                _freezing(case, one[1]) or _created(case, one[1].module) or one[1].site, {"what": what, "fix": fix}
-            )
+            where = _freezing(case, one[1]) or _created(case, one[1].module) or one[1].site
+            return Found(where, {"what": what, "fix": fix}, _THAWED)
     return None
 
 
@@ -269,9 +279,19 @@ def constant_init(case: Case) -> Found | None:
             continue
         where = case.run.written.get(p.array.__array_interface__["data"][0])
         owner = _owner(steps[0], p)
-        site = where or (_created(case, owner.module) if owner is not None else None) or used[0].site
+        made = _created(case, owner.module) if owner is not None else None
+        site = where or made or _assigned(used[0].site, steps[0].name(p))
         return Found(site, {"units": len(end), "name": steps[0].name(p)})
     return None
+
+
+def _assigned(near: Site, name: str) -> HasPlace:
+    """Return the first line of a file that assigns a variable, else the site in this file."""
+    if name.isidentifier() and os.path.isfile(near.file):
+        for number, line in enumerate(Path(near.file).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            if re.match(rf"\s*{name}\s*(:.*)?=[^=]", line):
+                return Place(near.file, number)
+    return near
 
 
 def _alike(array: Array) -> bool:
@@ -341,7 +361,7 @@ def _identical_models(case: Case) -> Found | None:
     "lower the learning rate, initialize biases with 0 and weights by kaiming_normal_, or use leaky_relu",
 )
 def dead_units(case: Case) -> Found | None:
-    if case.main is None or case.main.steps < 3 or not case.stuck:
+    if case.main is None or case.main.steps < 3:
         return None
     alive: dict[tuple[str, int, int], Array] = {}
     calls: dict[tuple[str, int, int], Call] = {}
@@ -351,7 +371,7 @@ def dead_units(case: Case) -> Found | None:
         seen: dict[tuple[str, int], int] = {}
         count += 1
         for call in step.calls:
-            if call.name != "relu" or not call.outputs or call.outputs[0].ndim < 2:
+            if call.name != "relu" or not call.outputs or call.outputs[0].ndim < 2 or not call.record.requires_grad:
                 continue
             place = call.site.file, call.site.line
             seen[place] = number = seen.get(place, 0) + 1
@@ -364,7 +384,9 @@ def dead_units(case: Case) -> Found | None:
             calls[key] = call
     worst = None
     for key, mask in alive.items():
-        share = 1 - float(mask.mean()) if mask.size >= 2 else 0.0
+        share = 1 - float(mask.mean())
+        if not case.stuck and not (share == 1.0 and calls[key].record.module):
+            continue
         if share >= _DEAD and (mask.size >= _LEAST_UNITS or share == 1.0) and worst is None:
             worst = key
     if worst is None:

@@ -13,6 +13,8 @@ from ..probes.replay import NOTHING, Curves, Edit
 
 _KILLED = 0.9e-2  # of the largest rate
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
+_LITTLE = 0.1  # the same where the loss is still above that of a constant prediction
+_LEAST_STEPS = 50
 _FAR = 0.5  # of the first loss
 
 
@@ -42,17 +44,23 @@ def learning_rate_too_high(case: Case) -> Found | None:
     if program is None:
         return None
     plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
+    best: Found | None = None
+    lowest = math.inf
     for factor in (0.1, 0.01, 0.001, 0.0001):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
         fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.end)
         curves = Curves(fixed, plain)
         falls = math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.02 * abs(fixed[0])
         fails = not math.isfinite(plain[-1]) or plain[-1] > 0.98 * plain[0] or len(plain) < len(fixed)
+        fails = fails or case.stuck and fixed[0] - fixed[-1] > 3 * (plain[0] - plain[-1])
+        if best is not None and not fixed[-1] < lowest:
+            break  # the rate before was better
         if falls and fails and better(curves):
+            lowest = fixed[-1]
             course = f"goes from {figure(first)} to {figure(last)}"
             values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * factor)}
-            return Found(main.created or main.stepped, {**values, "optimizer": main.name}, edit, curves)
-    return None
+            best = Found(main.created or main.stepped, {**values, "optimizer": main.name}, edit, curves)
+    return best
 
 
 def _moved(case: Case) -> float:
@@ -83,7 +91,10 @@ def learning_rate_too_low(case: Case) -> Found | None:
     if main is None or main.steps < 10 or not main.rates or not _rate(case) > 0:
         return None
     first, last = case.ends()
-    if not math.isfinite(first) or last < first - 0.05 * abs(first) or not _moved(case) < _STILL:
+    if not math.isfinite(first):
+        return None
+    untrained = _untrained(case)
+    if not untrained and (last < first - 0.05 * abs(first) or not _moved(case) < _STILL):
         return None
     if case.baseline is not None and last < _FAR * case.baseline:
         return None  # converged
@@ -91,17 +102,26 @@ def learning_rate_too_low(case: Case) -> Found | None:
     if program is None:
         return None
     plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
-    if plain[-1] < plain[0] - 0.05 * abs(plain[0]):
+    if not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
         return None
     for factor in (10.0, 100.0, 1000.0, 1e4, 1e5):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
         fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.end)
-        if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.2 * abs(fixed[0]):
+        if math.isfinite(fixed[-1]) and fixed[-1] < min(plain[-1], fixed[0]) - 0.2 * abs(fixed[0]):
             values = {"steps": main.steps, "rate": figure(_rate(case)), "moved": figure(_moved(case))}
             ends = {"first": figure(first), "last": figure(last), "better_rate": figure(_rate(case) * factor)}
             curves = Curves(fixed, plain)
             return Found(main.created or main.stepped, {**values, **ends, "optimizer": main.name}, edit, curves)
     return None
+
+
+def _untrained(case: Case) -> bool:
+    """Return whether a squared error is above that of a constant prediction after many steps that moved little."""
+    step, main = case.step, case.main
+    call = case.loss_call(step) if step is not None else None
+    if call is None or call.name != "mse_loss" or case.baseline is None or main is None:
+        return False
+    return main.steps >= _LEAST_STEPS and case.ends()[1] > case.baseline and _moved(case) < _LITTLE
 
 
 @kind(

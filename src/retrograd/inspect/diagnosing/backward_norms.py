@@ -1,0 +1,64 @@
+"""The norms of the gradients that a backward pass hands to each operator, at the cost of one product per operator.
+
+Steps that are not recorded in full have these, so that the page shows the gradient of every operator at each step. An
+operator is known by its place in the order of the backward pass.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import NamedTuple
+
+from ...core.graph.nodes import Node
+from ...core.graph.observers import Observer
+from ..record import Record
+from ..statistics import blocks
+from .recording import Array
+
+
+class OperatorNorms(NamedTuple):
+    """The operators of a step's backward passes, in the order of their visits, and the norms of their gradients."""
+
+    names: tuple[str, ...]
+    norms: tuple[float, ...]
+
+
+class BackwardNorms(Observer):
+    """Measures the backward passes of a step."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.norms: list[float] = []
+        self.seconds = 0.0  # spent here
+
+    def entered(self, node: Node, g: Array) -> None:
+        began = time.perf_counter()
+        if node.plan.select is not None:
+            return  # one of several outputs; the operator itself follows
+        if isinstance(g, (tuple, list)):
+            g = next((x for x in g if x is not None), None)
+        array = getattr(g, "array", g)
+        self.names.append(node.plan.primitive.name)
+        self.norms.append(norm(array) if hasattr(array, "reshape") else math.nan)
+        self.seconds += time.perf_counter() - began
+
+    def taken(self) -> OperatorNorms:
+        """Return what was measured since the last call."""
+        found = OperatorNorms(tuple(self.names), tuple(self.norms))
+        self.names, self.norms = [], []
+        return found
+
+
+def norm(array: Array) -> float:
+    """Return the Euclidean norm of an array."""
+    flat = array.reshape(-1)
+    if flat.dtype.itemsize < 4:
+        flat = flat.astype("f")
+    return math.sqrt(abs(sum([float(x.dot(x).real) for x in blocks(flat)])))
+
+
+def visited(records: list[Record]) -> list[Record]:
+    """Return the records that backward passes visited, in the order of their visits."""
+    found = [record for record in records if record.walked is not None]
+    return sorted(found, key=lambda record: record.walked or 0)
