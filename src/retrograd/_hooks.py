@@ -17,13 +17,18 @@ from .core.missing_names import LegacyMethod, provided
 
 # Methods and properties of PyTorch's Tensors that have no effect here, or are deprecated there.
 _LEGACY_METHODS = (
-    "_is_view _make_subclass _make_wrapper_subclass apply_ as_subclass bfloat16 coalesce dense_dim get_device "
+    "_cdata _is_view _make_subclass _make_wrapper_subclass apply_ as_subclass bfloat16 coalesce dense_dim get_device "
     "is_coalesced is_conj is_cpu "
     "is_distributed is_inference is_meta is_mkldnn is_mps is_neg is_nested is_nonzero is_pinned is_quantized "
     "is_same_size is_set_to is_shared is_signed is_sparse is_sparse_csr is_xla is_xpu layout map2_ map_ module_load "
     "new new_empty_strided output_nr pin_memory record_stream resize resize_ resize_as resize_as_ resolve_conj "
     "resolve_neg set_ share_memory_ sparse_dim sparse_mask storage storage_offset storage_type to_dense "
-    "to_sparse_coo untyped_storage zero_grad"
+    "to_sparse_coo untyped_storage zero_grad "
+    "ccol_indices chalf col_indices const_data_ptr crow_indices dequantize dim_order eig grad_dtype hash_tensor "
+    "indices int_repr ipu is_ipu is_maia is_mtia is_vulkan lstsq mtia name q_per_channel_axis q_per_channel_scales "
+    "q_per_channel_zero_points q_scale q_zero_point qscheme reinforce resize_as_sparse_ row_indices slice_inverse smm "
+    "solve sparse_resize_ sparse_resize_and_clear_ sspaddmm symeig to_mkldnn to_padded_tensor to_sparse_bsc "
+    "to_sparse_bsr to_sparse_csc values volatile xpu"
 )
 
 

@@ -82,14 +82,53 @@ def test_messages_of_programs_say_pytorchs_names(tmp_path):
     (tmp_path / "program.py").write_text(textwrap.dedent(PROGRAM))
     command = [sys.executable, "-m", "retrograd", "run", str(tmp_path / "program.py")]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    missing = "Retrograd, which is torch here, has no such name; see docs/guides/packages.md#what-is-left-out"
+    said = absent.sentence
     assert lines == [
-        f"AttributeError module 'torch.nn' has no attribute 'Foo': {missing}",
-        f"ModuleNotFoundError module 'torch.nn' has no attribute 'Foo': {missing}",
-        f"ModuleNotFoundError module 'torch.nn.init' has no attribute 'foo': {missing}",
-        "ModuleNotFoundError No module named 'torch.foo' in Retrograd, which is torch in this program; "
-        "see docs/guides/packages.md#what-is-left-out",
-        "AttributeError module 'torch.nn' has no attribute 'Conv2D'; did you mean Conv2d?",
-        "AttributeError module 'torch' has no attribute 'mse_loss': mse_loss is in torch.nn.functional",
-        f"AttributeError module 'torch.distributed.checkpoint' has no attribute 'Foo': {missing}",
+        f"AttributeError module 'torch.nn' has no attribute 'Foo'. {said('torch.nn.Foo')}",
+        f"ModuleNotFoundError module 'torch.nn' has no attribute 'Foo'. {said('torch.nn.Foo')}",
+        f"ModuleNotFoundError module 'torch.nn.init' has no attribute 'foo'. {said('torch.nn.init.foo')}",
+        f"ModuleNotFoundError No module named 'torch.foo': {said('torch.foo')}",
+        f"AttributeError module 'torch.nn' has no attribute 'Conv2D'; did you mean Conv2d? {said('torch.nn.Conv2D')}",
+        "AttributeError module 'torch' has no attribute 'mse_loss': mse_loss is in torch.nn.functional. "
+        + said("torch.mse_loss"),
+        "AttributeError module 'torch.distributed.checkpoint' has no attribute 'Foo'. "
+        + said("torch.distributed.checkpoint.Foo"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "subject"),
+    [
+        ("torch.ao.quantization.fx.Foo", "it quantizes models. Use weights in float16 or bfloat16. See"),
+        ("torch.jit.frontend", "it is part of TorchScript, which Retrograd runs as Python."),
+        ("torch.utils.data.datapipes.iter.IterableWrapper", "it reads data with PyTorch's former data pipes."),
+        ("torch.fx.experimental.proxy_tensor", "it belongs to PyTorch's compiler and exporter."),
+        ("torch.Tensor.q_scale", "it quantizes models."),
+        ("torch.cuda.jiterator", "it manages a GPU, its streams and its memory."),
+    ],
+)
+def test_a_name_that_is_not_listed_has_the_subject_of_its_longest_prefix(name, subject):
+    assert absent.sentence(name).startswith(f"{name} is not available in Retrograd: {subject}")
+
+
+def test_methods_and_storages_of_pytorch_say_what_they_are_for():
+    x = rg.ones(2)
+    with pytest.raises(NotImplementedError, match=r"^torch.Tensor.q_scale is not available in Retrograd: it quantizes"):
+        x.q_scale()
+    with pytest.raises(RuntimeError, match="indices: expected a sparse Tensor"):
+        x.indices()
+    assert (x.is_mtia, x.volatile, x.name, x.grad_dtype) == (False, False, None, rg.float32)
+    assert x._cdata != rg.ones(2)._cdata and rg.ones(2, 3).mT.dim_order() == (1, 0)
+    storage = rg.arange(3.0).storage()
+    assert storage.clone().fill_(1).tolist() == [1, 1, 1] and storage.double().dtype == rg.float64
+    assert storage.tolist() == [0, 1, 2]
+    with pytest.raises(AttributeError, match="torch.TypedStorage.hpu is not available in Retrograd"):
+        storage.hpu
+
+
+def test_a_module_with_the_name_of_a_function_does_not_hide_the_function():
+    from retrograd.nn.utils.weight_norm import remove_weight_norm
+
+    layer = rg.nn.utils.weight_norm(rg.nn.Linear(2, 2))
+    assert "weight_g" in dict(layer.named_parameters())
+    assert "weight_g" not in dict(remove_weight_norm(layer).named_parameters())

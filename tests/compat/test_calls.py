@@ -225,3 +225,16 @@ def test_inplace_forms_are_functions_too():
     x = rg.tensor([0.0, 0.0])
     assert rg.exp_(x) is x and np.allclose(x.array, 1.0) and rg.relu_(rg.tensor([-1.0])).tolist() == [0.0]
     assert rg.conv2d is rg.nn.functional.conv2d and rg.dropout is rg.nn.functional.dropout
+
+
+def test_a_function_that_a_class_has_as_an_attribute_is_called_without_the_object():
+    class Edges(rg.nn.Module):
+        convolution = rg.nn.functional.conv2d
+        join = rg.cat
+
+        def forward(self, x):
+            return self.convolution(self.join([x, x]), weight=rg.ones(1, 1, 3, 3), padding=1)
+
+    assert Edges()(rg.ones(1, 1, 2, 2)).tolist() == [[[[4, 4], [4, 4]]]] * 2
+    with pytest.raises(TypeError, match="conv2d"):
+        rg.nn.functional.conv2d(Edges(), rg.ones(1))

@@ -3,6 +3,7 @@
 Most programs run in processes of their own, since the first subclass wraps all operators for good.
 """
 
+import operator
 import subprocess
 import sys
 
@@ -212,3 +213,23 @@ def test_functions_of_programs_take_part():
     assert get_testing_overrides()[torch.exp](1, 2) == -1 and is_tensor_method_or_property(torch.Tensor.add_)
     assert resolve_name(torch.linalg.inv) == "torch.linalg.inv" and resolve_name(len) is None
     """)
+
+
+class Answers:
+    """An object with ``__torch_function__`` and no operators of its own."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func.__name__, type(args[0])
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [
+        (lambda x, a: x + a, "add"), (lambda x, a: x / a, "div"), (lambda x, a: x @ a, "matmul"),
+        (lambda x, a: x**a, "pow"), (lambda x, a: x < a, "lt"), (lambda x, a: x == a, "eq"),
+        (lambda x, a: a - x, "__rsub__"), (lambda x, a: a < x, "gt"), (lambda x, a: operator.iadd(x, a), "__iadd__"),
+    ],
+)  # fmt: skip
+def test_an_operator_of_a_tensor_asks_an_object_that_has_none(operation, name):
+    assert operation(rg.ones(1), Answers()) == (name, rg.Tensor)

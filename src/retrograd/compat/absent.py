@@ -288,6 +288,64 @@ ABSENT = (
 )  # fmt: skip
 
 
+# What the modules of PyTorch are for. A missing name that no group lists has the subject of its longest prefix here.
+_SHARDS, _CHECKPOINTS, _STARTS, _HOOKS, _COMPILES, _QUANTIZES, _MASKS, _FILES = (
+    (group.purpose, group.instead) for group in ABSENT[:8]
+)
+_PROFILES = ("measures programs with PyTorch's own profiler", "Use retrograd.inspect.profile.")
+_BUILDS = ("builds or describes PyTorch's C++ library, which Retrograd does not have", "")
+SUBJECTS: tuple[tuple[str, str, str], ...] = (
+    (*_STARTS, "distributed multiprocessing"),
+    (*_SHARDS, "distributed._shard distributed.fsdp distributed.tensor distributed._tensor distributed.device_mesh "
+     "distributed.nn nn.parallel.comm"),
+    (*_CHECKPOINTS, "distributed.checkpoint"),
+    (*_HOOKS, "distributed.algorithms distributed.optim"),
+    (*_COMPILES, "export fx.experimental fx.passes _dynamo _export _functorch _inductor _higher_order_ops _subclasses "
+     "_prims _refs _decomp _ops nativert compiler utils._sympy sym_ Sym cond func.functionalize"),
+    ("records, rewrites or shows the graph of a module", "", "fx"),
+    ("is part of TorchScript, which Retrograd runs as Python",
+     "torch.jit.script and torch.jit.trace return what they are given.",
+     "jit utils.jit utils.bundled_inputs utils.mobile_optimizer utils.model_dump package AliasDb AnyType Argument "
+     "AwaitType Block BoolType CallStack Capsule ClassType Code Comp Concrete DeepCopyMemoTable Deserialization "
+     "DeviceObjType DictType EnumType ErrorReport ExecutionPlan FloatType FunctionSchema FutureType Gradient Graph "
+     "InferredType IntType InterfaceType IODescriptor JITException ListType LiteScriptModule LockingLogger ModuleDict "
+     "Node NoneType NoopLogger NumberType OperatorInfo OptionalType ParameterDict PyObjectType RRefType Script "
+     "Serialization StaticModule StreamObjType StringType TracingState TupleType Type UnionType Use Value BufferDict "
+     "fork wait import_ir parse_ merge_type unify_type FileCheck"),
+    (*_QUANTIZES, "ao quantization nn.quantized nn.quantizable nn.intrinsic nn.qat nn.cpp quantize choose_qparams "
+     "fake_quantize fbgemm_ fused_moving_avg q_ qscheme int_repr dequantize empty_quantized Tensor.q_ Tensor.qscheme "
+     "Tensor.int_repr Tensor.dequantize"),
+    (*_MASKS, "masked nested"),
+    (*_FILES, "serialization storage UntypedStorage TypedStorage utils.serialization utils.show_pickle"),
+    ("writes ONNX files in PyTorch's way", "Use torch.onnx.export, which is retrograd.onnx.export.", "onnx"),
+    ("belongs to devices that Retrograd does not have", "Use device cpu, or cuda with CuPy.",
+     "xpu mtia mps backends utils.mkldnn utils.backend_registration mkldnn_ miopen_ cudnn_ is_vulkan hpu ipu"),
+    ("manages a GPU, its streams and its memory", "CuPy's functions do, on the same device.", "cuda accelerator"),
+    ("is about the CPU, which Retrograd uses by itself", "", "cpu"),
+    (*_PROFILES, "profiler autograd.profiler utils.benchmark utils.throughput_benchmark utils.flop_counter monitor "
+     "Benchmark ThroughputBenchmark AVG SUM AggregationType"),
+    (*_BUILDS, "utils.cpp_extension utils.hipify utils.collect_env utils.cpp_backtrace utils.file_baton has_ contrib "
+     "cpp version torch_version classes utils.cmake DispatchKey Disable ExcludeDispatch Tag testing"),
+    ("reads and prepares data with PyTorch's former data pipes", "Use torch.utils.data.Dataset and DataLoader.",
+     "utils.data"),
+    ("is a helper of PyTorch's own modules", "", "utils hub overrides library random types return_types"),
+    ("belongs to automatic differentiation", "", "autograd func"),
+    ("is for Tensors that Retrograd does not have", "Use dense Tensors, or retrograd.sparse.", "Tensor"),
+    ("was removed from PyTorch", "Use the functions of torch.linalg.",
+     "Tensor.eig Tensor.lstsq Tensor.solve Tensor.symeig Tensor.reinforce"),
+    ("belongs to layers, losses and their functions", "", "nn"),
+    ("belongs to optimizers", "", "optim"),
+    ("belongs to probability distributions", "", "distributions"),
+    ("belongs to linear algebra", "", "linalg"),
+    ("belongs to special functions", "", "special"),
+    ("belongs to signal processing", "", "fft signal"),
+    ("belongs to sparse Tensors", "retrograd.sparse has coordinates and compressed rows.",
+     "sparse ccol_ col_indices crow_ row_indices hsmm hspmm saddmm smm sspaddmm"),
+    ("switches or asks for automatic mixed precision", "Use torch.autocast.", "amp autocast_ get_autocast set_autocast "
+     "is_autocast"),
+)  # fmt: skip
+
+
 MODULES = frozenset(path for group in ABSENT for path in group.names if path)
 """The modules of the names, and modules that have no names."""
 
@@ -327,4 +385,26 @@ def find(path: str, name: str) -> type | None:
 
 
 def _sentence(full_name: str, purpose: str, instead: str) -> str:
-    return f"{full_name} is not available in Retrograd: it {purpose}. {instead} See {DOCUMENTATION}."
+    return f"{full_name} is not available in Retrograd: it {purpose}. {instead} See {DOCUMENTATION}.".replace("  ", " ")
+
+
+def sentence(full_name: str) -> str:
+    """Return what to say about a name of PyTorch that is not listed: the subject that it belongs to."""
+    path = full_name.removeprefix("torch").lstrip(".")
+    prefix = max((prefix for prefix in _SUBJECTS if path.startswith(prefix)), key=len)
+    return _sentence(full_name, *_SUBJECTS[prefix])
+
+
+def _subjects() -> dict[str, tuple[str, str]]:
+    """Return per prefix of a path the purpose of what begins with it, and what to use instead."""
+    found = {"": ("belongs to functions and classes of PyTorch's top level", "")}
+    for group in ABSENT:
+        for module in group.names:
+            if "." in module:
+                found.setdefault(module, (group.purpose, group.instead))
+    for purpose, instead, prefixes in SUBJECTS:
+        found |= dict.fromkeys(prefixes.split(), (purpose, instead))
+    return found
+
+
+_SUBJECTS = _subjects()

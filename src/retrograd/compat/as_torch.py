@@ -24,7 +24,7 @@ from ..core.errors import GuardError
 from ..core.missing_names import legacy_names
 from ..core.tensor import tensor as _tensor
 from ..distributed.launcher import launched, local_rank, local_size
-from .absent import DOCUMENTATION
+from .absent import sentence
 from .modules.toplevel import __version__
 from .names import missing
 
@@ -83,7 +83,7 @@ class _Loader:
 
 
 def _no_module(name: str) -> ModuleNotFoundError:
-    message = f"No module named {name!r} in Retrograd, which is torch in this program; see {DOCUMENTATION}"
+    message = f"No module named {name!r}: {sentence(name)}"
     return ModuleNotFoundError(message, name=name)
 
 
@@ -108,6 +108,7 @@ def _keep_functions(package: ModuleType, name: str) -> None:
     for attribute, value in list(vars(package).items()):
         submodule = sys.modules.get(f"{package.__name__}.{attribute}")
         if submodule is not None and submodule is not value:
+            submodule.__dict__.setdefault("__getattr__", legacy_names(submodule.__name__))
             sys.modules[f"{name}.{attribute}"] = submodule
 
 

@@ -45,6 +45,8 @@ _TWO_NUMBERS_FIRST = ("addmm", "addmv", "addr", "addbmm", "baddbmm")
 
 def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of a call in its present form, or NotImplemented if the call is not a legacy form."""
+    if args and not isinstance(args[0], Tensor) and _is_attribute(type(args[0]), function):
+        return function(*args[1:], **kwargs)
     listed = args[0] if args and isinstance(args[0], (list, tuple)) else ()
     if any(isinstance(value, SparseTensor) for value in (*args, *listed)):
         return sparse_call(name, args, kwargs)
@@ -66,6 +68,14 @@ def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs:
             _warn(name, f"{name}(beta, input, alpha, ...)", f"{name}(input, ..., beta=..., alpha=...)")
             return function(*tensors, **dict(zip(("beta", "alpha"), numbers)))
     return NotImplemented
+
+
+def _is_attribute(kind: type, function: Callable[..., Any]) -> bool:
+    """Return whether a class has the function as an attribute, such as ``conv = torch.conv2d``.
+
+    PyTorch's functions are builtins: ``self.conv(x)`` calls them without ``self``. Python passes it to ours.
+    """
+    return kind.__module__ != "builtins" and any(function in vars(base).values() for base in kind.__mro__[:-1])
 
 
 def _is_number(value: Any) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.machinery import PathFinder
+from types import ModuleType
 from typing import Any
 
 from ..core.tensor import tensor
@@ -80,12 +81,12 @@ def attribute(module: str, name: str) -> Any:
 def missing(module: str, name: str) -> str:
     """Return the message for a name that a module does not have. A program of PyTorch reads PyTorch's name in it."""
     hint = _hint(module, name)
-    if not tensor.arrays_keep_dtype:  # Retrograd is torch in this program
-        module = module.replace("retrograd", "torch", 1)
-        hint = (hint or f": Retrograd, which is torch here, has no such name; see {absent.DOCUMENTATION}").replace(
-            "retrograd.", "torch."
-        )
-    return f"module {module!r} has no attribute {name!r}{hint}"
+    if tensor.arrays_keep_dtype:
+        return f"module {module!r} has no attribute {name!r}{hint}"
+    module = f"torch{module.removeprefix('retrograd')}"  # Retrograd is torch in this program
+    hint = re.sub(r"\bretrograd\b", "torch", hint)
+    end = "" if hint.endswith("?") else "."
+    return f"module {module!r} has no attribute {name!r}{hint}{end} {absent.sentence(f'{module}.{name}')}"
 
 
 def _is_submodule(module: str, name: str) -> bool:
@@ -101,22 +102,29 @@ def _hint(module: str, name: str) -> str:
     here = module.removeprefix("retrograd").lstrip(".")
     places = [place for place in _SEARCHED if place != here and name in _public_names(place)]
     if places:
-        return f": {name} is in {' and '.join(f'retrograd.{place}'.rstrip('.') for place in places)}"
+        return f": {name} is in {' and '.join(f'retrograd.{place}'.rstrip('.') for place in places[:2])}"
     if any(entry.name == name and entry.namespace == "Tensor" for entry in OPERATORS.values()):
         return f": {name} is a method of Tensors"
-    close = get_close_matches(name, list(_public_names(here)), n=3, cutoff=0.75)
+    close = get_close_matches(name, _public_names(here), n=3, cutoff=0.75)
     if close:
         return f"; did you mean {' or '.join(close)}?"
     for place in _SEARCHED:
-        close = get_close_matches(name, list(_public_names(place)), n=1, cutoff=0.85)
+        close = get_close_matches(name, _public_names(place), n=1, cutoff=0.85)
         if close:
             return f"; did you mean {f'retrograd.{place}'.rstrip('.')}.{close[0]}?"
     return ""
 
 
-def _public_names(place: str) -> Iterator[str]:
+def _public_names(place: str) -> list[str]:
+    """Return the names that a module offers, without what it imports for its own use."""
     try:
         module = import_module(f"retrograd.{place}".rstrip("."))
     except ImportError:
         module = sys.modules["retrograd"]
-    return iter([name for name in vars(module) if not name.startswith("_")])
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and not isinstance(value, (ModuleType, bool))
+        and getattr(value, "__module__", "retrograd").partition(".")[0] == "retrograd"
+    ]

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import ModuleSpec
+from inspect import isfunction
 from types import ModuleType
 from typing import Any
 
@@ -19,15 +21,17 @@ _NN = ("nn",)
 _LEGACY_NN, _PAIRS = "compat.modules.nn:nn.modules", "compat.modules.nn:nn.modules.utils"
 _ALIASES = "compat.types:types"
 _MODULES = {
-    "activation": ("nn.layers.activation", "nn.sequence.attention"), "adaptive": _NN,
-    "batchnorm": ("nn.layers.normalization",),
+    "activation": ("nn.layers.activation", "nn.layers.random_activation", "nn.sequence.attention"), "adaptive": _NN,
+    "batchnorm": ("nn.layers.normalization", "nn.base.lazy"),
     "channelshuffle": ("nn.layers.upsampling",),
     "container": ("nn.base.containers", _LEGACY_NN),
-    "conv": ("nn.layers.convolution", _LEGACY_NN, _PAIRS), "distance": ("nn.layers.distance",),
-    "dropout": ("nn.layers.dropout",), "flatten": ("nn.layers.linear",), "fold": ("nn.layers.convolution",),
-    "instancenorm": ("nn.layers.normalization",), "lazy": ("nn.base.lazy",),
-    "linear": ("nn.layers.linear", _LEGACY_NN),
-    "loss": ("nn.losses.losses", _LEGACY_NN),
+    "conv": ("nn.layers.convolution", "nn.base.lazy", _LEGACY_NN, _PAIRS),
+    "distance": ("nn.layers.distance",), "dropout": ("nn.layers.dropout", "nn.layers.random_activation"),
+    "flatten": ("nn.layers.linear",), "fold": ("nn.layers.convolution",),
+    "instancenorm": ("nn.layers.normalization", "nn.base.lazy"), "lazy": ("nn.base.lazy",),
+    "linear": ("nn.layers.linear", "nn.base.lazy", _LEGACY_NN),
+    "linear_cross_entropy_options": ("nn.losses.linear_cross_entropy",),
+    "loss": ("nn.losses.losses", "nn.losses.linear_cross_entropy", _LEGACY_NN),
     "module": ("nn.base.module", "nn.base.global_hooks", _LEGACY_NN),
     "normalization": ("nn.layers.normalization", _LEGACY_NN),
     "padding": ("nn.layers.padding",), "pixelshuffle": ("nn.layers.upsampling",),
@@ -102,8 +106,8 @@ _SECTIONS = {
     "modules.internals.private:utils.hooks": "utils.hooks",
     "modules.internals.library:library": "library",
     "modules.compilers:settings": "_dynamo.config _inductor.config",
-    "modules.cuda": "cuda cuda.memory cuda.random",
-    "modules.devices:accelerator": "accelerator",
+    "modules.cuda": "cuda cuda.memory cuda.random cuda.streams",
+    "modules.devices:accelerator": "accelerator accelerator.memory",
     "modules.devices:absent": "backends.mkl backends.mkldnn backends.mps backends.openmp backends.opt_einsum",
     "modules.devices:backends.cpu": "backends.cpu",
     "modules.devices:backends.cuda": "backends.cuda",
@@ -111,13 +115,14 @@ _SECTIONS = {
     "modules.devices:cpu": "cpu",
     "modules.devices:cuda.nvtx": "cuda.nvtx",
     "modules.devices:mps": "mps",
-    "modules.devices:xpu": "mtia xpu",
+    "modules.devices:xpu": "mtia mtia.memory xpu xpu.memory xpu.random",
     "modules.devices:backends.quantized": "backends.quantized",
     "modules.distributed:multiprocessing": "multiprocessing",
     "modules.distributed:tensor": "distributed._tensor.experimental distributed.tensor.experimental",
     "modules.hub": "hub utils.model_zoo",
     "modules.nn:nn.grad": "nn.grad",
     "modules.nn:nn.modules.utils": "nn.modules.utils",
+    "modules.nn:nn.utils": "nn.utils.init",
     "modules.precision:amp": "amp amp.autocast_mode amp.grad_scaler",
     "modules.precision:cuda.amp": "cuda.amp cuda.amp.autocast_mode cuda.amp.grad_scaler",
     "modules.toplevel:random": "random",
@@ -148,7 +153,9 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "__future__": ("nn.parameter",), "_inductor": (), "_tensor": ("core.tensor.tensor",),
     "autograd.anomaly_mode": ("autograd.anomaly",), "autograd.grad_mode": ("core.graph.modes",), "backends": (),
     "distributed._composable": (), "distributed.distributed_c10d": ("distributed",),
-    "functional": ("_generated.toplevel",), "fx.experimental": (), "fx.passes": (), "nn.modules": ("nn", _LEGACY_NN),
+    "functional": ("_generated.toplevel",),
+    "nn.utils.spectral_norm": ("nn.utils.weight_hooks",), "nn.utils.weight_norm": ("nn.utils.weight_hooks",),
+    "fx.experimental": (), "fx.passes": (), "nn.modules": ("nn", _LEGACY_NN),
     "optim.adadelta": ("optim.adaptive",), "optim.adagrad": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
     "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",), "sparse": ("sparse",),
     "utils.data._utils": (), "utils.dlpack": ("ops.make.dlpack",), "utils.hooks": ("core.graph.handles",),
@@ -184,12 +191,24 @@ def names_in(source: str) -> dict[str, Any]:
     return {name: getattr(found, other or name) for name, _, other in pairs}
 
 
+class _FunctionModule(ModuleType):
+    """A module with the name of a function of its package. An import puts it in the function's place; it can be called.
+
+    ``from torch.nn.utils.weight_norm import remove_weight_norm`` leaves ``torch.nn.utils.weight_norm(module)`` working.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return vars(self)[self.__name__.rpartition(".")[2]](*args, **kwargs)
+
+
 class _Loader:
     def __init__(self, sources: tuple[str, ...]) -> None:
         self.sources = sources
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = ModuleType(spec.name)
+        parent, _, name = spec.name.rpartition(".")
+        kind = _FunctionModule if isfunction(vars(sys.modules[parent]).get(name)) else ModuleType
+        module = kind(spec.name)
         for source in reversed(self.sources):
             names = names_in(source)
             # nn.modules.linear is a different module from nn.linear.

@@ -17,7 +17,7 @@ from ..core.missing_names import LegacyMethod
 from ..core.tensor.storage import storage_of
 from ..core.tensor.tensor import Tensor, constructed, new_tensor
 from ..ops.table.arguments import integers
-from . import torch_function
+from . import absent, torch_function
 from .types import TypedStorage, UntypedStorage, memory_of, place_in_memory
 from .types import layout as _layout
 from .types import resize as _resize
@@ -310,6 +310,47 @@ def zero_grad(self: Tensor) -> None:
     self.grad = None
 
 
+def dim_order(self: Tensor) -> tuple[int, ...]:
+    """Return the dimensions from the largest stride to the smallest.
+
+    >>> import retrograd as rg
+    >>> rg.ones(2, 3).mT.dim_order()
+    (1, 0)
+    """
+    strides = self.stride()
+    return tuple(sorted(range(self.ndim), key=lambda dim: -strides[dim]))
+
+
+def _absent(name: str) -> Callable[..., Any]:
+    """Return a method that raises an error: Tensors of Retrograd have no such method of PyTorch's."""
+
+    def method(self: Tensor, *args: object, **kwargs: object) -> Any:
+        raise NotImplementedError(absent.sentence(f"torch.Tensor.{name}"))
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _of_sparse(name: str) -> Callable[..., Any]:
+    """Return a method that only sparse Tensors have."""
+
+    def method(self: Tensor) -> Any:
+        raise RuntimeError(f"{name}: expected a sparse Tensor, got a strided one; convert it with to_sparse()")
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+_KINDS = "ipu maia mkldnn mps mtia nested quantized sparse sparse_csr vulkan xla xpu"
+_OF_SPARSE = "ccol_indices col_indices crow_indices indices row_indices values"
+_ABSENT = (
+    "chalf dequantize eig hash_tensor int_repr ipu lstsq mtia q_per_channel_axis q_per_channel_scales "
+    "q_per_channel_zero_points q_scale q_zero_point qscheme reinforce resize_as_sparse_ slice_inverse smm solve "
+    "sparse_resize_ sparse_resize_and_clear_ sspaddmm symeig to_mkldnn to_padded_tensor to_sparse_bsc to_sparse_bsr "
+    "to_sparse_csc xpu"
+)
+
+
 def _no(self: Tensor) -> bool:
     return False
 
@@ -324,13 +365,21 @@ def _add_methods() -> None:
         for name, function in globals().items()
         if isinstance(Tensor.__dict__.get(name), LegacyMethod) and callable(function)
     }
-    kinds = ("mkldnn", "mps", "nested", "quantized", "sparse", "sparse_csr", "xla", "xpu")
-    values: dict[str, Any] = {f"is_{kind}": property(_no, doc=f"False: no Tensor is {kind}.") for kind in kinds}
+    values: dict[str, Any] = {
+        f"is_{kind}": property(_no, doc=f"False: no Tensor is {kind}.") for kind in _KINDS.split()
+    }
     values |= {
         "is_cpu": property(_is_on_cpu, doc="Whether the Tensor is on the CPU."),
         "_make_subclass": staticmethod(torch_function._make_subclass),
         "_make_wrapper_subclass": staticmethod(torch_function._make_wrapper_subclass),
         "is_meta": property(lambda self: self.device.type == "meta", doc="Whether the Tensor has no numbers."),
+        **{name: _absent(name) for name in _ABSENT.split()},
+        **{name: _of_sparse(name) for name in _OF_SPARSE.split()},
+        "_cdata": property(id, doc="A number that no other Tensor has, as long as this one exists."),
+        "const_data_ptr": Tensor.data_ptr,
+        "grad_dtype": property(lambda self: self.dtype, doc="The dtype of the gradient."),
+        "name": property(lambda self: None, doc="None: Tensors have no names."),
+        "volatile": property(_no, doc="False: torch.no_grad() replaced volatile Tensors."),
         "is_conj": _no,
         "is_neg": _no,
         "is_pinned": lambda self, device=None: False,

@@ -20,6 +20,7 @@ from ..core.errors import describe
 from ..core.tensor.storage import share
 from ..core.tensor.tensor import Tensor, constructed, new_tensor
 from ..func.recipes import owner_of
+from .absent import sentence
 
 # Layouts and memory formats
 
@@ -239,6 +240,17 @@ def resize(x: Tensor, size: tuple[int, ...]) -> None:
     x.data = memory[first : first + count].view(size)
 
 
+_CONVERSIONS = {
+    "bool": "bool", "byte": "uint8", "char": "int8", "short": "int16", "int": "int32", "long": "int64",
+    "half": "float16", "float": "float32", "double": "float64", "bfloat16": "bfloat16",
+    "complex_float": "complex64", "complex_double": "complex128",
+}  # fmt: skip
+
+
+def _full_name(storage: TypedStorage, name: str) -> str:
+    return f"torch.{type(storage).__name__}.{name}"
+
+
 class TypedStorage:
     """The memory of a Tensor as a flat sequence of numbers of one dtype. Items can be read and assigned."""
 
@@ -295,6 +307,50 @@ class TypedStorage:
     def is_shared(self) -> bool:
         """Return whether forked processes share the memory."""
         return bool(self._tensor.is_shared())  # type: ignore[attr-defined]
+
+    def clone(self) -> TypedStorage:
+        """Return a copy of the memory."""
+        return type(self)(new_tensor(self._array.copy()))
+
+    def type(self, dtype: Any = None) -> Any:
+        """Return a copy with numbers of another dtype; without an argument the name of the type."""
+        if dtype is None:
+            return f"torch.storage.{type(self).__name__}"
+        return TypedStorage(new_tensor(self._array.astype(PublicDType(dtype))))
+
+    def copy_(self, source: TypedStorage, non_blocking: bool = False) -> TypedStorage:
+        """Write the numbers of another storage of the same length."""
+        self._array[:] = source._array
+        return self
+
+    def fill_(self, value: float) -> TypedStorage:
+        """Write one number everywhere."""
+        self._array[:] = value
+        return self
+
+    def cpu(self) -> TypedStorage:
+        """Return the storage, or a copy on the CPU."""
+        return self if self.device.type == "cpu" else type(self)(new_tensor(self._array).cpu())
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+        """Return a copy on a GPU."""
+        return type(self)(new_tensor(self._array).cuda(device))
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Return False: memory is not pinned."""
+        return False
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is on a GPU."""
+        return bool(self._tensor.is_cuda)
+
+    is_sparse = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _CONVERSIONS:
+            return lambda: self.type(_CONVERSIONS[name])
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}. {sentence(_full_name(self, name))}")
 
     def __repr__(self) -> str:
         rows = "\n".join(f" {value}" for value in self.tolist())

@@ -34,6 +34,16 @@ class IncompatibleKeys(NamedTuple):
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
+class _WithoutModule:
+    """A hook that is called without the module. Unlike a closure it can be pickled."""
+
+    def __init__(self, hook: Callable[..., Any]) -> None:
+        self.hook = hook
+
+    def __call__(self, module: State, *args: Any) -> None:
+        self.hook(*args)
+
+
 class State:
     """The part of ``Module`` that saves and loads Parameters, buffers and submodules."""
 
@@ -110,8 +120,7 @@ class State:
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
         """PyTorch's older name of ``register_load_state_dict_pre_hook``, by default for a hook without the module."""
-        own = hook if with_module else lambda module, *args: hook(*args)
-        return self.register_load_state_dict_pre_hook(own)
+        return self.register_load_state_dict_pre_hook(hook if with_module else _WithoutModule(hook))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after each ``load_state_dict()``, submodules first.

@@ -12,6 +12,7 @@ from ...core.graph.primitive import Primitive, apply1, apply2, is_operand, opera
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import number
 from ..table.elementwise import elementwise
+from ..table.python_operators import ask
 from ..table.registry import operator
 from ..table.types import Operand
 
@@ -97,20 +98,20 @@ def ge(input: Operand, other: Operand) -> Tensor:
     return apply2(GE, input, other)
 
 
-def _dunder(primitive: Primitive) -> Callable[[Tensor, Operand], Tensor]:
+def _dunder(name: str, primitive: Primitive) -> Callable[[Tensor, Operand], Tensor]:
     def method(self: Tensor, other: Operand) -> Tensor:
         try:
             return apply2(primitive, self, other)
         except TypeError:
             if is_operand(other):
                 raise
-            return NotImplemented  # x == None is False, x < None Python's TypeError
+            return ask(other, name, self)  # x == None is False, x < None Python's TypeError
 
     return method
 
 
 for _name, _primitive in (("eq", EQ), ("ne", NE), ("lt", LT), ("le", LE), ("gt", GT), ("ge", GE)):
-    setattr(Tensor, f"__{_name}__", _dunder(_primitive))
+    setattr(Tensor, f"__{_name}__", _dunder(_name, _primitive))
 
 
 # Kinds of numbers

@@ -172,9 +172,9 @@ def _power_in_place(self: Tensor, exponent: Operand) -> Tensor:
     return self.pow_(exponent)
 
 
-tensor_method(deferring(_power_operator), "__pow__")
-tensor_method(deferring(_power_of), "__rpow__")
-tensor_method(deferring(_power_in_place), "__ipow__")
+tensor_method(deferring(_power_operator, "pow"), "__pow__")
+tensor_method(deferring(_power_of, "pow", "r"), "__rpow__")
+tensor_method(deferring(_power_in_place, "pow", "i"), "__ipow__")
 
 
 @operator(inplace=True, numpy=np.float_power, like=pow_)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from ...core.errors import describe
+from ...core.errors import answers, describe
 from ...core.graph.primitive import Primitive, apply2, is_operand
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor
@@ -19,20 +19,41 @@ from .types import Operand
 Method = TypeVar("Method", bound=Callable[..., Tensor])
 
 
-def left_to(other: object, name: str, x: Tensor) -> Any:
+_MIRRORED = {"lt": "__gt__", "le": "__ge__", "gt": "__lt__", "ge": "__le__", "eq": "__eq__", "ne": "__ne__"}
+
+
+def left_to(other: object, name: str, x: Tensor, form: str = "") -> Any:
     """``NotImplemented``, which leaves the operator to the other operand; a list or a tuple of numbers has none.
+
+    ``form`` is ``r`` for a reflected operator and ``i`` for one in place.
 
     Raises:
         TypeError: the other operand is a list or a tuple. An integer of one element repeats it, as in PyTorch.
     """
     repeats = "mul" in name and x.array.size == 1 and x.array.dtype.kind in "biu"
     if type(other) not in (list, tuple) or repeats:
-        return NotImplemented
+        return ask(other, name, x, form)
     kind = type(other).__name__
     raise TypeError(
         f"{name} of {describe(x)} and a {kind}: a {kind} is no operand of a Tensor; make it one first, "
         f"retrograd.tensor({describe(other)}), or call NumPy's function, which takes lists"
     )
+
+
+def ask(other: object, name: str, x: Tensor, form: str = "") -> Any:
+    """What ``__torch_function__`` of the other operand answers, if it has that and no operator of its own."""
+    own = f"__{name}__" if form == "r" else _MIRRORED.get(name, f"__r{name}__")
+    kind = type(other)
+    if not hasattr(kind, "__torch_function__") or getattr(kind, own, None) is not getattr(object, own, None):
+        return NotImplemented
+    method = getattr(Tensor, f"__{form}{name}__")
+    if not form:  # PyTorch passes the method that is not special, where there is one
+        method = getattr(Tensor, {"truediv": "div", "mod": "remainder"}.get(name, name), method)
+    for answer in answers:
+        result = answer(name, method, (x, other), {})
+        if result is not NotImplemented:
+            return result
+    return NotImplemented
 
 
 def python_operator(name: str, primitive: Primitive) -> None:
@@ -53,7 +74,7 @@ def python_operator(name: str, primitive: Primitive) -> None:
         except TypeError:
             if is_operand(other):
                 raise
-            return left_to(other, name, self)
+            return left_to(other, name, self, "r")
 
     def in_place(self: Tensor, other: Operand) -> Tensor:
         try:
@@ -61,14 +82,14 @@ def python_operator(name: str, primitive: Primitive) -> None:
         except TypeError:
             if is_operand(other):
                 raise
-            return left_to(other, name, self)
+            return left_to(other, name, self, "i")
 
-    setattr(Tensor, f"__{name}__", method)
-    setattr(Tensor, f"__r{name}__", reflected)
-    setattr(Tensor, f"__i{name}__", in_place)
+    for form, function in (("", method), ("r", reflected), ("i", in_place)):
+        function.__name__ = f"__{form}{name}__"
+        setattr(Tensor, function.__name__, function)
 
 
-def deferring(method: Method) -> Method:
+def deferring(method: Method, name: str, form: str = "") -> Method:
     """The method of a binary operator, which returns NotImplemented for an operand of another library."""
 
     @wraps(method)
@@ -78,6 +99,6 @@ def deferring(method: Method) -> Method:
         except TypeError:
             if is_operand(other):
                 raise
-            return left_to(other, method.__name__.strip("_").removesuffix("_operator"), self)
+            return left_to(other, name, self, form)
 
     return deferred  # type: ignore[return-value]

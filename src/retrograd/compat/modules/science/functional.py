@@ -239,7 +239,8 @@ def call_for_per_sample_grads(
         for name, parameter in module.named_parameters():
             if parameter.requires_grad:
                 copies = parameter.expand(size, *parameter.shape)
-                copies.register_hook(_storing(parameter, size if loss_reduction == "mean" else 1))
+                if copies.requires_grad:  # under no_grad no backward will come
+                    copies.register_hook(_storing(parameter, size if loss_reduction == "mean" else 1))
                 expanded[name] = copies
 
         def one(parameters: dict[str, Tensor], args: Value, kwargs: Value) -> Value:

@@ -498,7 +498,7 @@ def addbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 1
 # The operator @
 
 
-_matmul_method = deferring(matmul)
+_matmul_method = deferring(matmul, "matmul")
 
 
 @tensor_method
@@ -519,4 +519,4 @@ def _reflected_matmul(self: Tensor, other: Operand) -> Tensor:
     return matmul(other, self)
 
 
-Tensor.__rmatmul__ = deferring(_reflected_matmul)  # type: ignore[method-assign, assignment]
+Tensor.__rmatmul__ = deferring(_reflected_matmul, "matmul", "r")  # type: ignore[method-assign, assignment]

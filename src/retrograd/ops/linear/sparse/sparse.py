@@ -222,6 +222,11 @@ class SparseTensor(SparseMethods):
         """The transpose of a matrix."""
         return self.t()
 
+    @property
+    def mT(self) -> SparseTensor:
+        """The transpose of each matrix: the last two dimensions swapped."""
+        return self.transpose(-2, -1)
+
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
         """The same with two dimensions of the coordinates swapped."""
         order = list(range(self.ndim))
