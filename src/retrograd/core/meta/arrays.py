@@ -214,12 +214,16 @@ def elementwise(function: Callable[..., Value], arrays: tuple[Value, ...]) -> Va
 
 
 def _small(array: Value) -> Value:
-    """An array of ones in the same order in memory, with at most two elements along each axis."""
+    """An array of ones in the same order in memory, with at most two elements along each axis.
+
+    Axes along which all elements share memory do so here, too: they do not count for the order of a result.
+    """
     if not isinstance(array, np.ndarray):
         return array
     order = _order(array)
-    ones = np.ones([min(array.shape[axis], 2) for axis in order], array.dtype)
-    return ones.transpose(np.argsort(order)) if order else ones
+    ones = np.ones([min(array.shape[axis], 2 if array.strides[axis] else 1) for axis in order], array.dtype)
+    ones = ones.transpose(np.argsort(order)) if order else ones
+    return ones if all(array.strides) else np.broadcast_to(ones, [min(length, 2) for length in array.shape])
 
 
 class _Module:

@@ -1,0 +1,25 @@
+"""Compiled programs on bfloat16 give results of the dtypes that the eager program gives."""
+
+from __future__ import annotations
+
+import pytest
+
+import retrograd as rg
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("convert", [lambda x: x.float(), lambda x: (x * 2, (x * 2).float()), lambda x: x.double() + 1])
+def test_a_replay_keeps_the_dtype_of_results_converted_from_bfloat16(convert, requires_grad):
+    compiled = rg.compile(convert)
+    for scale in (1.0, 3.0, 5.0):
+        x = (rg.ones(3) * scale).to(rg.bfloat16)
+        outs = []
+        for function in (compiled, convert):
+            leaf = x.clone().requires_grad_(requires_grad)
+            found = function(leaf)
+            found = found if isinstance(found, tuple) else (found,)
+            if requires_grad:
+                sum(y.double().sum() for y in found).backward()
+                assert leaf.grad.dtype is rg.bfloat16
+            outs.append([(y.dtype, y.tolist(), None if leaf.grad is None else leaf.grad.tolist()) for y in found])
+        assert outs[0] == outs[1]
