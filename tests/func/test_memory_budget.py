@@ -689,3 +689,21 @@ def test_the_error_of_the_walk_comes_before_that_of_the_budget():
         except KeyError:
             with pytest.raises(RuntimeError, match="is too small"):
                 x.sin().exp().sum().backward()
+
+
+def test_a_long_chain_under_a_small_budget_is_recomputed_in_segments():
+    steps = 120
+
+    def gradient(limit):
+        x = rg.linspace(0, 1, 1000, dtype=rg.float64).requires_grad_()
+        y = x
+        with rg.memory_budget(limit) as budget:
+            for _ in range(steps):
+                y = (y * 1.01).sin()
+            y.sum().backward()
+        return x.grad, budget
+
+    want, free = gradient("1 GB")
+    got, budget = gradient(free.peak // 12)
+    assert rg.equal(want, got) and budget.peak <= free.peak // 12
+    assert budget.recomputations <= 8 * steps  # four times each call

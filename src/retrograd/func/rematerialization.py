@@ -5,11 +5,19 @@ The ``Pool`` counts the memory that nodes hold, frees the cheapest, and recomput
 The heuristic is *h_DTR^eq* of Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021: free the memory with the
 smallest ``cost / (bytes * age)`` first. The cost is the time of the calls that computed the memory's Values and the
 freed Values next to them. Which memory must stay does not depend on time: see ``Reserve``.
+
+A long recomputation is planned in segments, so that a chain of calls is repeated only a few times under a small budget.
+If the results of all repeated calls fit into the room, all are kept. Otherwise half of the room has the results of the
+last calls, which a backward pass reads first. The other half has what segments start from: the values that later calls
+read, at evenly spaced calls where these values are smallest. The backward pass then recomputes one segment at a time,
+and a segment that does not fit is divided again (Chen et al. 2016; Griewank and Walther 2000).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -26,6 +34,8 @@ from ..core.tensor.storage import Storage
 from ..core.tensor.tensor import Tensor
 from .recipes import Call, Group, Memory, Record, Source, Value, owner_of
 from .reserve import Reserve
+
+MIN_CALLS = 16  # calls from which a recomputation is planned
 
 
 class Budget(Protocol):
@@ -50,6 +60,7 @@ class Pool:
         self.passed: Node | None = None  # the last node whose rules have run
         self.entries: WeakKeyDictionary[Node, tuple[tuple[Value, ...], Record | None]] = WeakKeyDictionary()
         self.reserve = Reserve()  # the part of the movable memory that must stay
+        self.starts: set[Memory] = set()  # memory from which a segment of a long recomputation starts
         self.bytes = 0
         self.movable_bytes = 0  # the bytes of movable memory
         self.clock = 0
@@ -187,11 +198,12 @@ class Pool:
             self._begin()
         limit = self.limit
         staying = self.reserve.staying(self.budget)
-        heap = [
-            (self.score(memory), index, memory)
-            for index, memory in enumerate(self.movable)
-            if not memory.locks and memory not in self.in_use and memory not in staying
-        ]
+        free = [x for x in self.movable if not x.locks and x not in self.in_use and x not in staying]
+        self.starts &= self.movable
+        others = [memory for memory in free if memory not in self.starts]
+        if self.bytes + more - sum([memory.bytes for memory in others]) <= limit:
+            free = others
+        heap = [(self.score(memory), index, memory) for index, memory in enumerate(free)]
         heapify(heap)
         surplus = len(heap) >> 5  # free several at a time, to amortize the cost of scoring all of them
         while heap and (self.bytes + more > limit or surplus > 0):
@@ -294,7 +306,10 @@ class Pool:
                 for x in value.call.reads:
                     uses[x] += 1
                     pending.append(x)
-            for call in sorted(calls, key=lambda call: call.number):
+            order = sorted(calls, key=lambda call: call.number)
+            segments = None if at_any_size else self._segments(order)
+            kept = None if segments is None else segments.kept.union(wanted)
+            for call in order:
                 self.clock += 1
                 if at_any_size:
                     self.need_room(call.bytes)
@@ -312,7 +327,10 @@ class Pool:
                     made = reference()
                     if made is not None and made not in held:
                         array = results[made.index]
-                        self._fill(made, array)
+                        if kept is None or made in kept:
+                            self._fill(made, array)
+                            if segments is not None and made in segments.starts and made.memory is not None:
+                                self.starts.add(made.memory)
                         if uses[made]:
                             hold_result(made, array)
                 del results
@@ -333,6 +351,15 @@ class Pool:
         finally:
             for value in list(held):
                 release_result(value)
+
+    def _segments(self, order: Sequence[Call]) -> Segments | None:
+        """Return what to keep of a recomputation whose results do not all fit; None if they do."""
+        if len(order) < MIN_CALLS:
+            return None
+        staying = self.reserve.staying(self.budget) | self.in_use | self.starts
+        free = sum([memory.bytes for memory in self.movable if not memory.locks and memory not in staying])
+        room = self.limit - self.bytes + free - 2 * max([call.bytes for call in order])
+        return segments_of(order, room)
 
     def _fill(self, value: Value, array: Array) -> None:
         """Restore a value in every record that misses it."""
@@ -365,3 +392,77 @@ def _released(pool: ref[Pool], key: int, storage: ref[Storage] | None, holder: o
             here.hold(memory, tensor, key)
             break
     here.recount(memory)
+
+
+# Segments of a long recomputation
+
+
+@dataclass(slots=True)
+class Segments:
+    """The values of a recomputation that are kept, and those among them from which segments start."""
+
+    kept: set[Value] = field(default_factory=set)
+    starts: set[Value] = field(default_factory=set)
+
+
+def segments_of(order: Sequence[Call], room: float) -> Segments | None:
+    """Return what to keep, within ``room`` bytes, of calls that are repeated in this order; None if all fits."""
+    made: list[list[Value]] = []  # by call, the results that nodes miss
+    at: dict[Value, int] = {}
+    for number, call in enumerate(order):
+        values = [value for reference in call.values if (value := reference()) is not None]
+        at.update(dict.fromkeys(values, number))
+        made.append([value for value in values if any(value.live_slots())])
+    sizes = {value.home: value.home.bytes for values in made for value in values}
+    if sum(sizes.values()) <= room:
+        return None
+    plan = Segments()
+    last, used = len(order), 0
+    while last and used <= room / 2:
+        last -= 1
+        plan.kept.update(made[last])
+        used += sum([sizes[value.home] for value in made[last]])
+    fronts = _fronts(order[:last], order[last:], at, {value for values in made for value in values})
+    sized = [sum({value.home: value.home.bytes for value in front}.values()) for front in fronts if front]
+    if not sized:
+        return plan
+    count = max(0, int((room / 2) // max(min(sized), 1)))
+    spacing = last / (count + 1)
+    for number in range(1, count + 1 if spacing >= 2 else 0):
+        near = range(int((number - 0.5) * spacing), min(last, int((number + 0.5) * spacing) + 1))
+        usable = [place for place in near if fronts[place]]
+        if usable and used <= room:
+            middle = number * spacing
+            best = min(usable, key=lambda place: (_size(fronts[place]), abs(place - middle)))
+            plan.starts.update(fronts[best])
+            used += _size(fronts[best])
+    plan.kept |= plan.starts
+    return plan
+
+
+def _size(front: frozenset[Value]) -> int:
+    return sum({value.home: value.home.bytes for value in front}.values())
+
+
+def _fronts(
+    order: Sequence[Call], rest: Sequence[Call], at: dict[Value, int], missed: set[Value]
+) -> list[frozenset[Value]]:
+    """Return, for each call, the repeated values that later calls read; empty if some of them cannot be kept."""
+    until: dict[Value, int] = {}
+    for number, call in enumerate((*order, *rest)):
+        for value in call.reads:
+            until[value] = number
+    ending: dict[int, list[Value]] = {}
+    for value, number in until.items():
+        if value in at:
+            ending.setdefault(number, []).append(value)
+    now: set[Value] = set()
+    fronts: list[frozenset[Value]] = []
+    made: dict[int, list[Value]] = {}
+    for value, number in at.items():
+        made.setdefault(number, []).append(value)
+    for number in range(len(order)):
+        now.difference_update(ending.get(number, ()))
+        now.update(value for value in made.get(number, ()) if until.get(value, -1) > number)
+        fronts.append(frozenset(now) if len(now) <= 8 and now <= missed else frozenset())
+    return fronts

@@ -18,14 +18,14 @@ def rolled(function) -> list:
     return [step for step in entry.trace.program.instructions if step.kind == "rolled"]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_random_loop_has_the_numbers_of_an_eager_one(seed):
     assert check_looped(seed) == "rolled"
 
 
 @pytest.mark.parametrize("way", ["loops", "mixed"])
 def test_a_random_loop_runs_as_replays_too(way):
-    for seed in (40, 41, 42):
+    for seed in (40,):
         assert check_looped(seed, way) == "rolled"
 
 
@@ -33,7 +33,7 @@ def test_a_random_loop_runs_as_replays_too(way):
 @pytest.mark.parametrize("way", ["usual", "loops", "mixed"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_more_random_loops_have_the_numbers_of_eager_ones(way, dtype):
-    for seed in range(100, 106):
+    for seed in range(100, 104):
         check_looped(seed, way, dtype)
 
 

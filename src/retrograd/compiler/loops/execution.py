@@ -87,7 +87,7 @@ class Execution:
         with silent():
             if self._prepare is not None:
                 same += self._prepare(same)
-            native = self._compiled(tuple(saved))
+            native = self.compile(tuple(saved))
             if native is not None:
                 found = native.run(
                     steps,
@@ -102,7 +102,8 @@ class Execution:
                     return found
             return self._replayed(steps, carry, xs, same, saved)
 
-    def _compiled(self, saved: tuple[bool, ...]) -> NativeLoop | None:
+    def compile(self, saved: tuple[bool, ...]) -> NativeLoop | None:
+        """Return the compiled function that stores these carries; None if there is none."""
         if self.why:
             return None
         native = self._native.get(saved)

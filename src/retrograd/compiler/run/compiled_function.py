@@ -522,7 +522,10 @@ def _structure_of(count: int) -> Structure:
     return flatten(((0,) * count, {}))[1]
 
 
-_SHORTEN = ", which would take long to compile: compile one step of the loop instead, or pass a larger max_operators"
+_SHORTEN = (
+    ", which would take long to compile: write the loop as func.scan, compile one step of it, or pass a larger "
+    "max_operators"
+)
 _STAND_IN = (
     "While a function is compiled, item() returns a stand-in for a number, which json, Decimal, timedelta and other C "
     "code reject. Return the number and convert it outside; with fallback=True the function runs eagerly"

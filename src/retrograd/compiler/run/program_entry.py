@@ -22,6 +22,7 @@ from ...ops.make.generators import Generator, default_generator
 from ..cpu import compiled_regions
 from ..cuda import Graph, fused
 from ..cuda import Module as Kernels
+from ..loops.repeats import roll_repeats
 from ..passes import optimized
 from ..passes.constants import FoldedConstants, fold_constants
 from ..program import Instruction, Value
@@ -88,6 +89,7 @@ class Entry:
                 if value.shape is not None
                 and (kind in ("argument", "tensor", "grad") or kind == "constant" and type(what) is np.ndarray)
             }
+            forward, backward = roll_repeats(forward, needed), roll_repeats(backward, outputs)
             forward = optimized(compiled_regions(forward, needed, guarded, self.notes), needed)
             backward = optimized(compiled_regions(backward, outputs, guarded, self.notes), outputs)
             if any(step.on_gpu for step in program.instructions):
