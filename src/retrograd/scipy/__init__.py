@@ -12,6 +12,7 @@ from typing import Any as _Any
 if TYPE_CHECKING:
     from . import interpolate as interpolate
     from . import linalg as linalg
+    from . import signal as signal
     from . import special as special
     from . import stats as stats
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...core.arrays import Array
 from ..case import Call, Case
 from . import Draw, Function, case
 
@@ -43,7 +44,7 @@ FIXED: dict[str, tuple[float, ...]] = {
 }  # fmt: skip
 
 
-def points(name: str, u: Draw) -> object:
+def points(name: str, u: Draw) -> Array:
     return {"pareto": u(1.3, 3, 3), "beta": u(0.2, 0.8, 3), "uniform": u(0.2, 0.8, 3)}.get(name, u(0.3, 2, 3))
 
 
