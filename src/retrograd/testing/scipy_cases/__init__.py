@@ -20,7 +20,7 @@ from ..case import Call, Case
 Function = Callable[..., Any]
 Draw = Callable[..., Array]  # draw(low, high, *shape)
 
-MODULES = ("interpolate", "linalg", "signal", "special", "stats")
+MODULES = ("fft", "interpolate", "linalg", "ndimage", "signal", "special", "stats")
 
 
 def scipy_cases() -> Iterator[tuple[Operator, Case]]:
