@@ -94,6 +94,18 @@ CASES = [
         wrap=lambda f: lambda x, mean, cov: f(x, mean, (cov + cov.T) / 2 if np.ndim(cov) else cov),
         dtypes=(),
     ),
+    case(
+        "stats.multivariate_normal.logpdf",
+        lambda u: Call(np.array([[0.5, 0.0], [-0.3, 0.0]]), np.zeros(2), np.diag([2.0, 0.0])),
+        wrap=lambda f: lambda x, mean, cov: f(x * np.array([1.0, 0.0]), mean * 0, cov * 0 + np.diag([2.0, 0.0]), True),
+        dtypes=(),
+    ),
+    case(
+        "stats.multivariate_normal.entropy",
+        lambda u: Call(u(-1, 1, 2), np.array([[2.0, 0.5], [0.5, 1.0]])),
+        wrap=lambda f: lambda mean, cov: f(mean, (cov + cov.T) / 2),
+        dtypes=(),
+    ),
     case("stats.multivariate_normal.pdf", lambda u: Call(u(-1, 1, 2, 2), u(-1, 1, 2), u(0.5, 1, 2))),
     case(
         "stats.dirichlet.logpdf",
