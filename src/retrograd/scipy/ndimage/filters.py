@@ -10,34 +10,12 @@ import numpy as np
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
 from ..arguments import ArrayLike, differentiable, floats
-from ..signal.convolution import convolved
+from ..signal.convolution import convolved, extended
 
 ndimage = differentiable("scipy.ndimage")
 
-# SciPy's names of modes in NumPy's words.
-PADS = {
-    "reflect": "symmetric", "grid-mirror": "symmetric", "nearest": "edge", "mirror": "reflect", "wrap": "wrap",
-    "grid-wrap": "wrap", "constant": "constant", "grid-constant": "constant",
-}  # fmt: skip
-
 Mode = str | Sequence[str]
 Number = float | Sequence[float]
-
-
-def extended(x: Tensor, before: int, after: int, axis: int, mode: str, cval: float) -> Tensor:
-    """Return an image continued along one axis."""
-    if mode not in PADS:
-        raise RuntimeError("boundary mode not supported")
-    how = PADS[mode]
-    if how != "constant":
-        places = np.pad(np.arange(x.shape[axis]), (before, after), how)  # type: ignore[call-overload]
-        return ops.moveaxis(ops.moveaxis(x, axis, -1)[..., places], -1, axis)
-    parts = []
-    for count in (before, after):
-        shape = list(x.shape)
-        shape[axis] = count
-        parts.append(x.new_full(tuple(shape), cval))
-    return ops.cat([parts[0], x, parts[1]], axis)
 
 
 def _image(input: ArrayLike, output: object, *others: ArrayLike) -> tuple[Tensor, ...]:

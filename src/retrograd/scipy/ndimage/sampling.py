@@ -19,7 +19,8 @@ from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensor
 from ...ops.numpy.scipy_special import RULES
 from ..arguments import ArrayLike, floats, scipys
-from .filters import PADS, _each, _image, extended, ndimage
+from ..signal.convolution import PADS, extended
+from .filters import _each, _image, ndimage
 
 Shape = int | Sequence[int]
 _EDGE = 12  # pixels that SciPy adds around an image before it finds spline coefficients for two of the modes

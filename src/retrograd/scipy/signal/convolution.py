@@ -17,6 +17,29 @@ signal = differentiable("scipy.signal")
 Axes = int | Sequence[int] | None
 
 
+# SciPy's names of modes in NumPy's words.
+PADS = {
+    "reflect": "symmetric", "grid-mirror": "symmetric", "nearest": "edge", "mirror": "reflect", "wrap": "wrap",
+    "grid-wrap": "wrap", "constant": "constant", "grid-constant": "constant",
+}  # fmt: skip
+
+
+def extended(x: Tensor, before: int, after: int, axis: int, mode: str, cval: float) -> Tensor:
+    """Return an image continued along one axis."""
+    if mode not in PADS:
+        raise RuntimeError("boundary mode not supported")
+    how: Any = PADS[mode]
+    if how != "constant":
+        places = np.pad(np.arange(x.shape[axis]), (before, after), how)
+        return ops.moveaxis(ops.moveaxis(x, axis, -1)[..., places], -1, axis)
+    parts = []
+    for count in (before, after):
+        shape = list(x.shape)
+        shape[axis] = count
+        parts.append(x.new_full(tuple(shape), cval))
+    return ops.cat([parts[0], x, parts[1]], axis)
+
+
 def centered(x: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
     """Return the middle part of this shape along axes."""
     for axis in axes:
@@ -160,15 +183,15 @@ def _bounded(
     """
     if first.ndim != 2 or second.ndim != 2:
         raise ValueError("convolve2d inputs must both be 2-D arrays")
-    known = {"fill": "constant", "pad": "constant", "wrap": "wrap", "circular": "wrap", "symm": "symmetric"}
+    known = {"fill": "constant", "pad": "constant", "wrap": "wrap", "circular": "wrap", "symm": "reflect"}
     if boundary not in known and boundary != "symmetric":
         raise ValueError("Acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symmetric' (or 'symm').")
-    how = known.get(boundary, "symmetric")
+    how = known.get(boundary, "reflect")
     if mode == "valid":
         return convolved(first, second, mode, (0, 1))
-    width = [(n - 1, n - 1) for n in second.shape]
-    options = {"constant_values": fillvalue} if how == "constant" else {}
-    whole: Any = np.pad(first, width, how, **options)  # type: ignore[call-overload]
+    whole = first
+    for axis, n in enumerate(second.shape):
+        whole = extended(whole, n - 1, n - 1, axis, how, fillvalue)
     full = convolved(whole, second, "valid", (0, 1))
     if mode != "same" or not correlation:
         return _cut(full, first, second, mode, (0, 1))

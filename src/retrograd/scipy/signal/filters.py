@@ -21,7 +21,7 @@ from ...ops.numpy.arguments import tensor
 from ...ops.table.batching import in_front
 from ..arguments import ArrayLike, floats, scipys
 from ..linalg import companion
-from .convolution import convolved, padded, signal, upfirdn
+from .convolution import convolved, extended, padded, signal, upfirdn
 
 
 def _all_pole(a: Array, v: Array) -> Array:
@@ -308,8 +308,7 @@ def savgol_filter(
     >>> rg.scipy.signal.savgol_filter(rg.tensor([1.0, 1.0, 4.0, 1.0]), 3, 0)
     tensor([2., 2., 2., 2.])
     """
-    pads = {"mirror": "reflect", "nearest": "edge", "constant": "constant", "wrap": "wrap"}
-    if mode not in (*pads, "interp"):
+    if mode not in ("mirror", "nearest", "constant", "wrap", "interp"):
         raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")
     (values,) = floats(x)
     values = ops.moveaxis(values, axis, -1)
@@ -321,9 +320,7 @@ def savgol_filter(
     weights = library.savgol_coeffs(window_length, polyorder, deriv, delta)[::-1].astype(dtype)
     before = (window_length - 1) // 2
     if mode != "interp":
-        options = {"constant_values": cval} if mode == "constant" else {}
-        width = [(0, 0)] * (values.ndim - 1) + [(before, window_length - 1 - before)]
-        values = np.pad(values, width, pads[mode], **options)  # type: ignore[call-overload]
+        values = extended(values, before, window_length - 1 - before, values.ndim - 1, mode, cval)
         count, start = n, 0
     else:
         count, start = n - 2 * half, half - before

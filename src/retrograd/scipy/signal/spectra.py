@@ -16,6 +16,7 @@ from .convolution import padded, signal
 from .filters import _extended, detrend
 
 Window = Any  # a name, a tuple of a name and numbers, or an array
+Detrend = Any  # False, the kind of trend, or a function
 
 
 def _windows(window: Window, nperseg: int | None, length: int | None, dtype: Any) -> tuple[Tensor, int]:
@@ -44,7 +45,7 @@ def _segments(x: Tensor, size: int, step: int) -> Tensor:
     return x[..., step * np.arange(count)[:, None] + np.arange(size)]
 
 
-def _detrended(parts: Tensor, kind: Any) -> Tensor:
+def _detrended(parts: Tensor, kind: Detrend) -> Tensor:
     if not kind:
         return parts
     result: Tensor = kind(parts) if callable(kind) else detrend(parts, type=kind)
@@ -58,7 +59,7 @@ def _transforms(
     nperseg: int | None,
     noverlap: int | None,
     nfft: int | None,
-    kind: Any,
+    kind: Detrend,
     onesided: bool,
     boundary: str | None = None,
     pad: bool = False,
@@ -118,7 +119,7 @@ def stft(
     nperseg: int | None = 256,
     noverlap: int | None = None,
     nfft: int | None = None,
-    detrend: Any = False,
+    detrend: Detrend = False,
     return_onesided: bool = True,
     boundary: str | None = "zeros",
     padded: bool = True,
@@ -214,7 +215,7 @@ def _cross(
     nperseg: int | None,
     noverlap: int | None,
     nfft: int | None,
-    kind: Any,
+    kind: Detrend,
     onesided: bool,
     scaling: str,
     axis: int,
@@ -246,7 +247,7 @@ def csd(
     nperseg: int | None = None,
     noverlap: int | None = None,
     nfft: int | None = None,
-    detrend: Any = "constant",
+    detrend: Detrend = "constant",
     return_onesided: bool = True,
     scaling: str = "density",
     axis: int = -1,
@@ -272,7 +273,7 @@ def _averaged(
     nperseg: int | None,
     noverlap: int | None,
     nfft: int | None,
-    kind: Any,
+    kind: Detrend,
     onesided: bool,
     scaling: str,
     axis: int,
@@ -292,7 +293,7 @@ def welch(
     nperseg: int | None = None,
     noverlap: int | None = None,
     nfft: int | None = None,
-    detrend: Any = "constant",
+    detrend: Detrend = "constant",
     return_onesided: bool = True,
     scaling: str = "density",
     axis: int = -1,
@@ -314,7 +315,7 @@ def periodogram(
     fs: float = 1.0,
     window: Window = "boxcar",
     nfft: int | None = None,
-    detrend: Any = "constant",
+    detrend: Detrend = "constant",
     return_onesided: bool = True,
     scaling: str = "density",
     axis: int = -1,
@@ -339,7 +340,7 @@ def spectrogram(
     nperseg: int | None = None,
     noverlap: int | None = None,
     nfft: int | None = None,
-    detrend: Any = "constant",
+    detrend: Detrend = "constant",
     return_onesided: bool = True,
     scaling: str = "density",
     axis: int = -1,
@@ -367,7 +368,7 @@ def coherence(
     nperseg: int | None = None,
     noverlap: int | None = None,
     nfft: int | None = None,
-    detrend: Any = "constant",
+    detrend: Detrend = "constant",
     axis: int = -1,
 ) -> tuple[Tensor, Tensor]:
     """Return frequencies and the squared magnitude of the coherence of two signals.

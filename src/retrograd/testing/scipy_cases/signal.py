@@ -1,11 +1,13 @@
-"""Example calls of ``retrograd.scipy.signal``."""
+"""Example calls of ``retrograd.scipy.signal`` and ``retrograd.scipy.fft``."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 
 from ..case import Call
-from . import Function, case
+from . import Draw, Function, case
 
 A = np.array([1.2, -0.5, 0.3])
 SOS = np.array([[0.5, 0.2, 0.1, 1.0, -0.3, 0.2], [1.0, 0.4, 0.0, 1.0, 0.2, 0.0]])
@@ -16,7 +18,44 @@ def last(function: Function) -> Function:
     return lambda *args, **kwargs: function(*args, **kwargs)[-1]
 
 
+def trigonometric(form: int, norm: str | None, u: Draw) -> Call:
+    return Call(u(-1, 1, 2, 5), form, norm=norm)
+
+
+def calls(*names: str, complex: bool = False) -> list[object]:
+    return [
+        case(
+            f"fft.{name}",
+            lambda u: Call(u(-1, 1, 3, 4) + (1j * u(-1, 1, 3, 4) if complex else 0), norm="ortho"),
+            lambda u: Call(u(-1, 1, 2, 4) + (1j * u(-1, 1, 2, 4) if complex else 0), workers=1),
+        )
+        for name in names
+    ]
+
+
+FOURIER = [
+    *calls("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn", "rfft", "rfft2", "rfftn", "ihfft", "ihfft2", "ihfftn"),
+    *calls("irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn", complex=True),
+    case("fft.fft", lambda u: Call(u(-1, 1, 4, 2) + 1j, 6, 0, "forward")),
+    case("fft.fftshift", lambda u: Call(u(-1, 1, 4, 3))),
+    case("fft.ifftshift", lambda u: Call(u(-1, 1, 4, 3), axes=1)),
+    *(
+        case(
+            f"fft.{name}",
+            *(partial(trigonometric, form, norm) for form in (1, 2, 3, 4) for norm in (None, "ortho", "forward")),
+            lambda u: Call(u(-1, 1, 5, 2), 3, 4, 0, orthogonalize=True),
+            lambda u: Call(u(-1, 1, 3) + 1j * u(-1, 1, 3), 2, 6),
+        )
+        for name in ("dct", "idct", "dst", "idst")
+    ),
+    *(
+        case(f"fft.{name}", lambda u: Call(u(-1, 1, 3, 4)), lambda u: Call(u(-1, 1, 2, 3, 4), 1, (2, 5), norm="ortho"))
+        for name in ("dctn", "idctn", "dstn", "idstn")
+    ),
+]
+
 CASES = [
+    *FOURIER,
     case(
         "signal.lfilter",
         lambda u: Call(u(0.5, 1, 4), A + u(0, 0.1, 3), u(-1, 1, 2, 6)),
@@ -111,7 +150,7 @@ CASES = [
     case(
         "signal.welch",
         lambda u: Call(u(-1, 1, 2, 12), nperseg=4),
-        lambda u: Call(u(-1, 1, 9), scaling="spectrum"),
+        lambda u: Call(u(-1, 1, 9), nperseg=9, scaling="spectrum"),
         wrap=last,
     ),
     case("signal.csd", lambda u: Call(u(-1, 1, 12), u(-1, 1, 10), nperseg=4), wrap=last),

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from ...core.arrays import Array
 from ..case import Call, Case
-from . import Draw, Function, case
+from . import Draw, Function, case, function
 
 PARAMETERS = ("mean", "var", "std")
 
 
-def methods(*names: str) -> Function:
+def methods(*names: str) -> Callable[[function], Function]:
     """Return a wrapper that calls methods of points, ``ppf`` and ``isf`` with probabilities, and moments."""
 
-    def wrap(function: Function) -> Function:
+    def wrap(distributions: function) -> Function:
         def call(x: object, q: object, *args: object, **kwargs: object) -> object:
-            distribution = function.target()  # type: ignore[attr-defined]
+            distribution = distributions.target()
             found = []
             for name in names:
                 point = () if name in PARAMETERS else (q,) if name in ("ppf", "isf") else (x,)
