@@ -56,6 +56,10 @@ ROOMS = {
     "retrograd.onnx": "ONNX files: onnx",
     "retrograd.weights": "Pretrained weights: weights",
     "retrograd.sklearn": "Estimators for scikit-learn: sklearn",
+    **{
+        f"retrograd.scipy.{name}": f"SciPy's functions on Tensors: scipy.{name}"
+        for name in ("special", "linalg", "interpolate", "stats", "signal", "ndimage", "fft")
+    },
     "retrograd.utils.checkpoint": "Gradient checkpointing: utils.checkpoint",
     "retrograd.scalar": "Scalar engine: scalar",
     "retrograd.manual": "Layers written by hand: manual",

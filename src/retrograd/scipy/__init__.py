@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 if TYPE_CHECKING:
+    from . import fft as fft
     from . import interpolate as interpolate
     from . import linalg as linalg
+    from . import ndimage as ndimage
+    from . import signal as signal
     from . import special as special
     from . import stats as stats
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "assoc_legendre_p", "comb", "diric", "factorial", "legendre_p", "log_softmax", "logsumexp", "multigammaln", "perm",
-    "polygamma", "softmax", "softplus", "sph_harm_y", "sph_legendre_p", "spherical_in", "spherical_jn", "spherical_kn",
+    "polygamma", "softmax", "sph_harm_y", "sph_legendre_p", "spherical_in", "spherical_jn", "spherical_kn",
     "spherical_yn",
 ]  # fmt: skip
 
@@ -81,17 +81,6 @@ def softmax(x: ArrayLike, axis: Axes = None) -> Tensor:
     tensor([0.5, 0.5])
     """
     return ops.exp(log_softmax(x, axis))
-
-
-@differentiable("scipy.special")
-def softplus(x: ArrayLike) -> Tensor:
-    """Return ``log(1 + exp(x))``, elementwise.
-
-    >>> rg.scipy.special.softplus(rg.tensor([0.0]))
-    tensor([0.6931])
-    """
-    values = floating(tensor(x))
-    return ops.logaddexp(values, ops.zeros_like(values))
 
 
 # Gamma functions and what counts by them

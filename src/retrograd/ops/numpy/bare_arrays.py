@@ -51,6 +51,8 @@ def _named_in(frame: FrameType, module: str) -> str:
     public, name = _public(module), frame.f_code.co_name
     if name == "__init__":
         name = type(frame.f_locals.get("self")).__name__
+    elif name == "__call__":  # of an object that stands for a function
+        name = getattr(frame.f_locals.get("self"), "__name__", None) or name
     if hasattr(sys.modules[public], name):
         return f"{public}.{name}"
     if "wrap" in frame.f_code.co_name:
@@ -94,7 +96,8 @@ def _advice(frame: FrameType) -> str:
     from .alternatives import alternative
     from .callers import caller_of
 
-    if caller_of(frame).stores:
+    inside = str(frame.f_globals.get("__name__", "")).startswith("scipy.")
+    if caller_of(frame).stores and not inside:
         return STORE
     if package := _package_that_takes_numbers(frame):
         return f"{package} takes numbers; give it tensor.detach()"

@@ -80,7 +80,7 @@ class Distribution:
         if name.removeprefix("log") == ("pdf" if family.discrete else "pmf"):
             raise AttributeError(f"scipy.stats.{self.name} has no {name}")
         x, *shapes, loc, scale = floats(point, *self._parameters(args, kwargs))
-        valid = scale > 0
+        valid = (scale > 0) & (loc == loc)
         if family.valid is not None:
             valid = valid & family.valid(*shapes)
         else:

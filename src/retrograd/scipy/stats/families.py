@@ -15,6 +15,7 @@ from ...core.tensor.tensor import Tensor
 from ...ops.numpy.scipy_special import RULES
 
 Formula = Callable[..., Tensor]
+Moment = Callable[..., Tensor | float]
 Bound = float | Callable[..., Tensor | float]
 
 
@@ -47,8 +48,8 @@ class Family:
     cdf: Formula
     sf: Formula
     ppf: Formula | None
-    mean: Formula
-    var: Formula
+    mean: Moment
+    var: Moment
     logcdf: Formula | None = None
     logsf: Formula | None = None
     isf: Formula | None = None
@@ -137,8 +138,8 @@ def _count_and_probability(n: Tensor, p: Tensor) -> Tensor:
     return (n >= 0) & (ops.floor(n) == n) & _probability(p)
 
 
-def _constant(value: float) -> Formula:
-    return lambda: value  # type: ignore[return-value]  # one number for all points
+def _constant(value: float) -> Moment:
+    return lambda: value
 
 
 FAMILIES: dict[str, Family] = {

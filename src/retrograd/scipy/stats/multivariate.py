@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ..._generated import linalg as ours
 from ..._generated import special
 from ..._generated import toplevel as ops
@@ -14,6 +16,22 @@ from ..arguments import ArrayLike, floats, has_tensor, is_mapped, scipys
 
 def _theirs(name: str) -> Any:
     return getattr(scipys("scipy.stats"), name)
+
+
+_LOG_ROOT = math.log(2 * math.pi) / 2
+
+
+def _degenerate_logpdf(rows: Tensor, cov: Tensor) -> Tensor:
+    """Return the logarithm of the density in the subspace in which the distribution varies; -inf outside of it."""
+    values, vectors = ours.eigh(cov.detach())
+    limit = 1e6 * np.finfo(cov.array.dtype).eps
+    kept = values > limit * ops.abs(values).max()
+    inverse = ours.pinv(cov, hermitian=True, rtol=limit)
+    spectrum = ours.eigvalsh(cov)
+    logarithms = ops.log(ops.where(kept, spectrum, 1.0)).sum() + 2 * _LOG_ROOT * kept.sum().astype(cov.dtype)
+    energy = ((rows @ inverse) * rows).sum(-1)
+    outside = ops.sqrt((ops.where(kept, 0.0, rows.detach() @ vectors) ** 2).sum(-1)) >= limit * ops.abs(values).max()
+    return ops.where(outside, -math.inf, -(energy + logarithms) / 2)
 
 
 class MultivariateNormal:
@@ -37,14 +55,11 @@ class MultivariateNormal:
         """Return the logarithm of the density at vectors along the last axis of ``x``.
 
         Raises:
-            LinAlgError: the covariance is not positive definite.
-            NotImplementedError: ``allow_singular`` is set.
+            LinAlgError: the covariance is not positive definite, and ``allow_singular`` is not set.
         """
         if not has_tensor((x, mean, cov)):
             result: Tensor = _theirs("multivariate_normal").logpdf(x, mean, cov, allow_singular)
             return result
-        if allow_singular:
-            raise NotImplementedError("scipy.stats.multivariate_normal of Tensors: the covariance must not be singular")
         points, center, spread = floats(x, 0.0 if mean is None else mean, cov)
         size = center.shape[-1] if center.ndim else spread.shape[-1] if spread.ndim == 2 else 1
         if spread.ndim == 0 or size == 1 and spread.ndim == 1:
@@ -59,13 +74,16 @@ class MultivariateNormal:
             points = points[None]
         elif points.ndim == 1:
             points = points[:, None] if size == 1 else points[None]
-        factor = ours.cholesky((spread + spread.mT) / 2)
         difference = points - center
         rows = difference.reshape(-1, size)
-        white = ours.solve_triangular(factor, rows.mT, upper=False)
-        energy = (white * white).sum(0).reshape(tuple(difference.shape[:-1]))
-        value = -energy / 2 - ops.log(ops.diagonal(factor)).sum() - size * math.log(2 * math.pi) / 2
-        return value.squeeze()
+        spread = (spread + spread.mT) / 2
+        if allow_singular:
+            value = _degenerate_logpdf(rows, spread)
+        else:
+            factor = ours.cholesky(spread)
+            white = ours.solve_triangular(factor, rows.mT, upper=False)
+            value = -(white * white).sum(0) / 2 - ops.log(ops.diagonal(factor)).sum() - size * _LOG_ROOT
+        return value.reshape(tuple(difference.shape[:-1])).squeeze()
 
     def pdf(
         self, x: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike = 1.0, allow_singular: bool = False
@@ -75,6 +93,18 @@ class MultivariateNormal:
             result: Tensor = _theirs("multivariate_normal").pdf(x, mean, cov, allow_singular)
             return result
         return ops.exp(self.logpdf(x, mean, cov, allow_singular))
+
+    def entropy(self, mean: ArrayLike | None = None, cov: ArrayLike = 1.0) -> Tensor:
+        """Return the differential entropy, differentiable by the covariance."""
+        if not has_tensor((mean, cov)):
+            result: Tensor = _theirs("multivariate_normal").entropy(mean, cov)
+            return result
+        center, spread = floats(0.0 if mean is None else mean, cov)
+        size = center.shape[-1] if center.ndim else spread.shape[-1] if spread.ndim == 2 else 1
+        if spread.ndim < 2:
+            spread = ops.diag(ops.broadcast_to(spread, (size,)))
+        factor = ours.cholesky((spread + spread.mT) / 2)
+        return ops.log(ops.diagonal(factor)).sum() + size * (_LOG_ROOT + 0.5) + 0 * center.sum()
 
 
 class FrozenNormal:
@@ -89,6 +119,10 @@ class FrozenNormal:
     def logpdf(self, x: ArrayLike) -> Tensor:
         """Return the logarithm of the density at vectors along the last axis of ``x``."""
         return multivariate_normal.logpdf(x, self.mean, self.cov, self.allow_singular)
+
+    def entropy(self) -> Tensor:
+        """Return the differential entropy."""
+        return multivariate_normal.entropy(self.mean, self.cov)
 
     def pdf(self, x: ArrayLike) -> Tensor:
         """Return the density at vectors along the last axis of ``x``."""

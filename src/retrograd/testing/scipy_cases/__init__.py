@@ -1,7 +1,8 @@
 """Example calls of the functions of ``retrograd.scipy``: what its tests run through the operator harness.
 
-Each module covers a module of SciPy and has ``CASES``, a list of ``Case`` whose names are ``linalg.expm`` for
-``retrograd.scipy.linalg.expm``; the reference is SciPy's function of that name, unless a case gives another one.
+Each module covers a module of SciPy, ``signal`` that and ``fft``, and has ``CASES``, a list of ``Case`` whose names are
+``linalg.expm`` for ``retrograd.scipy.linalg.expm``; the reference is SciPy's function of that name, unless a case gives
+another one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..case import Call, Case
 Function = Callable[..., Any]
 Draw = Callable[..., Array]  # draw(low, high, *shape)
 
-MODULES = ("interpolate", "linalg", "special", "stats")
+MODULES = ("interpolate", "linalg", "ndimage", "signal", "special", "stats")
 
 
 def scipy_cases() -> Iterator[tuple[Operator, Case]]:
@@ -30,19 +31,18 @@ def scipy_cases() -> Iterator[tuple[Operator, Case]]:
             yield Operator(case.name, function(f"retrograd.scipy.{case.name}"), "scipy"), case
 
 
-def function(path: str) -> Function:
-    """Return a function that looks up what ``path`` names when it is called; ``target()`` gives the object."""
-    root, _, rest = path.partition("scipy.")
-    module, *names = rest.split(".")
+class function:
+    """A function that looks up what ``path`` names when it is called; ``target()`` gives the object."""
 
-    def target() -> Any:
-        return attrgetter(".".join(names))(import_module(f"{root}scipy.{module}"))
+    def __init__(self, path: str) -> None:
+        self.root, _, rest = path.partition("scipy.")
+        self.module, *self.names = rest.split(".")
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return target()(*args, **kwargs)
+    def target(self) -> Any:
+        return attrgetter(".".join(self.names))(import_module(f"{self.root}scipy.{self.module}"))
 
-    call.target = target  # type: ignore[attr-defined]
-    return call
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        return self.target()(*args, **kwargs)
 
 
 def case(name: str, *calls: Callable[..., Call], **options: Any) -> Case:

@@ -79,6 +79,10 @@ CASES = [
         lambda u: Call((matrix(u), True), u(-1, 1, 3)),
         lambda u: Call((matrix(u), False), u(-1, 1, 3, 2)),
     ),
+    case("linalg.cho_factor", lambda u: Call(matrix(u)), wrap=lambda f: symmetric(lambda a: np.triu(f(a)[0]))),
+    case("linalg.lu_factor", lambda u: Call(matrix(u))),
+    case("linalg.eigh_tridiagonal", lambda u: Call(u(1, 2, 4), u(0.5, 1, 3)), wrap=projectors),
+    case("linalg.eig", lambda u: Call(matrix(u)), wrap=lambda f: lambda a: np.sort(f(a, right=False).real), dtypes=()),
     case("linalg.lu", lambda u: Call(matrix(u)), lambda u: Call(matrix(u)[:2], permute_l=True)),
     case(
         "linalg.lu_solve",

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ...core.arrays import Array
 from ..case import Call, Case
-from . import Draw, Function, case
+from . import Draw, Function, case, function
 
 PARAMETERS = ("mean", "var", "std")
 
 
-def methods(*names: str) -> Function:
+def methods(*names: str) -> Callable[[function], Function]:
     """Return a wrapper that calls methods of points, ``ppf`` and ``isf`` with probabilities, and moments."""
 
-    def wrap(function: Function) -> Function:
+    def wrap(distributions: function) -> Function:
         def call(x: object, q: object, *args: object, **kwargs: object) -> object:
-            distribution = function.target()  # type: ignore[attr-defined]
+            distribution = distributions.target()
             found = []
             for name in names:
                 point = () if name in PARAMETERS else (q,) if name in ("ppf", "isf") else (x,)
@@ -43,7 +44,7 @@ FIXED: dict[str, tuple[float, ...]] = {
 }  # fmt: skip
 
 
-def points(name: str, u: Draw) -> object:
+def points(name: str, u: Draw) -> Array:
     return {"pareto": u(1.3, 3, 3), "beta": u(0.2, 0.8, 3), "uniform": u(0.2, 0.8, 3)}.get(name, u(0.3, 2, 3))
 
 
@@ -91,6 +92,18 @@ CASES = [
         lambda u: Call(u(-1, 1, 3, 2), u(-1, 1, 2), np.array([[2.0, 0.5], [0.5, 1.0]])),
         lambda u: Call(u(-1, 1, 2), None, np.array([2.0, 1.0]).sum()),
         wrap=lambda f: lambda x, mean, cov: f(x, mean, (cov + cov.T) / 2 if np.ndim(cov) else cov),
+        dtypes=(),
+    ),
+    case(
+        "stats.multivariate_normal.logpdf",
+        lambda u: Call(np.array([[0.5, 0.0], [-0.3, 0.0]]), np.zeros(2), np.diag([2.0, 0.0])),
+        wrap=lambda f: lambda x, mean, cov: f(x * np.array([1.0, 0.0]), mean * 0, cov * 0 + np.diag([2.0, 0.0]), True),
+        dtypes=(),
+    ),
+    case(
+        "stats.multivariate_normal.entropy",
+        lambda u: Call(u(-1, 1, 2), np.array([[2.0, 0.5], [0.5, 1.0]])),
+        wrap=lambda f: lambda mean, cov: f(mean, (cov + cov.T) / 2),
         dtypes=(),
     ),
     case("stats.multivariate_normal.pdf", lambda u: Call(u(-1, 1, 2, 2), u(-1, 1, 2), u(0.5, 1, 2))),

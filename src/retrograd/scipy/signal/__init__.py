@@ -1,0 +1,32 @@
+"""Signal processing of scipy.signal on Tensors.
+
+``filters`` has recursive and smoothing filters, ``convolution`` convolutions and correlations, ``spectra`` what is
+computed by Fourier transforms. Windows and filter designs are SciPy's own, and constants. Programs call the functions
+by ``retrograd.scipy.signal``; the windows of PyTorch's names are in ``retrograd.signal``.
+"""
+
+from ..arguments import other_names
+from .convolution import convolve, convolve2d, correlate, correlate2d, fftconvolve, oaconvolve, upfirdn
+from .filters import (
+    decimate,
+    detrend,
+    filtfilt,
+    freqz,
+    lfilter,
+    lfilter_zi,
+    resample_poly,
+    savgol_filter,
+    sosfilt,
+    sosfilt_zi,
+    sosfiltfilt,
+)
+from .spectra import coherence, csd, hilbert, istft, periodogram, resample, spectrogram, stft, welch
+
+__all__ = [
+    "coherence", "convolve", "convolve2d", "correlate", "correlate2d", "csd", "decimate", "detrend", "fftconvolve",
+    "filtfilt", "freqz", "hilbert", "istft", "lfilter", "lfilter_zi", "oaconvolve", "periodogram",
+    "resample", "resample_poly", "savgol_filter", "sosfilt", "sosfilt_zi", "sosfiltfilt", "spectrogram", "stft",
+    "upfirdn", "welch",
+]  # fmt: skip
+
+__getattr__ = other_names(__name__)
