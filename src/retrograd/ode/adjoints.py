@@ -13,11 +13,10 @@ from ..func.custom import custom_vjp
 from ..func.modules import functional_call
 from ..func.nests import flatten
 from ..func.reverse import vjp
-from .combine import Leaves
 from .explicit import ExplicitMethod
 from .solution import Solution
 from .stepping import Control
-from .system import System
+from .system import Leaves, System
 
 
 def replayed(
