@@ -164,8 +164,8 @@ def _integrated(
             states.append(method.at(system, step, at))
             place += 1
         if status:
-            time, state = found[hits[-1][1].number][-1]
-            outputs.append(time)
+            when, state = found[hits[-1][1].number][-1]
+            outputs.append(when)
             states.append(state)
             end = last
             break
