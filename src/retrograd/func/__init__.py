@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .budget import memory_budget as memory_budget
     from .custom import custom_jvp as custom_jvp
     from .custom import custom_vjp as custom_vjp
+    from .forward import jet as jet
     from .forward import jvp as jvp
     from .forward import linearize as linearize
     from .implicit.optima import argmin as argmin
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .loops.scan import map as map
     from .loops.scan import scan as scan
     from .modules import functional_call as functional_call
+    from .modules import ravel_pytree as ravel_pytree
     from .modules import stack_module_state as stack_module_state
     from .recomputation import checkpoint as checkpoint
     from .reverse import grad as grad
@@ -40,7 +42,7 @@ _ROOMS = {
     "batching": ("vmap",),
     "budget": ("memory_budget",),
     "custom": ("custom_jvp", "custom_vjp"),
-    "forward": ("jvp", "linearize"),
+    "forward": ("jet", "jvp", "linearize"),
     "implicit.optima": ("argmin", "fixed_point"),
     "implicit.roots": ("custom_linear_solve", "custom_root"),
     "jacobians": ("hessian", "jacfwd", "jacrev"),
@@ -48,7 +50,7 @@ _ROOMS = {
     "loops.counted": ("fori_loop", "while_loop"),
     "loops.prefixes": ("associative_scan",),
     "loops.scan": ("map", "scan"),
-    "modules": ("functional_call", "stack_module_state"),
+    "modules": ("functional_call", "ravel_pytree", "stack_module_state"),
     "recomputation": ("checkpoint",),
     "reverse": ("grad", "grad_and_value", "hvp", "value_and_grad", "vhp", "vjp"),
 }

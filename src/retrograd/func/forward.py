@@ -26,7 +26,7 @@ from ..core.tensor.storage import shares_memory
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.elementwise import IDENTITY
 from .nests import Structure, flatten
-from .record import Recorded, as_point, directions_of, record, zeros_at
+from .record import Recorded, as_point, directions_of, ones_at, record, zeros_at
 
 
 def jvp(
@@ -107,6 +107,64 @@ def linearize(func: Callable[..., Any], *primals: object) -> tuple[Any, Callable
         return recorded.structure.unflatten(apply_jvp(recorded, directions))
 
     return recorded.value(), jvp_fn
+
+
+def jet(func: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]:
+    """Return the value of ``func`` and its derivatives along a curve, as ``jax.experimental.jet.jet``.
+
+    Let x(t) be the curve through the primals whose k-th derivative at t = 0 is the k-th entry of ``series``. The result
+    is y(0) and the derivatives ``[y'(0), y''(0), ...]`` of ``y(t) = func(x(t))``. They come from nested forward mode,
+    so every operator has them; the time doubles with each order.
+
+    Args:
+        func: takes and returns nests of Tensors.
+        primals: its arguments, a tuple or list of Tensors.
+        series: per primal a sequence of derivatives of the curve, each with the shape of the primal; all of one length.
+
+    Raises:
+        RuntimeError: ``primals`` or ``series`` has a wrong form or shape.
+        ValueError: a primal is not floating or complex.
+
+    >>> from retrograd.func import jet
+    >>> jet(lambda x: x**3, (rg.tensor(2.0),), ([1.0, 0.0, 0.0],))
+    (tensor(8.), [tensor(12.), tensor(12.), tensor(6.)])
+    """
+    points, _ = _points("jet", tuple(primals))
+    if len(points) != len(primals):
+        raise RuntimeError("jet: primals must be a tuple of Tensors, got nests")
+    lengths = {len(terms) for terms in series}
+    if len(series) != len(points) or len(lengths) != 1 or 0 in lengths:
+        raise RuntimeError(
+            f"jet: series must have, for each of {len(points)} primals, the same number of derivatives, got lengths "
+            f"{[len(terms) for terms in series]}"
+        )
+    (order,) = lengths
+    leaves = flatten(points)[1]
+    terms = [
+        directions_of("jet", [row[k] for row in series], f"series[:][{k}]", points, leaves, "primals")
+        for k in range(order)
+    ]
+
+    def curve(t: Tensor) -> list[Tensor]:
+        moved = [0 * x for x in points]
+        for k in range(order, 0, -1):
+            moved = [(m + c) * (t.astype(c.dtype) / k) for m, c in zip(moved, terms[k - 1], strict=True)]
+        return [x + m for x, m in zip(points, moved, strict=True)]
+
+    def derivatives(k: int) -> Callable[[Tensor], tuple[Any, ...]]:
+        if k == 0:
+            return lambda t: (func(*curve(t)),)
+        lower = derivatives(k - 1)
+
+        def with_next(t: Tensor) -> tuple[Any, ...]:
+            value, tangent = jvp(lower, (t,), (ones_at(t),))
+            return (*value, tangent[-1])
+
+        return with_next
+
+    real = np.result_type(*[x.real.dtype for x in points])
+    value, *rest = derivatives(order)(new_tensor(np.zeros((), real)))
+    return value, rest
 
 
 def _dependent_nodes(recorded: Recorded) -> set[Any]:

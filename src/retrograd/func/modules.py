@@ -1,14 +1,20 @@
-"""Call modules with other parameters and buffers: ``functional_call`` and ``stack_module_state``."""
+"""Parameters as values: ``functional_call``, ``stack_module_state``, and nests as one vector: ``ravel_pytree``."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..core.tensor.tensor import Tensor
-from ..ops.shape.joining import stack
+import numpy as np
+
+from ..core.errors import describe
+from ..core.graph.primitive import operand
+from ..core.tensor.tensor import Tensor, new_tensor
+from ..ops.shape.conversion import result_type
+from ..ops.shape.joining import cat, split, stack
+from .nests import flatten
 
 State = Mapping[str, Tensor]
 
@@ -191,3 +197,40 @@ def _stacked(name: str, members: list[Tensor]) -> Tensor:
     if any(wanted) != all(wanted):
         raise RuntimeError(f"stack_module_state: {name!r} requires grad in some of the models and not in others")
     return stack([x.detach() for x in members]).requires_grad_(wanted[0])
+
+
+def ravel_pytree(pytree: Any) -> tuple[Tensor, Callable[[Tensor], Any]]:
+    """Return the leaves of a nest as one vector, and a function that makes a nest of such a vector, as in JAX.
+
+    Both directions are differentiable. The vector has the result type of all leaves; the nest has theirs.
+
+    Args:
+        pytree: a nest of Tensors, arrays and numbers.
+
+    Raises:
+        TypeError: a leaf is not a Tensor, array or number.
+        ValueError: the function gets something other than a vector of the same length.
+
+    >>> from retrograd.func import ravel_pytree
+    >>> vector, unravel = ravel_pytree({"w": rg.ones(2, 1), "b": rg.zeros(1)})
+    >>> vector, unravel(2 * vector)["b"]
+    (tensor([1., 1., 0.]), tensor([0.]))
+    """
+    leaves, structure = flatten(pytree)
+    xs = [operand(leaf) for leaf in leaves]
+    dtype: Any = None
+    for x in xs:
+        dtype = x if dtype is None else new_tensor(np.empty((1,) * max(x.ndim, dtype.ndim), result_type(x, dtype)))
+    vector = cat([x.reshape(-1).astype(dtype.dtype) for x in xs]) if xs else new_tensor(np.zeros(0, np.float32))
+    sizes = [x.array.size for x in xs]
+
+    def unravel(vector: Tensor) -> Any:
+        flat = operand(vector)
+        if flat.shape != (sum(sizes),):
+            raise ValueError(f"ravel_pytree: expected a vector of {sum(sizes)} elements, got {describe(flat)}")
+        parts = split(flat, sizes) if sizes else ()
+        return structure.unflatten(
+            [part.reshape(x.shape).astype(x.dtype) for part, x in zip(parts, xs, strict=True)]
+        )  # fmt: skip
+
+    return vector, unravel

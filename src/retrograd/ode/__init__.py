@@ -5,8 +5,8 @@
 memory in the backward pass. Called by users and by ``scipy.integrate``.
 """
 
+from .implicit import METHODS
 from .integrate import odeint, solve
-from .methods import METHODS
 from .solution import Solution
 from .symplectic import leapfrog
 from .system import SolveError

@@ -13,11 +13,10 @@ from ..func.custom import custom_vjp
 from ..func.modules import functional_call
 from ..func.nests import flatten
 from ..func.reverse import vjp
-from .combine import Leaves
 from .explicit import ExplicitMethod
 from .solution import Solution
 from .stepping import Control
-from .system import System
+from .system import Leaves, System
 
 
 def replayed(
@@ -48,7 +47,8 @@ def replayed(
         place = stop
 
         def segment(y: Leaves, steps: Any = steps, wanted: Any = wanted, sign: float = sign) -> tuple[Leaves, Any]:
-            own, found, f0 = method(), [], None
+            own, f0 = method(), None
+            found: list[Leaves] = []
             own.prepare(control.rtol, control.atol)
             for index, (t, h) in enumerate(steps):
                 step = own.step(system, t, h, y, f0)
@@ -90,7 +90,7 @@ def backsolved(
         for place, x in zip(places, moving, strict=True):
             every[place] = x
         held, rest = structure.unflatten(every)
-        return functional_call(f, held, (t, y, *rest)) if held else f(t, y, *rest)  # type: ignore[arg-type]
+        return functional_call(f, held, (t, y, *rest)) if held else f(t, y, *rest)
 
     def forward(y0: Any, moving: list[Tensor]) -> Any:
         solution = solve(function, y0, times, (moving,))

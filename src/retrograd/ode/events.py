@@ -12,9 +12,8 @@ from ..core.graph.primitive import operand
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.implicit.attach import LinearSolve, attached
 from ..func.nests import LEAF
-from .combine import Leaves
 from .explicit import ExplicitMethod, Step, moved
-from .system import System, number
+from .system import Leaves, System, number
 
 
 class Event:

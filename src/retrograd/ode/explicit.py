@@ -7,8 +7,7 @@ from typing import Any
 
 from ..core.tensor.tensor import Tensor
 from . import tableaus
-from .combine import Leaves, combine
-from .system import System
+from .system import Leaves, System, combine
 from .tableaus import Tableau
 
 

@@ -13,14 +13,12 @@ from ..core.graph.modes import modes, no_grad
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.shape.joining import unbind
 from .adjoints import backsolved, replayed
-from .combine import Leaves
 from .events import Event, crossings, differentiable_time
 from .explicit import ExplicitMethod, Step, moved
-from .methods import method_named
-from .rolled import rolled
+from .implicit import method_named
 from .solution import Dense, Solution, stacked, times_of
-from .stepping import Control, stepped
-from .system import System, number
+from .stepping import Control, rolled, stepped
+from .system import Leaves, System, number
 
 Times = list[float | Tensor]
 
@@ -166,8 +164,8 @@ def _integrated(
             states.append(method.at(system, step, at))
             place += 1
         if status:
-            time, state = found[hits[-1][1].number][-1]
-            outputs.append(time)
+            when, state = found[hits[-1][1].number][-1]
+            outputs.append(when)
             states.append(state)
             end = last
             break

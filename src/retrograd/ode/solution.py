@@ -14,9 +14,8 @@ from ..core.graph.modes import modes
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.nests import Structure
 from ..ops.shape.joining import stack
-from .combine import Leaves
 from .explicit import ExplicitMethod, Step, moved
-from .system import System, number
+from .system import Leaves, System, number
 
 
 @dataclass

@@ -8,8 +8,7 @@ from typing import Any
 from ..func.loops.scan import scan
 from ..ops.make.ranges import arange
 from ..ops.shape.joining import cat
-from .combine import Leaves, combine
-from .system import System, number
+from .system import Leaves, System, combine, number
 
 
 def leapfrog(

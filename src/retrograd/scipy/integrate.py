@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
 from math import inf, isinf
 from typing import Any
 
 import numpy as np
 
 from .._generated import toplevel as ops
-from ..core.arrays.dtypes import is_differentiable
-from ..core.errors import describe
 from ..core.graph.modes import no_grad
 from ..core.tensor.tensor import Tensor, new_tensor
-from ..func.batching import vmap
-from ..func.implicit.vectors import bare
 from ..ode.integrate import solve
 from ..ode.solution import Solution
 from ..ode.system import SolveError
 from ..ops.numpy.arguments import tensor
 from .arguments import detached, differentiable, has_tensor, other_names, scipys
+from .quadrature import Function, Integral, adaptive, floating, one_number
 
 __all__ = [
     "cumulative_simpson", "cumulative_trapezoid", "dblquad", "fixed_quad", "odeint", "quad", "quad_vec", "romb",
@@ -30,18 +26,11 @@ __all__ = [
 
 __getattr__ = other_names(__name__)
 
-Function = Callable[..., Any]
-
 # Initial value problems
 
 _METHODS = {
     "RK45": "dopri5", "RK23": "bosh3", "DOP853": "dopri8", "Radau": "kvaerno5", "BDF": "kvaerno5", "LSODA": "kvaerno5",
 }  # fmt: skip
-
-
-def _floating(value: Any) -> Tensor:
-    x = tensor(value)
-    return x if is_differentiable(x.dtype) else x.astype(np.float64)
 
 
 def _is_ours(fun: Function, *values: Any, call: Callable[[], Any]) -> bool:
@@ -97,7 +86,7 @@ def solve_ivp(
     times = [start, end] if t_eval is None else _inside(start, end, t_eval)
     functions = [events] if callable(events) else list(events or [])
     solution = solve(
-        _with_arrays(fun), _floating(y0), times, given, method=_METHODS[method], rtol=options.get("rtol", 1e-3),
+        _with_arrays(fun), floating(y0), times, given, method=_METHODS[method], rtol=options.get("rtol", 1e-3),
         atol=options.get("atol", 1e-6), events=functions, dense=dense_output, every_step=t_eval is None, **known,
     )  # fmt: skip
     y, t = solution.y, solution.t
@@ -198,7 +187,7 @@ def odeint(
         )  # fmt: skip
     if full_output:
         raise ValueError("odeint: full_output describes LSODA, pass full_output=0 with Tensors")
-    state = _floating(y0)
+    state = floating(y0)
     settings: dict[str, Any] = {
         "rtol": 1.49012e-8 if rtol is None else rtol, "atol": 1.49012e-8 if atol is None else atol,
         "first_step": h0 or None, "max_step": hmax or inf, "min_step": hmin,
@@ -212,149 +201,6 @@ def odeint(
 
 
 # Quadrature of functions
-
-
-@cache
-def _kronrod() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the nodes in [0, 1] of the Gauss-Kronrod pair of 10 and 21 points, and the weights of both rules.
-
-    The Kronrod nodes and weights are those of QUADPACK (Piessens et al. 1983).
-    """
-    positive = [
-        0.9956571630258081, 0.9739065285171717, 0.9301574913557082, 0.8650633666889845, 0.7808177265864169,
-        0.6794095682990244, 0.5627571346686047, 0.4333953941292472, 0.2943928627014602, 0.14887433898163122,
-        0.0,
-    ]  # fmt: skip
-    kronrod = [
-        0.011694638867371874, 0.032558162307964725, 0.054755896574351995, 0.07503967481091996, 0.0931254545836976,
-        0.10938715880229764, 0.12349197626206584, 0.13470921731147334, 0.14277593857706009, 0.14773910490133849,
-        0.1494455540029169,
-    ]  # fmt: skip
-    half, weights = np.array(positive), np.array(kronrod)
-    nodes = np.concatenate([-half, half[-2::-1]])
-    full = np.concatenate([weights, weights[-2::-1]])
-    gauss = np.zeros(21)
-    gauss[1::2] = np.polynomial.legendre.leggauss(10)[1]
-    return (nodes + 1) / 2, full / 2, gauss / 2
-
-
-class _Integral:
-    """The integral of ``f`` from a to b, as one over [0, 1] of a transformed function.
-
-    The integration variable s is mapped to x by a function of the limits, so that limits have derivatives.
-    """
-
-    def __init__(self, caller: str, f: Function, a: Any, b: Any) -> None:
-        self.caller, self.f = caller, f
-        self.a, self.b = _floating(a), _floating(b)
-        dtype = np.result_type(self.a.dtype, self.b.dtype)
-        if np.dtype(dtype).kind == "c":
-            raise TypeError(f"{caller}: limits must be real, got {describe(self.a)} and {describe(self.b)}")
-        self.a, self.b, self.dtype = self.a.astype(dtype), self.b.astype(dtype), np.dtype(dtype)
-        self.infinite = tuple(isinf(_one_number(caller, x)) for x in (self.a, self.b))
-        self.together = True  # whether f is evaluated at all nodes in one call
-
-    def point(self, s: Tensor) -> tuple[Tensor, Tensor]:
-        """Return x and dx/ds at s in (0, 1)."""
-        a, b = self.a, self.b
-        if self.infinite == (False, False):
-            # This map's slope is zero at both ends, where integrands often are singular.
-            return a + (b - a) * (s * s * (3 - 2 * s)), (b - a) * (6 * s * (1 - s))
-        if self.infinite == (True, True):
-            sign = ops.sign(b.detach())
-            u = 2 * s - 1
-            rest = 1 - u * u
-            return sign * u / rest, 2 * sign * (1 + u * u) / (rest * rest)
-        if self.infinite[1]:
-            sign = ops.sign(b.detach())
-            return a + sign * s / (1 - s), sign / (1 - s) ** 2
-        sign = ops.sign(a.detach())
-        return b + sign * (1 - s) / s, -sign / (s * s)
-
-    def values(self, s: np.ndarray) -> Tensor:
-        """Return the transformed function at 1-D nodes, along the first axis."""
-
-        def at(s: Tensor) -> Tensor:
-            x, slope = self.point(s)
-            value = self.f(x)
-            y = value if isinstance(value, Tensor) else tensor(value)
-            return y * slope
-
-        nodes = new_tensor(np.asarray(s, self.dtype))
-        if self.together:
-            try:
-                return vmap(at, randomness="same")(nodes)
-            except RuntimeError as error:
-                if "vmap" not in str(error):
-                    raise
-                self.together = False  # f decides by the value of x
-        return ops.stack([at(x) for x in ops.unbind(nodes)])
-
-
-def _one_number(caller: str, x: Tensor) -> float:
-    values = np.asarray(bare(x.detach())).reshape(-1)
-    if x.array.size != 1:
-        raise ValueError(f"{caller}: limits must be single numbers, got {describe(x)}")
-    if len(set(np.isinf(values).tolist())) > 1:
-        raise ValueError(f"{caller}: inside vmap a limit is infinite for all examples or for none")
-    return float(values[0]) if values.size else 0.0
-
-
-def _adaptive(
-    integral: _Integral, epsabs: float, epsrel: float, limit: int, points: Sequence[float] = ()
-) -> tuple[Tensor, float, bool]:
-    """Return the integral, an estimate of its error, and whether the error is below the tolerance.
-
-    Parts of [0, 1] are halved, the one of the largest error first, as in QUADPACK's QAGS. This runs on numbers; then
-    the rule for all parts is evaluated once as a recorded sum, so that derivatives are integrals by the same rule.
-    """
-    nodes, kronrod, gauss = _kronrod()
-
-    def estimate(parts: list[tuple[float, float]]) -> list[tuple[float, float, float, np.ndarray]]:
-        s = np.concatenate([start + width * nodes for start, width in parts])
-        y = np.moveaxis(np.asarray(bare(integral.values(s))), -1 - _value_ndim(integral), 0)
-        found = []
-        for index, (start, width) in enumerate(parts):
-            piece = y[index * 21 : index * 21 + 21]
-            total = np.tensordot(kronrod, piece, 1) * width
-            error = abs(total - np.tensordot(gauss, piece, 1) * width)
-            spread = np.tensordot(kronrod, abs(piece - total / width), 1) * width
-            with np.errstate(all="ignore"):
-                scaled = np.where(spread > 0, spread * np.minimum(1, (200 * error / spread) ** 1.5), error)
-            found.append((float(scaled.max()) if scaled.size else 0.0, start, width, total))
-        return found
-
-    edges = sorted({0.0, 1.0, *points})
-    with no_grad():
-        parts = estimate([(a, b - a) for a, b in zip(edges, edges[1:], strict=False)])
-        while True:
-            total = sum(part[3] for part in parts)
-            error = sum(part[0] for part in parts)
-            size = float(abs(np.asarray(total)).max()) if np.size(total) else 0.0
-            done = error <= max(epsabs, epsrel * size) or not np.isfinite(error)
-            if done or len(parts) >= limit:
-                break
-            parts.sort(key=lambda part: part[0])
-            _, start, width, _ = parts.pop()
-            if width < 1e-14:
-                break
-            parts += estimate([(start, width / 2), (start + width / 2, width / 2)])
-    parts.sort(key=lambda part: part[1])
-    s = np.concatenate([start + width * nodes for _, start, width, _ in parts])
-    weights = np.concatenate([width * kronrod for _, _, width, _ in parts])
-    y = integral.values(s)
-    scale = new_tensor(weights.astype(y.real.dtype if y.dtype.kind == "c" else y.dtype))
-    value = (y * scale.reshape((-1,) + (1,) * (y.ndim - 1))).sum(0)
-    return value, float(error), bool(done and np.isfinite(error))
-
-
-def _value_ndim(integral: _Integral) -> int:
-    """Return the number of axes of a value of the function."""
-    found = getattr(integral, "ndim", None)
-    if found is None:
-        with no_grad():
-            found = integral.ndim = integral.values(np.array([0.5])).ndim - 1  # type: ignore[attr-defined]
-    return int(found)
 
 
 def quad(
@@ -392,7 +238,7 @@ def quad(
         )  # fmt: skip
     if weight is not None or full_output:
         raise ValueError("quad: weight and full_output are not supported with Tensors; write the weight into func")
-    integral = _Integral("quad", lambda x: func(x, *given), a, b)
+    integral = Integral("quad", lambda x: func(x, *given), a, b)
     inner: list[float] = []
     if points is not None:
         if any(integral.infinite):
@@ -400,7 +246,7 @@ def quad(
         low, high = _first(a), _first(b)
         shares = [(float(p) - low) / (high - low) for p in points if min(low, high) < float(p) < max(low, high)]
         inner = [0.5 - float(np.sin(np.arcsin(1 - 2 * share) / 3)) for share in shares]  # the inverse of the map
-    value, error, done = _adaptive(integral, epsabs, epsrel, limit, inner)
+    value, error, done = adaptive(integral, epsabs, epsrel, limit, inner)
     if not done:
         warnings.warn(
             f"quad: the estimated error is {error:.3g} after {limit} parts of the interval; the integral may "
@@ -412,7 +258,7 @@ def quad(
 
 
 def _first(x: Any) -> float:
-    return _one_number("quad", _floating(x))
+    return one_number("quad", floating(x))
 
 
 def quad_vec(
@@ -426,10 +272,11 @@ def quad_vec(
     tensor([0.5000, 1.0000], dtype=float64, grad_fn=<sum>)
     """
     if not _is_ours(f, a, b, options.get("args", ()), call=lambda: f(0.5, *options.get("args", ()))):
-        return scipys("scipy.integrate").quad_vec(f, a, b, epsabs, epsrel, limit=limit, **options)  # type: ignore[no-any-return]
+        theirs: tuple[Any, Any] = scipys("scipy.integrate").quad_vec(f, a, b, epsabs, epsrel, limit=limit, **options)
+        return theirs
     given = options.pop("args", ())
-    integral = _Integral("quad_vec", lambda x: f(x, *given), a, b)
-    value, error, _ = _adaptive(integral, epsabs, epsrel, limit)
+    integral = Integral("quad_vec", lambda x: f(x, *given), a, b)
+    value, error, _ = adaptive(integral, epsabs, epsrel, limit)
     return value, error
 
 
@@ -454,13 +301,14 @@ def dblquad(
     high: Function = hfun if callable(hfun) else lambda x: hfun
     given = args if isinstance(args, tuple) else (args,)
     if not _is_ours(func, a, b, given, call=lambda: (func(0.5, 0.5, *given), low(0.5), high(0.5))):
-        return scipys("scipy.integrate").dblquad(func, a, b, gfun, hfun, args, epsabs, epsrel)  # type: ignore[no-any-return]
+        theirs: tuple[Any, Any] = scipys("scipy.integrate").dblquad(func, a, b, gfun, hfun, args, epsabs, epsrel)
+        return theirs
 
     def inner(x: Tensor) -> Tensor:
-        integral = _Integral("dblquad", lambda y: func(y, x, *given), low(x), high(x))
-        return _adaptive(integral, epsabs, epsrel, 50)[0]
+        integral = Integral("dblquad", lambda y: func(y, x, *given), low(x), high(x))
+        return adaptive(integral, epsabs, epsrel, 50)[0]
 
-    value, error, _ = _adaptive(_Integral("dblquad", inner, a, b), epsabs, epsrel, 50)
+    value, error, _ = adaptive(Integral("dblquad", inner, a, b), epsabs, epsrel, 50)
     return value, error
 
 
@@ -475,11 +323,12 @@ def fixed_quad(func: Function, a: Any, b: Any, args: Any = (), n: int = 5) -> tu
     given = args if isinstance(args, tuple) else (args,)
     nodes, weights = np.polynomial.legendre.leggauss(n)
     if not _is_ours(func, a, b, given, call=lambda: func(np.array([0.5]), *given)):
-        return scipys("scipy.integrate").fixed_quad(func, a, b, args, n)  # type: ignore[no-any-return]
-    low, high = _floating(a), _floating(b)
+        theirs: tuple[Any, Any] = scipys("scipy.integrate").fixed_quad(func, a, b, args, n)
+        return theirs
+    low, high = floating(a), floating(b)
     dtype = next((x.dtype for x in (low, high) if isinstance(a if x is low else b, Tensor)), low.dtype)
     low, high = low.astype(dtype), high.astype(dtype)
-    if any(isinf(_one_number("fixed_quad", x)) for x in (low, high)):
+    if any(isinf(one_number("fixed_quad", x)) for x in (low, high)):
         raise ValueError("Gaussian quadrature is only available for finite limits.")
     x = new_tensor(nodes.astype(dtype))
     y = tensor(func((high - low) * (x + 1) / 2 + low, *given))
@@ -491,10 +340,10 @@ def fixed_quad(func: Function, a: Any, b: Any, args: Any = (), n: int = 5) -> tu
 
 def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Tensor, Tensor]:
     """Return the samples with their axis last, and the lengths of the intervals between them."""
-    values = _floating(y).movedim(axis, -1)
+    values = floating(y).movedim(axis, -1)
     if x is None:
         return values, tensor(dx).astype(values.real.dtype) * ops.ones(values.shape[-1] - 1, dtype=values.real.dtype)
-    points = _floating(x)
+    points = floating(x)
     points = points if points.ndim == 1 else points.movedim(axis, -1)
     if points.shape[-1] != values.shape[-1]:
         raise ValueError(f"x has {points.shape[-1]} points and y {values.shape[-1]} along axis {axis}")
@@ -597,7 +446,7 @@ def romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Tensor:
     >>> integrate.romb(rg.tensor([0.0, 1.0, 4.0]))
     tensor(2.6667)
     """
-    values = _floating(y).movedim(axis, -1)
+    values = floating(y).movedim(axis, -1)
     intervals = values.shape[-1] - 1
     if intervals < 1 or intervals & (intervals - 1):
         raise ValueError("Number of samples must be one plus a non-negative power of 2.")

@@ -88,6 +88,10 @@ class _Problem:
 
         return call
 
+    def derivative(self, function: Function | None) -> Function | None:
+        """Return the user's derivative as a function of arrays."""
+        return None if function is None else self.on_arrays(lambda x: function(x, *self.args))
+
     def attach_none(self, x: Any) -> Tensor:
         """Return a point that is not a solution, without derivatives."""
         return new_tensor(np.asarray(x, self.x0.dtype).reshape(self.x0.shape))
@@ -220,7 +224,7 @@ def newton(
         return scipy.newton(func, x0, fprime, args, tol, maxiter, fprime2, x1, rtol, full_output, disp)
     if problem.x0.ndim and full_output:
         raise ValueError("newton: full_output is for scalar unknowns, pass full_output=False")
-    slopes = [None if f is None else problem.on_arrays(lambda x, f=f: f(x, *problem.args)) for f in (fprime, fprime2)]  # type: ignore[misc]
+    slopes = [problem.derivative(f) for f in (fprime, fprime2)]
 
     def solve(function: Function) -> Any:
         start = detached(problem.x0)
@@ -251,8 +255,7 @@ def root_scalar(f: Function, args: Any = (), method: str | None = None, **option
         raise ValueError("root_scalar: fprime=True is not supported with Tensors; pass a function or None")
     for name in ("fprime", "fprime2"):
         if callable(options.get(name)):
-            slope = options[name]
-            options[name] = problem.on_arrays(lambda x, slope=slope: slope(x, *problem.args))  # type: ignore[misc]
+            options[name] = problem.derivative(options[name])
     plain = {name: detached(value) for name, value in options.items()}
     result = scipy.root_scalar(problem.on_arrays(problem.residual), (), method, **plain)
     if result.converged:
@@ -364,13 +367,14 @@ def _with_minimum(
         slope = gradient(point)
     low = (point <= lower + 1e-9 * (1 + abs(point))) & (slope > 0)
     high = (point >= upper - 1e-9 * (1 + abs(point))) & (slope < 0)
+    bounded = bool((low | high).any())
 
     def residual(x: Tensor) -> Tensor:
-        free = gradient(x)
+        free: Tensor = gradient(x)
+        if not bounded:
+            return free
         return ops.where(low, x - ops.where(low, lower, 0), ops.where(high, x - ops.where(high, upper, 0), free))
 
-    if not bool((low | high).any()):
-        residual = gradient  # type: ignore[assignment]
     result.x = problem.attach(point, residual)
     result.fun = value(result.x)
     return result
@@ -388,9 +392,12 @@ def _bounds(bounds: Any, problem: _Problem) -> tuple[Tensor, Tensor]:
         pairs = list(bounds)
         low = ops.stack([tensor(-np.inf if a is None else a).astype(dtype) for a, _ in pairs])
         high = ops.stack([tensor(np.inf if b is None else b).astype(dtype) for _, b in pairs])
-    return tuple(  # type: ignore[return-value]
-        ops.broadcast_to(tensor(x).astype(dtype).reshape(shape if tensor(x).ndim else ()), shape) for x in (low, high)
-    )
+
+    def whole(bound: Any) -> Tensor:
+        x = tensor(bound).astype(dtype)
+        return ops.broadcast_to(x.reshape(shape if x.ndim else ()), shape)
+
+    return whole(low), whole(high)
 
 
 def minimize_scalar(

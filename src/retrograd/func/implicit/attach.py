@@ -274,8 +274,14 @@ def _facts(results: Leaves, level: Any) -> tuple[list[bool], list[bool]]:
         results = [level.lift(y) for y in results]
         differing.append(any(map(level.maps, results)))
         recorded.append(any(y._requires for y in results))
-        results, level = [y.array.value for y in results], level.below  # type: ignore[union-attr]
+        results, level = _below(results), level.below
     return differing, [*recorded, any(y._requires for y in results)]
+
+
+def _below(results: Leaves) -> Leaves:
+    """Return the Tensors of the layer below, which hold all examples."""
+    arrays: list[Any] = [y.array for y in results]
+    return [array.value for array in arrays]
 
 
 Layer = tuple[Any, "_Record | None", Leaves]  # the level, its record, and the solution's Tensors of this layer
@@ -325,7 +331,7 @@ def _link(layers: list[Layer], results: Leaves) -> None:
                 if solution is not layers[0][2]:
                     record.link()  # what is computed on the layers above reads the inputs of F on this layer
         if level is not None:
-            results = [y.array.value for y in results]  # type: ignore[union-attr]
+            results = _below(results)
 
 
 def _is_older(edge: Any, number: int) -> bool:

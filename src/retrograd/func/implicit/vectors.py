@@ -44,7 +44,8 @@ def bare(x: Tensor) -> Array:
 def _expanded(array: Any, level: Any) -> Any:
     """Return the array of a layer below ``level`` with a new first axis for the examples of the level."""
     if isinstance(array, Wrapping):
-        return new_tensor(array).expand((level.size, *array.shape)).array
+        found: Any = new_tensor(array)
+        return found.expand((level.size, *found.shape)).array
     return array_module(array).broadcast_to(array, (level.size, *array.shape))
 
 

@@ -1,0 +1,125 @@
+"""retrograd.scipy.optimize: values of SciPy, derivatives by the implicit function theorem."""
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.autograd import gradcheck, gradgradcheck
+from retrograd.func import grad, vmap
+from retrograd.scipy import optimize
+
+theirs = pytest.importorskip("scipy.optimize")
+
+
+def double(values, **options):
+    return rg.tensor(values, dtype=rg.float64, **options)
+
+
+TWO = double(2.0, requires_grad=True)
+
+
+def rosenbrock(x, a):
+    return (a[0] - x[0]) ** 2 + a[1] * (x[1] - x[0] ** 2) ** 2
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        lambda s: optimize.root(lambda x, s: x**2 - s, np.ones(2), (s,)).x,
+        lambda s: optimize.root(lambda x: x**2 - s, np.ones(2), method="lm").x,
+        lambda s: optimize.root(lambda x: x**2 - s, np.ones(2), method="krylov", tol=1e-10).x,
+        *[
+            lambda s, name=name: getattr(optimize, name)(lambda x, s: x * x - s, 0.0, 3.0, (s,))
+            for name in ("bisect", "brenth", "brentq", "ridder", "toms748")
+        ],
+        lambda s: optimize.newton(lambda x, s: x * x - s, 1.0, args=(s,)),
+        lambda s: optimize.newton(lambda x, s: x * x - s, 1.0, fprime=lambda x, s: 2 * x, args=(s,)),
+        lambda s: optimize.root_scalar(lambda x, s: x * x - s, (s,), bracket=[0, 3]).root,
+        lambda s: optimize.fixed_point(lambda x, s: (x + s / x) / 2, 1.0, (s,)),
+    ],
+)
+def test_a_square_root_has_its_derivatives_to_second_order(root):
+    np.testing.assert_allclose(root(TWO).detach().numpy(), 2**0.5, rtol=1e-6)
+    assert gradcheck(root, (TWO,), atol=1e-4) and gradgradcheck(root, (TWO,), atol=1e-4)
+
+
+@pytest.mark.parametrize("method", [None, "Newton-CG", "trust-exact", "Nelder-Mead"])
+def test_a_minimum_has_gradients_whatever_method_found_it(method):
+    a = double([1.0, 10.0], requires_grad=True)
+
+    def minimum(a):
+        return optimize.minimize(rosenbrock, np.zeros(2), (a,), method=method, tol=1e-10).x
+
+    np.testing.assert_allclose(minimum(a).detach().numpy(), [1, 1], rtol=1e-5)
+    assert gradcheck(minimum, (a,), atol=1e-3)
+
+
+def test_unknowns_at_a_bound_move_with_the_bound():
+    a, bound = double([1.0, 10.0], requires_grad=True), double([0.5], requires_grad=True)
+
+    def minimum(a, bound):
+        return optimize.minimize(rosenbrock, np.zeros(2), (a,), bounds=[(None, bound[0]), (None, None)]).x
+
+    np.testing.assert_allclose(minimum(a, bound).detach().numpy(), [0.5, 0.25], rtol=1e-4)
+    assert gradcheck(minimum, (a, bound), atol=1e-3)
+    x = optimize.minimize_scalar(lambda x: (x - TWO) ** 2, bounds=(0.0, 5.0)).x
+    np.testing.assert_allclose(grad(lambda s: optimize.minimize_scalar(lambda x: (x - s) ** 2).x)(TWO).item(), 1.0)
+    np.testing.assert_allclose(x.item(), 2.0, rtol=1e-5)
+
+
+def test_fitted_parameters_and_their_covariance_have_gradients_by_the_data():
+    x = np.linspace(0, 1, 6)
+    y = double(2 * np.exp(-1.3 * x) + 0.01 * np.sin(9 * x), requires_grad=True)
+
+    def fitted(y):
+        return optimize.curve_fit(lambda x, a, b: a * rg.exp(-b * x), double(x), y)
+
+    found = theirs.curve_fit(lambda x, a, b: a * np.exp(-b * x), x, y.detach().numpy())
+    for ours, other in zip(fitted(y), found, strict=True):
+        np.testing.assert_allclose(ours.detach().numpy(), other, rtol=1e-4)
+    assert gradcheck(fitted, (y,), atol=1e-4)
+
+
+def test_without_tensors_the_results_are_scipys():
+    assert type(optimize.root(lambda x: x**2 - 4, [1.0]).x) is np.ndarray
+    assert type(optimize.brentq(lambda x: x - 1, 0, 3)) is float
+    assert type(optimize.minimize(lambda x: (x**2).sum(), [1.0]).x) is np.ndarray
+
+
+def test_roots_and_minima_are_found_for_all_examples_of_vmap():
+    a = double([[4.0, 9.0], [1.0, 16.0]])
+    found = vmap(lambda a: optimize.root(lambda x: x**2 - a, rg.ones(2, dtype=rg.float64)).x)(a)
+    np.testing.assert_allclose(found.numpy(), a.numpy() ** 0.5, rtol=1e-9)
+    slopes = vmap(grad(lambda a: optimize.minimize(lambda x: ((x - a) ** 2).sum(), a * 0).x.sum()))(a)
+    np.testing.assert_allclose(slopes.numpy(), 1, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: optimize.brentq(lambda x: x * x + TWO, 0, 3), ValueError, "different signs"),
+        (lambda: optimize.linprog(double([1.0], requires_grad=True)), NotImplementedError, "no derivative"),
+        (
+            lambda: optimize.minimize(lambda x: (x * TWO).sum(), [1.0], constraints={"type": "eq", "fun": sum}),
+            NotImplementedError,
+            "constraints",
+        ),
+        (lambda: optimize.least_squares(lambda x: x - TWO, [1.0], loss="huber"), NotImplementedError, "linear"),
+        (lambda: optimize.root(lambda x: rg.stack([TWO, TWO]), [1.0]), ValueError, "cannot be solved"),
+        (lambda: optimize.root(3, [1.0]), TypeError, "expected a function"),
+    ],
+)
+def test_what_has_no_solution_or_derivative_is_an_error(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_a_search_without_success_has_no_derivative():
+    found = optimize.root(lambda x, a: x**2 + a, np.ones(1), (TWO,))
+    assert not found.success and not found.x.requires_grad
+
+
+def test_an_assignment_is_a_constant_index():
+    cost = double([[4.0, 1.0], [3.0, 2.0]], requires_grad=True)
+    cost[optimize.linear_sum_assignment(cost)].sum().backward()
+    np.testing.assert_array_equal(cost.grad.numpy(), [[0, 1], [1, 0]])
