@@ -54,6 +54,7 @@ ROOMS = {
     "scalar": {"core", "ops", "autograd", "kernels"},
     "scipy": {"core", "ops", "autograd", "func", "kernels", "_generated"},
     "manual": set(),
+    "array_api": {"core", "ops", "scipy", "_generated"},
     "data": {"core", "ops", "files", "distributed"},
     "distributed": {"core", "ops", "autograd", "optim", "_generated"},
     "nn": {"core", "kernels", "ops", "autograd", "func", "distributed", "_generated"},
