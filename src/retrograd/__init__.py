@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from . import linalg as linalg
     from . import manual as manual
     from . import nn as nn
+    from . import ode as ode
     from . import onnx as onnx
     from . import optim as optim
     from . import scalar as scalar
@@ -95,8 +96,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 
 _LAZY = (
     "array_api", "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg",
-    "manual", "nn", "onnx", "optim", "scalar", "scipy", "signal", "sklearn", "sparse", "special", "testing", "training",
-    "utils", "weights",
+    "manual", "nn", "ode", "onnx", "optim", "scalar", "scipy", "signal", "sklearn", "sparse", "special", "testing",
+    "training", "utils", "weights",
 )  # fmt: skip
 
 

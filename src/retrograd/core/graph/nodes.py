@@ -114,7 +114,15 @@ def saved_by(node: Node) -> tuple[Any, ...]:
     return node.saved
 
 
-def new_node(plan: Plan, parents: tuple[object, ...], saved: tuple[object, ...], shape: object, dtype: object) -> Node:
+def new_node(
+    plan: Plan,
+    parents: tuple[object, ...],
+    saved: tuple[object, ...],
+    shape: object,
+    dtype: object,
+    sequence: int | None = None,
+) -> Node:
+    """Return a node of the graph; ``sequence`` is a number taken earlier, by default the next one."""
     node = Node()
     node.plan = plan
     node.parents = parents
@@ -122,7 +130,7 @@ def new_node(plan: Plan, parents: tuple[object, ...], saved: tuple[object, ...],
     node.shape = shape
     node.dtype = dtype
     node.hooks = None
-    node.sequence = next_sequence()
+    node.sequence = next_sequence() if sequence is None else sequence
     node.site = None
     if watchers:
         for observer in modes.observers:

@@ -6,24 +6,25 @@ Let x solve F(x, p) = 0, where p is whatever else F reads: arguments, parameters
     cotangent of p = -(dF/dp)^T w,  where A^T w = cotangent of x     (reverse mode)
 
 ``attached`` calls F once, at the solution, and records it. The parents of the solution's node are the edges where this
-record leaves F: the Tensors p. Both formulas are passes over the record. To differentiate again, the record's input is
-linked to the solution's node, and w is itself a solution that is attached, of A^T w = g. So every order, nested
-transforms and captured Tensors follow from one mechanism. Inside ``vmap`` each layer has a record and a node of its own.
+record leaves F: the Tensors p. Both formulas are passes over the record. To differentiate again, the record's input
+is linked to the solution's node, and w is itself an attached solution, of A^T w = g. So every order, nested
+transforms and captured Tensors follow from one mechanism. Inside ``vmap`` each layer has its own record and node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping, array_module
+from ...core.arrays.fp_warnings import silently
 from ...core.graph.backward import Walk
-from ...core.graph.modes import enable_grad, modes, no_grad, on_level, recording
-from ...core.graph.nodes import NOTHING, Node, edge_of, new_node, reachable
+from ...core.graph.modes import enable_grad, modes, no_grad, on_level
+from ...core.graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, reachable
 from ...core.graph.primitive import Primitive, select_plan
 from ...core.tensor.storage import borrowed, storage_of
 from ...core.tensor.tensor import Tensor, new_tensor
@@ -72,6 +73,7 @@ class LinearSolve:
         """Return the solver of transposed systems."""
         return LinearSolve(self.what, self.structure, self.other, self.method, self.rtol, self.maxiter)
 
+    @silently
     def __call__(self, product: Linear, b: Leaves, space: Vectors) -> Leaves:
         """Return the solution of ``product(x) = b``, without a history on any layer."""
         with no_grad():
@@ -149,30 +151,46 @@ def _per_example(solve: Solver, product: Linear, structure: Structure, b: Leaves
 class _Record:
     """The record of F on one layer: its results, the nodes of its inputs, and how its linear systems are solved."""
 
-    def __init__(self, solver: LinearSolve, batch: int, nodes: list[Node], starts: list[Node]) -> None:
+    def __init__(self, solver: LinearSolve, batch: int, likes: Leaves) -> None:
         self.solver, self.batch = solver, batch
-        self.nodes, self.starts = nodes, starts  # of the solution's leaves, and of the inputs of F
+        self.shapes, self.dtypes = tuple(x.array.shape for x in likes), tuple(x.array.dtype for x in likes)
+        self.space = Vectors(self.shapes, self.dtypes, batch)
+        # The solution is older than the record, which may be linked to it, but its node is made when all is known.
+        self.numbers = [next_sequence() for _ in range(len(likes) + 1)]
+        self.edge_number = next_sequence()
+        self.starts = [
+            new_node(IDENTITY.plan(0), (None,), NOTHING, shape, dtype)
+            for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
+        ]
+        self.node: Callable[[], Node | None] = lambda: None  # of the solution, which holds this record
+        self.ends: list[Node] = []  # where passes over the record end: a node for each edge that F reads
         self.outputs: list[Any] = []  # the edges of F's results
         self.saved: list[tuple[Node, Any]] = []  # a pass over a derivative of the solution may free the record's nodes
-        self.space = Vectors([node.shape for node in nodes], [node.dtype for node in nodes], batch)
 
-    @contextmanager
-    def unlinked(self) -> Iterator[None]:
-        """Keep passes over the record from going on to the solution; afterwards it is linked, if recording is on."""
-        linked = modes.grad_enabled or self.starts[0].parents[0] is not None
-        for start in self.starts:
-            start.plan, start.parents = IDENTITY.plan(0), (None,)
+    def link(self) -> None:
+        """Make the inputs of F depend on the solution, for what is computed from the record and differentiated again.
+
+        Before, nothing refers to the solution's node but its users, so that reference counting frees the graph.
+        """
+        node = self.node()
+        if node is not None and self.starts[0].parents[0] is None:
+            for start, leaf in zip(self.starts, self.leaves_of(node), strict=True):
+                start.plan, start.parents = IDENTITY.plan(1), (leaf,)
+
+    def leaves_of(self, node: Node) -> list[Node]:
+        """Return new nodes of the leaves of the solution."""
+        return [
+            new_node(select_plan(index), (node,), NOTHING, shape, dtype, number)
+            for index, (shape, dtype, number) in enumerate(zip(self.shapes, self.dtypes, self.numbers[1:], strict=True))
+        ]
+
+    def begin_pass(self) -> None:
+        """Prepare a pass over the record, of which an earlier pass may have freed nodes."""
         for node, saved in self.saved:
             if node.saved is None:
                 node.saved = saved
-        yield
-        if linked:
+        if modes.grad_enabled:
             self.link()
-
-    def link(self) -> None:
-        """Make the inputs of F depend on the solution, for whatever was computed from the record."""
-        for start, node in zip(self.starts, self.nodes, strict=True):
-            start.plan, start.parents = IDENTITY.plan(1), (node,)
 
     def pull(self, w: Sequence[Any], wanted: Sequence[Any], create_graph: bool) -> list[Any]:
         """Return the cotangents of the edges ``wanted``, given cotangents of F's results."""
@@ -187,7 +205,7 @@ class _Record:
 
     def transposed(self, w: Leaves) -> Leaves:
         """Return A^T w."""
-        return self._filled(self.pull(w, self.starts, modes.grad_enabled))
+        return self.filled(self.pull(w, self.starts, modes.grad_enabled))
 
     def product(self, t: Leaves) -> Leaves:
         """Return A t."""
@@ -198,9 +216,9 @@ class _Record:
         create = modes.grad_enabled
         raw: dict[Any, Any] = {edge: t if create else t.array for edge, t in seeds.items()}
         found = jvp_through(self.outputs, raw, create)
-        return self._filled([None if edge is None else found.get(edge) for edge in self.outputs])
+        return self.filled([None if edge is None else found.get(edge) for edge in self.outputs])
 
-    def _filled(self, values: list[Any]) -> Leaves:
+    def filled(self, values: list[Any]) -> Leaves:
         """Return cotangents or tangents as Tensors like the unknowns, zeros for None."""
         some = next((x for x in values if x is not None), None)
         results = []
@@ -250,14 +268,20 @@ def attached(x: Leaves, residual: Callable[[Leaves], Leaves], solver: LinearSolv
 
 
 def _facts(results: Leaves, level: Any) -> tuple[list[bool], list[bool]]:
-    """Return, from the innermost layer to the outermost, whether results differ there, and whether any requires grad."""
+    """Return, from the innermost layer outwards, whether results differ there, and whether any requires grad."""
     differing, recorded = [], []
     while level is not None:
         results = [level.lift(y) for y in results]
         differing.append(any(map(level.maps, results)))
         recorded.append(any(y._requires for y in results))
-        results, level = [y.array.value for y in results], level.below  # type: ignore[union-attr]
+        results, level = _below(results), level.below
     return differing, [*recorded, any(y._requires for y in results)]
+
+
+def _below(results: Leaves) -> Leaves:
+    """Return the Tensors of the layer below, which hold all examples."""
+    arrays: list[Any] = [y.array for y in results]
+    return [array.value for array in arrays]
 
 
 Layer = tuple[Any, "_Record | None", Leaves]  # the level, its record, and the solution's Tensors of this layer
@@ -266,7 +290,7 @@ Layer = tuple[Any, "_Record | None", Leaves]  # the level, its record, and the s
 def _layers(
     x: Leaves, level: Any, solver: LinearSolve, batch: int, recorded: list[bool] | None
 ) -> tuple[Leaves, Leaves, list[Layer]]:
-    """Return the solution and the inputs of F, with new nodes on every layer, and these layers from inside to outside."""
+    """Return the solution, the inputs of F, with new nodes on every layer, and these layers from inside to outside."""
     below: list[Layer] = []
     if level is None:
         arrays: list[Any] = [(leaf.array, leaf.array) for leaf in x]
@@ -287,52 +311,71 @@ def _layers(
         z._storage = borrowed(storage_of(leaf))
     record: _Record | None = None
     if recorded is None or recorded[0]:
-        shapes, dtypes = tuple(y.array.shape for y in solution), tuple(y.array.dtype for y in solution)
-        node = new_node(_IMPLICIT.plan(()), (), NOTHING, shapes, dtypes)
-        nodes = [new_node(select_plan(i), (node,), NOTHING, shapes[i], dtypes[i]) for i in range(len(x))]
-        starts = [new_node(IDENTITY.plan(0), (None,), NOTHING, y.array.shape, y.array.dtype) for y in inputs]
-        for y, z, end, start in zip(solution, inputs, nodes, starts, strict=True):
-            y._requires, y._node = True, end
+        record = _Record(solver, batch, solution)
+        for z, start in zip(inputs, record.starts, strict=True):
             z._requires, z._node = True, start
-        record = _Record(solver, batch, nodes, starts)
     return solution, inputs, [(level, record, solution), *below]
 
 
 def _link(layers: list[Layer], results: Leaves) -> None:
-    """Give each layer's node its parents: what the record of F reads from outside. A solution without any is constant."""
+    """Make each layer's node, whose parents are what the record of F reads; without any the solution is constant."""
     for level, record, solution in layers:
         results = results if level is None else [level.lift(y) for y in results]
         if record is not None:
-            root = record.nodes[0].parents[0]
             record.outputs = [edge_of(y) for y in results]
             found = [edge for edge in record.outputs if edge is not None]
-            order, _ = reachable(found, root.sequence)
+            order, _ = reachable(found, record.numbers[0])
             edges = [*found, *[parent for node in order for parent in node.parents if parent is not None]]
-            parents = tuple(dict.fromkeys(e for e in edges if type(e) is not Node or e.sequence < root.sequence))
-            if parents:
-                record.saved = [(node, node.saved) for node in order]
-                root.parents = parents
-                root.plan = _IMPLICIT.plan((True,) * len(parents))
-                saved: list[Any] = [None] * len(_IMPLICIT.layout)
-                saved[_IMPLICIT.position["record"]] = (record, parents)
-                root.saved = tuple(saved)
+            if _close(record, order, dict.fromkeys(e for e in edges if _is_older(e, record.numbers[0]))):
+                _enter(record, solution)
                 if solution is not layers[0][2]:
                     record.link()  # what is computed on the layers above reads the inputs of F on this layer
-            else:
-                for x in solution:
-                    x._requires, x._node = False, None
         if level is not None:
-            results = [y.array.value for y in results]  # type: ignore[union-attr]
+            results = _below(results)
 
 
-def _vjp(g: Any, record: Any, needs: tuple[bool, ...]) -> list[Any]:
+def _is_older(edge: Any, number: int) -> bool:
+    return type(edge) is not Node or edge.sequence < number
+
+
+def _close(record: _Record, order: list[Node], read: dict[Any, None]) -> bool:
+    """End the record at new nodes between F and the edges that it reads, so that no pass over the record goes beyond.
+
+    Return whether F reads any.
+    """
+    ends: dict[Any, Node] = {}
+    for edge in read:
+        like = edge if type(edge) is Node else edge.array
+        ends[edge] = new_node(IDENTITY.plan(1), (edge,), NOTHING, like.shape, like.dtype)
+        ends[edge].sequence = record.edge_number  # older than F; they may share it, since none depends on another
+    for node in order:
+        if any(parent in ends for parent in node.parents if parent is not None):
+            node.parents = tuple([ends.get(parent, parent) for parent in node.parents])
+    record.outputs = [ends.get(edge, edge) for edge in record.outputs]
+    record.saved = [(node, node.saved) for node in order] if ends else []
+    record.ends = list(ends.values())
+    return bool(ends)
+
+
+def _enter(record: _Record, solution: Leaves) -> None:
+    """Make the node of the solution and those of its leaves."""
+    saved: list[Any] = [None] * len(_IMPLICIT.layout)
+    saved[_IMPLICIT.position["record"]] = record
+    plan = _IMPLICIT.plan((True,) * len(record.ends))
+    parents = tuple([end.parents[0] for end in record.ends])
+    node = new_node(plan, parents, tuple(saved), record.shapes, record.dtypes, record.numbers[0])
+    record.node = ref(node)
+    for x, leaf in zip(solution, record.leaves_of(node), strict=True):
+        x._requires, x._node = True, leaf
+
+
+def _vjp(g: Any, record: _Record, needs: tuple[bool, ...]) -> list[Any]:
     """Return the cotangents of everything that F reads."""
-    own, parents = record
     as_tensors = any(isinstance(x, Tensor) for x in g)
-    given = own._filled(list(g))
-    with own.unlinked():
-        w = own.solve(own.transposed, given, own.solver.transpose)
-        found = own.pull([-x for x in w], parents, modes.grad_enabled)
+    given = record.filled(list(g))
+    record.begin_pass()
+    w = record.solve(record.transposed, given, record.solver.transpose)
+    found = record.pull([-x for x in w], record.ends, modes.grad_enabled)
     if as_tensors:
         return [x if x is None or isinstance(x, Tensor) else new_tensor(x) for x in found]
     return [x.array if isinstance(x, Tensor) else x for x in found]
@@ -340,11 +383,11 @@ def _vjp(g: Any, record: Any, needs: tuple[bool, ...]) -> list[Any]:
 
 def _jvp(node: Node, tangents: dict[int, Any], as_tensors: bool) -> tuple[Any, ...]:
     """Return the tangents of the solution, given those of some of what F reads."""
-    own, parents = node.saved[_IMPLICIT.position["record"]]
-    seeds = {parents[i]: t if isinstance(t, Tensor) else new_tensor(t) for i, t in tangents.items()}
-    with own.unlinked():
-        moved = own.push(seeds)
-        found = own.solve(own.product, [-t for t in moved], own.solver)
+    own: _Record = node.saved[_IMPLICIT.position["record"]]
+    seeds = {own.ends[i]: t if isinstance(t, Tensor) else new_tensor(t) for i, t in tangents.items()}
+    own.begin_pass()
+    moved = own.push(seeds)
+    found = own.solve(own.product, [-t for t in moved], own.solver)
     return tuple(found) if as_tensors else tuple([t.array for t in found])
 
 

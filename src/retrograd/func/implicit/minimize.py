@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module
+from ...core.arrays.fp_warnings import silently
 from ...core.tensor.tensor import Tensor
 from .attach import Leaves
 from .linear_solvers import NoSolution
@@ -17,6 +18,7 @@ from .vectors import Vectors, bare
 MEMORY = 10
 
 
+@silently
 def minimize(
     what: str,
     value: Callable[[Leaves], Tensor],

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module
+from ...core.arrays.fp_warnings import silently
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
 from ..forward import apply_jvp
@@ -23,6 +24,7 @@ def tolerance(space: Vectors, tol: float | None) -> float:
     return (1e-5 if space.dtype.itemsize <= 4 else 1e-10) if tol is None else tol
 
 
+@silently
 def newton(
     what: str,
     residual: Callable[[Leaves], Leaves],
@@ -95,10 +97,11 @@ def _newton_step(what: str, residual: Callable[[Leaves], Leaves], x: Leaves, spa
     return gmres(lambda v: space.vector(product(space.leaves(v))), r, 1e-4, 10 * space.size, what)
 
 
+@silently
 def anderson(
     what: str, function: Callable[[Leaves], Leaves], start: Leaves, tol: float | None, maxiter: int, memory: int
 ) -> Leaves:
-    """Return a fixed point of ``function`` by Anderson acceleration (Walker and Ni 2011); ``memory`` 0 is plain iteration.
+    """Return a fixed point by Anderson acceleration (Walker and Ni 2011); with ``memory`` 0 by plain iteration.
 
     Raises:
         NoSolution: ``maxiter`` calls did not reach the tolerance, or a value is not finite.

@@ -71,8 +71,7 @@ class Vectors:
         self.lead = self.shapes[0][:batch] if self.shapes else ()
         self.complex = [dtype.kind == "c" for dtype in self.dtypes]
         self.sizes = [
-            prod(shape[batch:]) * (2 if double else 1)
-            for shape, double in zip(self.shapes, self.complex, strict=True)
+            prod(shape[batch:]) * (2 if double else 1) for shape, double in zip(self.shapes, self.complex, strict=True)
         ]
         self.size = sum(self.sizes)
         real = np.result_type(np.float32, *[np.empty(0, dtype).real.dtype for dtype in self.dtypes])

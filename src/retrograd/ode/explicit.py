@@ -1,0 +1,137 @@
+"""Steps of explicit Runge-Kutta methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.tensor.tensor import Tensor
+from . import tableaus
+from .system import Leaves, System, combine
+from .tableaus import Tableau
+
+
+@dataclass
+class Step:
+    """One step: the state at its end, the stages, and weights of the error estimates ``h sum_i e_i k_i``."""
+
+    t: float
+    h: float
+    y0: Leaves
+    y1: Leaves
+    ks: list[Leaves]
+    f1: Leaves | None
+
+    def derivative_at_end(self, system: System) -> Leaves:
+        """Return f at the end of the step, the first stage of the next step."""
+        if self.f1 is None:
+            self.f1 = system(self.t + self.h, self.y1)
+        return self.f1
+
+
+class ExplicitMethod:
+    """An explicit Runge-Kutta method."""
+
+    def __init__(self, name: str, tableau: Tableau) -> None:
+        self.name, self.tableau = name, tableau
+        self.order = tableau.order
+        self.adaptive = tableau.e is not None
+        self.interpolates = tableau.interpolant is not None or tableau is tableaus.DOPRI8
+
+    def step(self, system: System, t: float, h: float, y: Leaves, f0: Leaves | None) -> Step:
+        """Return the step of length h from (t, y); ``f0`` is f there, if known."""
+        tableau = self.tableau
+        ks = [system(t, y) if f0 is None else f0]
+        y1 = None
+        for c, row in zip(tableau.c[1:], tableau.a[1:], strict=True):
+            y1 = combine([1.0, *[h * a for a in row]], [y, *ks])
+            ks.append(system(t + c * h, y1))
+        if tableau.last_is_first:
+            assert y1 is not None
+            return Step(t, h, y, y1, ks, ks[-1])
+        return Step(t, h, y, combine([1.0, *[h * b for b in tableau.b]], [y, *ks]), ks, None)
+
+    def step_at(self, system: System, t: Tensor, h: float, y: Leaves) -> Leaves:
+        """Return the state after a step from a time that is a Tensor."""
+        ks: list[Leaves] = []
+        for c, row in zip(self.tableau.c, self.tableau.a, strict=True):
+            stage = combine([1.0, *[h * a for a in row]], [y, *ks]) if ks else y
+            ks.append(system(t + c * h, stage))
+        return combine([1.0, *[h * b for b in self.tableau.b]], [y, *ks])
+
+    def at(self, system: System, step: Step, t: float) -> Leaves:
+        """Return the state at a time inside the step by the method's interpolant, or a cubic one."""
+        theta = (t - step.t) / step.h
+        if theta == 1:
+            return step.y1
+        weights = self.tableau.interpolant
+        ks = step.ks
+        if self.tableau is tableaus.DOPRI8:
+            weights = tableaus.DOPRI8_INTERPOLANT
+            for c, row in tableaus.DOPRI8_EXTRA[len(ks) - len(self.tableau.c) :]:
+                stage = combine([1.0, *[step.h * a for a in row]], [step.y0, *ks])
+                ks.append(system(step.t + c * step.h, stage))
+        if weights is None:
+            return hermite(system, step, theta)
+        parts = [step.h * sum(w * theta ** (power + 1) for power, w in enumerate(row)) for row in weights]
+        return combine([1.0, *parts], [step.y0, *ks])
+
+    def errors(self, step: Step) -> list[Leaves]:
+        """Return the error estimates of a step."""
+        assert self.tableau.e is not None
+        rows = [self.tableau.e]
+        if self.tableau is tableaus.DOPRI8:
+            rows.append(tableaus.DOPRI8_E3)
+        return [combine([step.h * e for e in row], step.ks[: len(row)]) for row in rows]
+
+    def error_norm(self, estimates: list[float]) -> float:
+        """Return one number for the error estimates' norms, as DOP853 does with its two."""
+        if len(estimates) == 1 or estimates[0] == 0:
+            return estimates[0]
+        fifth, third = estimates
+        square = fifth * fifth
+        return float(square / (square + 0.01 * third * third) ** 0.5)
+
+    def prepare(self, rtol: float, atol: Any) -> None:
+        """Set the tolerances and forget what was computed for another integration."""
+
+    def failed(self, h: float) -> float:
+        """Return the length of the next trial after a step of length h had no result."""
+        return h / 4
+
+    def accepted(self) -> None:
+        """Note that the last step was taken."""
+
+
+def hermite(system: System, step: Step, theta: float) -> Leaves:
+    """Return the cubic through the states and derivatives at both ends of the step."""
+    f0, f1 = step.ks[0], step.derivative_at_end(system)
+    square, cube = theta * theta, theta * theta * theta
+    return combine(
+        [
+            1 - 3 * square + 2 * cube,
+            3 * square - 2 * cube,
+            step.h * (theta - 2 * square + cube),
+            step.h * (cube - square),
+        ],
+        [step.y0, step.y1, f0, f1],
+    )
+
+
+def moved(system: System, start: float | Tensor, y: Leaves, end: float | Tensor) -> Leaves:
+    """Return ``y`` with derivatives by ``start`` and ``end``, two Tensors or floats of equal value.
+
+    This is one step of the classical fourth-order method of length ``end - start``, which is zero, so the derivatives
+    up to order 4 are those of the solution that is y at ``start``, evaluated at ``end``.
+    """
+    h: Any = end - start
+
+    def plus(weight: float, k: Leaves) -> Leaves:
+        return [a + (h * weight).astype(b.dtype) * b for a, b in zip(y, k, strict=True)]
+
+    k1 = system(start, y)
+    k2 = system(start + h / 2, plus(0.5, k1))
+    k3 = system(start + h / 2, plus(0.5, k2))
+    k4 = system(start + h, plus(1.0, k3))
+    total = [a + 2 * b + 2 * c + d for a, b, c, d in zip(k1, k2, k3, k4, strict=True)]
+    return plus(1 / 6, total)

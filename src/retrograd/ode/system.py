@@ -1,0 +1,156 @@
+"""The right-hand side of a differential equation as a function of leaves, and linear combinations of states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import Array
+from ..core.arrays.devices import Wrapping, array_module, is_array
+from ..core.errors import describe
+from ..core.graph.modes import modes
+from ..core.graph.nodes import Node
+from ..core.graph.primitive import Primitive, apply, operand
+from ..core.tensor.tensor import Tensor, new_tensor
+from ..func.implicit.linear_solvers import NoSolution
+from ..func.implicit.roots import unknowns
+from ..func.implicit.vectors import Vectors
+from ..func.nests import Mismatch
+
+Leaves = list[Tensor]
+
+
+def _forward(*xs: Any, weights: tuple[float, ...]) -> Any:
+    total = weights[0] * xs[0] if weights[0] != 1 else xs[0]
+    for weight, x in zip(weights[1:], xs[1:], strict=True):
+        total = total + weight * x
+    dtype = xs[0].dtype
+    if not is_array(total):
+        return np.asarray(total, dtype)  # NumPy makes scalars of 0-d arrays
+    return total.astype(dtype) if total.dtype != dtype or total is xs[0] else total
+
+
+def _vjp(g: Any, weights: tuple[float, ...], needs: tuple[bool, ...]) -> list[Any]:
+    return [_scaled(weight, g) if need else None for weight, need in zip(weights, needs, strict=True)]
+
+
+def _scaled(weight: float, g: Any) -> Any:
+    product = weight * g
+    return product if isinstance(product, Tensor) or is_array(product) else np.asarray(product, g.dtype)
+
+
+def _jvp(node: Node, tangents: dict[int, Any], as_tensors: bool) -> Any:
+    weights = node.saved[COMBINE.position["weights"]]
+    total: Any = None
+    for index, t in tangents.items():
+        term = _scaled(weights[index], t)
+        total = term if total is None else total + term
+    total = total if isinstance(total, Tensor) or is_array(total) else np.asarray(total, node.dtype)
+    return new_tensor(total) if as_tensors and not isinstance(total, Tensor) else total
+
+
+def _batch(call: Any) -> Any:
+    return call.below([call.full(index) for index in range(len(call.values))])
+
+
+COMBINE = Primitive("linear_combination", _forward, "*xs", vjp=_vjp, batch=_batch)
+COMBINE.jvp = _jvp
+
+
+def combine(weights: Sequence[float], states: Sequence[Leaves]) -> Leaves:
+    """Return the sum of ``weight * state`` per leaf; states with weight 0 are left out, except for the first."""
+    used = [i for i, weight in enumerate(weights) if weight != 0 or i == 0]
+    chosen = {"weights": tuple([float(weights[i]) for i in used])}
+    return [apply(COMBINE, tuple([states[i][leaf] for i in used]), chosen) for leaf in range(len(states[0]))]
+
+
+class SolveError(NoSolution):
+    """An integration did not reach its end; the message says where and why it stopped."""
+
+
+class System:
+    """``dy/dt = f(t, y, *args)`` for nested states ``y``.
+
+    Attributes:
+        evaluations: the number of calls of ``f``.
+        space: the space of states, for norms.
+        dtype: of the time that ``f`` receives: real, with the precision of the state.
+    """
+
+    def __init__(self, caller: str, f: Callable[..., Any], y0: Any, args: tuple[Any, ...]) -> None:
+        if not callable(f):
+            raise TypeError(f"{caller}: f must be a function of (t, y), got {describe(f)}")
+        if not isinstance(args, tuple):
+            raise TypeError(f"{caller}: args must be a tuple, got {describe(args)}")
+        self.caller, self.f, self.args = caller, f, args
+        self.leaves, self.structure = unknowns(caller, y0, "y0")
+        self.paths = self.structure.paths("f(t, y)")
+        self.space = Vectors.of(self.leaves)
+        self.dtype = self.space.dtype
+        self.evaluations = 0
+
+    def __call__(self, t: float | Tensor, y: Leaves) -> Leaves:
+        """Return the derivative at time t."""
+        self.evaluations += 1
+        time = t if isinstance(t, Tensor) else new_tensor(np.asarray(t, self.dtype))
+        result = self.f(time, self.structure.unflatten(y), *self.args)
+        try:
+            leaves = self.structure.leaves_of(result, "f(t, y)")
+        except Mismatch as error:
+            raise ValueError(f"{self.caller}: f must return a nest like y0; {error}") from None
+        found = []
+        for value, like, path in zip(leaves, self.leaves, self.paths, strict=True):
+            k = value if isinstance(value, Tensor) else operand(value)
+            if k.shape != like.shape:
+                raise ValueError(f"{self.caller}: {path} is {describe(k)}, but y0 has shape {tuple(like.shape)} there")
+            if k.dtype != like.dtype:
+                if k.dtype.kind == "c" and like.dtype.kind != "c":
+                    raise TypeError(f"{self.caller}: {path} is complex, but y0 is {like.dtype}: pass a complex y0")
+                k = k.astype(like.dtype)
+            found.append(k)
+        return found
+
+    def vector(self, y: Leaves) -> Array:
+        """Return a state as an array (*examples, n) of real numbers."""
+        if len(y) == 1 and modes.level is None:
+            array = y[0].array
+            if type(array) is np.ndarray and array.dtype == self.dtype:
+                return array.reshape(-1)
+        return self.space.vector(y)
+
+    def norm(self, x: Array, scale: Array) -> float:
+        """Return the root mean square of ``x / scale``, the largest over all examples of ``vmap``."""
+        if not x.size:
+            return 0.0
+        ratio = x / scale
+        return float(array_module(x).sqrt((ratio * ratio).mean(-1)).max())
+
+
+def number(caller: str, value: Any, name: str) -> float:
+    """Return a time as a float.
+
+    Raises:
+        TypeError: it is not a real number.
+        ValueError: it is not finite.
+        RuntimeError: it differs between the examples of ``vmap``.
+    """
+    if isinstance(value, Tensor):
+        array: Any = value.array
+        while isinstance(array, Wrapping):
+            if array.mapped:
+                raise RuntimeError(
+                    f"{caller}: {name} differs between the examples of vmap, which share their steps; integrate over "
+                    "s in [0, 1] with t = t0 + (t1 - t0) * s instead"
+                )
+            array = array.value.array
+        value = array.item() if array.size == 1 else array
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{caller}: {name} must be a real number, got {describe(value)}") from None
+    if not isfinite(found):
+        raise ValueError(f"{caller}: {name} must be finite, got {found}")
+    return found
