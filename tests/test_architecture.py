@@ -55,6 +55,7 @@ ROOMS = {
     "scipy": {"core", "ops", "autograd", "func", "kernels", "ode", "_generated"},
     "ode": {"core", "ops", "autograd", "func"},
     "manual": set(),
+    "array_api": {"core", "ops", "scipy", "_generated"},
     "data": {"core", "ops", "files", "distributed"},
     "distributed": {"core", "ops", "autograd", "optim", "_generated"},
     "nn": {"core", "kernels", "ops", "autograd", "func", "distributed", "_generated"},

@@ -16,6 +16,7 @@ REDUCED: dict[str, tuple[list[str], bool]] = {
     "char_gpt": (["--steps", "3", "--sample", "5"], True),
     "cnn": (["--steps", "5"], True),
     "custom_function": ([], False),
+    "finite_elements": (["--side", "12", "--steps", "2"], False),
     "linear_regression": (["--steps", "50"], False),
     "manual_mlp": (["--steps", "3"], True),
     "mlp": (["--steps", "5"], True),
@@ -39,6 +40,8 @@ def test_runs(name, tmp_path):
     arguments, needs_data = REDUCED[name]
     if needs_data and "RETROGRAD_DATA" not in os.environ:
         pytest.skip("RETROGRAD_DATA is not set")
+    if name == "finite_elements":
+        pytest.importorskip("scipy")
     if name == "scalar_moons":
         pytest.importorskip("matplotlib")
         arguments = [*arguments, "--out", str(tmp_path / "moons.png")]

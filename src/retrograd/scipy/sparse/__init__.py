@@ -4,27 +4,14 @@
 SciPy, and ``A.to_scipy()`` gives one; both share memory. Other names are SciPy's own. Programs import this package.
 """
 
-from typing import TYPE_CHECKING
-
 from ..arguments import other_names
+from . import linalg
 from .arrays import SparseArray, coo_array, coo_matrix, csc_array, csc_matrix, csr_array, csr_matrix
 from .construct import block_array, block_diag, diags_array, hstack, issparse, kron, tril, triu, vstack
 
-if TYPE_CHECKING:
-    from . import linalg as linalg
-
 __all__ = [
     "SparseArray", "block_array", "block_diag", "coo_array", "coo_matrix", "csc_array", "csc_matrix", "csr_array",
-    "csr_matrix", "diags_array", "hstack", "issparse", "kron", "tril", "triu", "vstack",
+    "csr_matrix", "diags_array", "hstack", "issparse", "kron", "linalg", "tril", "triu", "vstack",
 ]  # fmt: skip
 
-_other = other_names(__name__)
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str):
-        if name == "linalg":
-            from importlib import import_module
-
-            return import_module(f"{__name__}.linalg")
-        return _other(name)
+__getattr__ = other_names(__name__)

@@ -18,12 +18,14 @@ from ...core.errors import describe
 from ...core.graph.primitive import apply
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.linear.sparse.products import SPMM, Places
-from ...ops.linear.sparse.sparse import CompressedTensor, SparseTensor
+from ...ops.linear.sparse.sparse import SparseTensor
 from ...ops.table.types import DTypeLike
 from ..arguments import scipys
 
 Format: TypeAlias = Literal["coo", "csr", "csc"]
-Dense: TypeAlias = "Tensor | Array"
+# SciPy has no types: its matrices, and what its functions take for one, here also sparse and dense Tensors.
+ScipyMatrix: TypeAlias = Any
+MatrixLike: TypeAlias = Any
 
 
 def sparse() -> Any:
@@ -31,12 +33,12 @@ def sparse() -> Any:
     return scipys("scipy.sparse")
 
 
-def tensor(value: Any) -> Tensor:
+def tensor(value: MatrixLike) -> Tensor:
     """Return a dense argument as a Tensor that shares its memory."""
     return value if isinstance(value, Tensor) else new_tensor(np.asarray(value))
 
 
-def _indices(values: Any, name: str, length: int) -> Array:
+def _indices(values: MatrixLike, name: str, length: int) -> Array:
     """Return indices as an array of integers, which shares memory with what is given.
 
     Raises:
@@ -69,7 +71,7 @@ class SparseArray:
     _stored: Places  # of the matrix, and for compressed columns of its transpose
 
     def __init__(
-        self, arg1: Any, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, copy: bool = False
+        self, arg1: MatrixLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, copy: bool = False
     ) -> None:
         size = None if shape is None else _shape(shape)
         if isinstance(arg1, tuple) and len(arg1) == 2 and all(isinstance(n, (int, np.integer)) for n in arg1):
@@ -105,8 +107,6 @@ class SparseArray:
         if copy:
             self.data = self.data.clone()
 
-    # How it is stored
-
     @classmethod
     def _of(cls, data: Tensor, stored: Places, shape: tuple[int, int]) -> Self:
         made = object.__new__(cls)
@@ -116,7 +116,7 @@ class SparseArray:
     def _adopt(self, other: SparseArray) -> None:
         self.data, self._stored, self.shape = other.data, other._stored, other.shape
 
-    def _adopt_scipy(self, matrix: Any) -> None:
+    def _adopt_scipy(self, matrix: ScipyMatrix) -> None:
         """Take over the arrays of a matrix of SciPy, in memory that both share."""
         height, width = matrix.shape
         self.data, self.shape = new_tensor(matrix.data), (height, width)
@@ -134,7 +134,9 @@ class SparseArray:
         coo = coo_array._of(data, Places(rows, columns, *shape), shape)
         self._adopt(coo if self.format == "coo" else coo.asformat(self.format))
 
-    def _set_compressed(self, data: Any, indices: Any, indptr: Any, shape: tuple[int, int] | None) -> None:
+    def _set_compressed(
+        self, data: MatrixLike, indices: MatrixLike, indptr: MatrixLike, shape: tuple[int, int] | None
+    ) -> None:
         values, starts = tensor(data), _indices(indptr, "indptr", np.iinfo(np.int64).max)
         if shape is None:
             minor, major = _smallest(indices), len(starts) - 1
@@ -163,8 +165,6 @@ class SparseArray:
     def with_data(self, data: Tensor) -> Self:
         """Return an array of other values at the same places."""
         return self._of(data, self._stored, self.shape)
-
-    # What it is
 
     def __repr__(self) -> str:
         grad = ", requires_grad=True" if self.data.requires_grad else ""
@@ -207,9 +207,7 @@ class SparseArray:
     def __len__(self) -> int:
         raise TypeError("the length of a sparse array is ambiguous; use shape[0] or nnz")
 
-    # Other forms of it
-
-    def to_scipy(self) -> Any:
+    def to_scipy(self) -> ScipyMatrix:
         """Return the array as one of SciPy, which shares the memory.
 
         Raises:
@@ -226,16 +224,16 @@ class SparseArray:
         indices = np.stack([self.places.rows, self.places.columns]).astype(np.int64)
         return SparseTensor(new_tensor(indices), self.data, self.shape)
 
-    def to_sparse_csr(self) -> CompressedTensor:
+    def to_sparse_csr(self) -> SparseTensor:
         """Return the array as PyTorch's sparse Tensor with compressed rows."""
-        return self.to_sparse_coo().to_sparse_csr()  # type: ignore[return-value]
+        return self.to_sparse_coo().to_sparse_csr()
 
-    def _numbered(self, start: int = 1) -> Any:
+    def _numbered(self, start: int = 1) -> ScipyMatrix:
         """Return a matrix of SciPy with the numbers of the values in place of the values."""
         numbers = np.arange(start, start + self.nnz)
         return self.with_data(new_tensor(numbers)).to_scipy()
 
-    def _moved(self, move: Callable[[Any], Any]) -> SparseArray:
+    def _moved(self, move: Callable[[ScipyMatrix], ScipyMatrix]) -> SparseArray:
         """Return what a function of SciPy that moves values makes of the array, each place having one value."""
         array = self.sum_duplicates()
         return gathered(move(array._numbered()), array.data, self.is_matrix)
@@ -357,7 +355,7 @@ class SparseArray:
         array = self.sum_duplicates()
         return array.with_data(array.data**n)
 
-    def multiply(self, other: Any) -> SparseArray:
+    def multiply(self, other: MatrixLike) -> SparseArray:
         """Return the product element by element: with a number, a dense array that broadcasts, or a sparse array."""
         found = as_sparse(other)
         if found is not None:
@@ -376,22 +374,22 @@ class SparseArray:
         coo = coo_array(result.coalesce())
         return _CLASSES["csr", self.is_matrix](coo)
 
-    def __mul__(self, other: Any) -> Any:
-        if self.is_matrix and (as_sparse(other) is not None or np.ndim(getattr(other, "array", other))):
+    def __mul__(self, other: MatrixLike) -> Any:
+        if self.is_matrix and (as_sparse(other) is not None or tensor(other).ndim):
             return self @ other
         return self.multiply(other)
 
-    def __rmul__(self, other: Any) -> Any:
-        if self.is_matrix and np.ndim(getattr(other, "array", other)):
+    def __rmul__(self, other: MatrixLike) -> Any:
+        if self.is_matrix and tensor(other).ndim:
             return other @ self
         return self.multiply(other)
 
-    def __truediv__(self, other: Any) -> SparseArray:
+    def __truediv__(self, other: MatrixLike) -> SparseArray:
         if as_sparse(other) is not None:
             raise TypeError("the quotient of two sparse arrays is not sparse; use toarray()")
         return self.multiply(1 / tensor(other))
 
-    def _added(self, other: Any, sign: int) -> Any:
+    def _added(self, other: MatrixLike, sign: int) -> Any:
         found = as_sparse(other)
         if found is None:
             dense = tensor(other)
@@ -402,18 +400,18 @@ class SparseArray:
             raise ValueError(f"inconsistent shapes {self.shape} and {found.shape}")
         return self._from_torch(self.to_sparse_coo() + (found if sign > 0 else -found).to_sparse_coo())
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: MatrixLike) -> Any:
         return self._added(other, 1)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: MatrixLike) -> Any:
         return self._added(other, -1)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: MatrixLike) -> Any:
         return (-self)._added(other, 1)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: MatrixLike) -> Any:
         found = as_sparse(other)
         if found is not None:
             if self.shape[1] != found.shape[0]:
@@ -428,7 +426,7 @@ class SparseArray:
 
     dot = __matmul__
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: MatrixLike) -> Any:
         dense = tensor(other)
         return (self.T @ dense.mT).mT if dense.ndim == 2 else self.T @ dense
 
@@ -563,7 +561,7 @@ def _shape(shape: Sequence[int]) -> tuple[int, int]:
     return int(shape[0]), int(shape[1])
 
 
-def _smallest(indices: Any) -> int:
+def _smallest(indices: MatrixLike) -> int:
     array = np.asarray(indices)
     return int(array.max()) + 1 if array.size else 0
 
@@ -585,13 +583,13 @@ def as_sparse(value: object) -> SparseArray | None:
     return _CLASSES[_format_of(value), False](value)
 
 
-def _format_of(matrix: Any) -> Format:
+def _format_of(matrix: ScipyMatrix) -> Format:
     """Return the format of a matrix of SciPy, or compressed rows for one of its further formats."""
     format: Format = matrix.format if matrix.format in ("coo", "csr", "csc") else "csr"
     return format
 
 
-def gathered(numbered: Any, data: Tensor, is_matrix: bool = False) -> SparseArray:
+def gathered(numbered: ScipyMatrix, data: Tensor, is_matrix: bool = False) -> SparseArray:
     """Return the values whose numbers a matrix of SciPy has, at its places."""
     format = _format_of(numbered)
     pattern = _CLASSES[format, is_matrix](numbered.asformat(format))

@@ -11,22 +11,22 @@ from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
 from ...ops.linear.sparse.sparse import SparseTensor
 from ..arguments import has_tensor
-from .arrays import Format, SparseArray, as_sparse, coo_array, gathered, sparse, tensor
+from .arrays import Format, MatrixLike, ScipyMatrix, SparseArray, as_sparse, coo_array, gathered, sparse, tensor
 
 
-def _is_ours(values: Any) -> bool:
+def _is_ours(values: MatrixLike) -> bool:
     """Return whether a sparse array of ours, or a Tensor, is among the values, also in lists of lists."""
     if isinstance(values, (list, tuple)):
         return any(_is_ours(value) for value in values)
     return isinstance(values, (SparseArray, SparseTensor, Tensor))
 
 
-def _assembled(function: Callable[[Any], Any], blocks: Any) -> SparseArray:
+def _assembled(function: Callable[[ScipyMatrix], ScipyMatrix], blocks: MatrixLike) -> SparseArray:
     """Return what a function of SciPy makes of nested lists of sparse arrays."""
     values: list[Tensor] = []
     count = 0
 
-    def numbered(block: Any) -> Any:
+    def numbered(block: MatrixLike) -> ScipyMatrix:
         nonlocal count
         if block is None:
             return None
@@ -47,42 +47,42 @@ def _as_format(array: SparseArray, format: Format | None) -> SparseArray:
     return array if format is None else array.asformat(format)
 
 
-def hstack(blocks: Sequence[Any], format: Format | None = None) -> Any:
+def hstack(blocks: Sequence[MatrixLike], format: Format | None = None) -> SparseArray | ScipyMatrix:
     """Return sparse arrays side by side."""
     if not _is_ours(blocks):
         return sparse().hstack(blocks, format)
     return _as_format(_assembled(sparse().hstack, blocks), format)
 
 
-def vstack(blocks: Sequence[Any], format: Format | None = None) -> Any:
+def vstack(blocks: Sequence[MatrixLike], format: Format | None = None) -> SparseArray | ScipyMatrix:
     """Return sparse arrays on top of each other."""
     if not _is_ours(blocks):
         return sparse().vstack(blocks, format)
     return _as_format(_assembled(sparse().vstack, blocks), format)
 
 
-def block_array(blocks: Sequence[Sequence[Any]], *, format: Format | None = None) -> Any:
+def block_array(blocks: Sequence[Sequence[MatrixLike]], *, format: Format | None = None) -> SparseArray | ScipyMatrix:
     """Return a sparse array of blocks; None stands for zeros."""
     if not _is_ours(blocks):
         return sparse().block_array(blocks, format=format)
     return _as_format(_assembled(sparse().block_array, blocks), format)
 
 
-def block_diag(mats: Sequence[Any], format: Format | None = None) -> Any:
+def block_diag(mats: Sequence[MatrixLike], format: Format | None = None) -> SparseArray | ScipyMatrix:
     """Return a block diagonal sparse array."""
     if not _is_ours(mats):
         return sparse().block_diag(mats, format)
     return _as_format(_assembled(sparse().block_diag, mats), format)
 
 
-def tril(A: Any, k: int = 0, format: Format | None = None) -> Any:
+def tril(A: MatrixLike, k: int = 0, format: Format | None = None) -> SparseArray | ScipyMatrix:
     """Return the elements on and below the k-th diagonal."""
     return (
         _as_format(_assembled(lambda a: sparse().tril(a, k), A), format) if _is_ours(A) else sparse().tril(A, k, format)
     )
 
 
-def triu(A: Any, k: int = 0, format: Format | None = None) -> Any:
+def triu(A: MatrixLike, k: int = 0, format: Format | None = None) -> SparseArray | ScipyMatrix:
     """Return the elements on and above the k-th diagonal."""
     return (
         _as_format(_assembled(lambda a: sparse().triu(a, k), A), format) if _is_ours(A) else sparse().triu(A, k, format)
@@ -90,8 +90,8 @@ def triu(A: Any, k: int = 0, format: Format | None = None) -> Any:
 
 
 def diags_array(
-    diagonals: Any, /, *, offsets: Any = 0, shape: tuple[int, int] | None = None, format: Format | None = None
-) -> Any:
+    diagonals: MatrixLike, /, *, offsets: Any = 0, shape: tuple[int, int] | None = None, format: Format | None = None
+) -> SparseArray | ScipyMatrix:
     """Return a sparse array of diagonals: a sequence of vectors, and which diagonal each of them is.
 
     >>> rg.scipy.sparse.diags_array([rg.ones(2), 3 * rg.ones(1)], offsets=[0, 1]).toarray()
@@ -112,11 +112,11 @@ def diags_array(
     return _as_format(gathered(pattern, values), format or "csr")
 
 
-def _nested(diagonals: Any) -> bool:
+def _nested(diagonals: MatrixLike) -> bool:
     return isinstance(diagonals, (list, tuple)) and bool(np.ndim(diagonals[0]))
 
 
-def kron(A: Any, B: Any, format: Format | None = None) -> Any:
+def kron(A: MatrixLike, B: MatrixLike, format: Format | None = None) -> SparseArray | ScipyMatrix:
     """Return the Kronecker product of two sparse arrays."""
     if not _is_ours([A, B]):
         return sparse().kron(A, B, format)
@@ -129,7 +129,7 @@ def kron(A: Any, B: Any, format: Format | None = None) -> Any:
     return _as_format(coo_array((data, (rows.reshape(-1), columns.reshape(-1))), shape), format or "csr")
 
 
-def _sparse_of(value: Any) -> SparseArray:
+def _sparse_of(value: MatrixLike) -> SparseArray:
     found = as_sparse(value)
     return coo_array(value) if found is None else found
 

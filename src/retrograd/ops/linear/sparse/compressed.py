@@ -71,7 +71,6 @@ def sparse_csc_tensor(
 ) -> Any:
     """``A[row_indices[k], j] = values[k]`` for k from ``ccol_indices[j]`` on: a matrix with compressed columns.
 
-    Derivative: values: ``g`` at their places.
     Shape: ccol_indices ``(columns + 1,)``, row_indices and values ``(nnz,)``; the result ``size``.
 
     Args:
@@ -108,11 +107,9 @@ def _of_starts(
     if v.array.shape != c.shape or not s.size or int(s[0]) or int(s[-1]) != len(c) or bool((xp.diff(s) < 0).any()):
         raise RuntimeError(f"{describe(first)}, {describe(second)} and values {describe(v)} do not fit together")
     by_rows = starts_name == "crow_indices"
-    if size is None:
-        lengths = len(s) - 1, int(c.max()) + 1 if c.size else 0
-    else:
-        lengths = integers((size,), "size")  # type: ignore[assignment]
-        lengths = lengths if by_rows else lengths[::-1]
+    lengths: tuple[int, ...] = len(s) - 1, int(c.max()) + 1 if c.size else 0
+    if size is not None:
+        lengths = integers((size,), "size")[:: 1 if by_rows else -1]
     if len(lengths) != 2 or lengths[0] != len(s) - 1 or c.size and not 0 <= int(c.min()) <= int(c.max()) < lengths[1]:
         raise RuntimeError(f"the size {size} does not fit {starts_name} {describe(first)} and {others_name}")
     if requires_grad:
@@ -210,9 +207,12 @@ def _transposed_rows(self: CompressedTensor) -> SparseTensor:
 
 
 # The classes of the module `sparse` do not import this module, which makes matrices of them.
-SparseTensor.to_sparse = _in_layout  # type: ignore[attr-defined]
-SparseTensor.to_sparse_csc = columns_compressed  # type: ignore[attr-defined]
-CompressedTensor.t = _transposed_rows  # type: ignore[assignment,method-assign]
+for _class, _name, _method in (
+    (SparseTensor, "to_sparse", _in_layout),
+    (SparseTensor, "to_sparse_csc", columns_compressed),
+    (CompressedTensor, "t", _transposed_rows),
+):
+    setattr(_class, _name, _method)
 
 
 @operator(namespace="Tensor")
@@ -236,8 +236,6 @@ def to_sparse_csr(self: Tensor) -> Any:
 @operator(namespace="Tensor", like=to_sparse_csr)
 def to_sparse_csc(self: Tensor) -> Any:
     """``sparse_csc_tensor`` of what is not zero in a matrix.
-
-    Derivative: ``g`` at the places.
 
     >>> rg.tensor([[0.0, 2.0]]).to_sparse_csc().row_indices()
     tensor([0])

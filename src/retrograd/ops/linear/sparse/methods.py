@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,18 +14,15 @@ from ...shape.joining import cat as join
 from ...table.arguments import dimension
 from .without_array import SparseError, WithoutArray
 
-if TYPE_CHECKING:
-    from .sparse import SparseTensor
-
 
 class SparseMethods(WithoutArray):
     """What ``SparseTensor`` inherits: methods that read or write coordinates and values, and nothing else."""
 
-    def _made(self, indices: Array, values: Tensor, size: Sequence[int]) -> SparseTensor:
+    def _made(self, indices: Array, values: Tensor, size: Sequence[int]) -> SparseMethods:
         """Return a sparse Tensor with coordinates."""
         raise NotImplementedError
 
-    def _distinct(self) -> SparseTensor:
+    def _distinct(self) -> SparseMethods:
         """Return the Tensor with each coordinate once, in its own layout."""
         raise NotImplementedError
 
@@ -58,7 +55,7 @@ class SparseMethods(WithoutArray):
             return values.sum(0)
         return self._made(rest[:, chosen.array], values, [n for d, n in enumerate(self.shape) if d != place])
 
-    def narrow(self, dim: int, start: int, length: int) -> SparseTensor:
+    def narrow(self, dim: int, start: int, length: int) -> SparseMethods:
         """Return ``length`` positions of a dimension, from ``start`` on.
 
         Raises:
@@ -75,7 +72,7 @@ class SparseMethods(WithoutArray):
         size[place] = length
         return self._made(indices, self._elements[new_tensor(chosen)], size)
 
-    def index_select(self, dim: int, index: Tensor) -> SparseTensor:
+    def index_select(self, dim: int, index: Tensor) -> SparseMethods:
         """Return the slices at several positions, in their order; a position may repeat.
 
         Raises:
@@ -122,7 +119,7 @@ class SparseMethods(WithoutArray):
             place += 1
         return result
 
-    def permute(self, *dims: Any) -> SparseTensor:
+    def permute(self, *dims: Any) -> SparseMethods:
         """Return the Tensor with its dimensions in another order; those of the values stay last.
 
         Raises:
@@ -134,7 +131,7 @@ class SparseMethods(WithoutArray):
             raise RuntimeError(f"permute: {tuple(dims)} is not an order of the dimensions of shape {tuple(self.shape)}")
         return self._made(self._at.array[order[:count]], self._elements, [self.shape[d] for d in order])
 
-    def unsqueeze(self, dim: int) -> SparseTensor:
+    def unsqueeze(self, dim: int) -> SparseMethods:
         """Return the Tensor with a new dimension of length 1."""
         place = dimension(dim, len(self.shape) + 1)
         if place > len(self._at.array):
@@ -143,7 +140,7 @@ class SparseMethods(WithoutArray):
         size.insert(place, 1)
         return self._made(np.insert(self._at.array, place, 0, 0), self._elements, size)
 
-    def pow(self, exponent: float) -> SparseTensor:
+    def pow(self, exponent: float) -> SparseMethods:
         """Return the power of each element.
 
         Raises:
@@ -152,13 +149,13 @@ class SparseMethods(WithoutArray):
         if isinstance(exponent, Tensor) or exponent <= 0:
             raise RuntimeError(f"pow: a sparse Tensor needs a positive number as exponent, got {describe(exponent)}")
         coalesced = self._distinct()
-        found: SparseTensor = coalesced._with(coalesced._elements**exponent)
+        found: SparseMethods = coalesced._with(coalesced._elements**exponent)
         return found
 
     __pow__ = pow
 
 
-def cat(tensors: Sequence[SparseTensor], dim: int = 0) -> SparseTensor:
+def cat(tensors: Sequence[SparseMethods], dim: int = 0) -> SparseMethods:
     """Return sparse Tensors joined along a dimension of their coordinates.
 
     Raises:
@@ -189,7 +186,7 @@ _KEEPING_ZERO = (
 
 
 def _enter_functions() -> None:
-    def method(name: str) -> Callable[[SparseMethods], SparseTensor]:
+    def method(name: str) -> Callable[[SparseMethods], SparseMethods]:
         def call(self: Any) -> Any:
             coalesced = self._distinct()
             return coalesced._with(getattr(coalesced._elements, name)())

@@ -20,19 +20,19 @@ from ....core.graph.modes import no_grad
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....func.implicit.attach import LinearSolve, attached
 from ....func.nests import flatten
-from ..arrays import SparseArray, sparse, tensor
+from ..arrays import MatrixLike, SparseArray, sparse, tensor
 from .operators import LinearOperator, constant, square
 
 _TOLERANCE = 1e-10  # of derivatives of a matrix that is given by a function
 
 
 def eigsh(
-    A: Any,
+    A: MatrixLike,
     k: int = 6,
-    M: Any = None,
+    M: MatrixLike = None,
     sigma: float | None = None,
     which: str = "LM",
-    v0: Any = None,
+    v0: MatrixLike = None,
     ncv: int | None = None,
     maxiter: int | None = None,
     tol: float = 0.0,
@@ -96,7 +96,7 @@ def _floating(dtype: Any) -> Any:
 class _Bordered:
     """Solve the bordered systems of all pairs. They are symmetric, so transposed systems are the same."""
 
-    def __init__(self, A: Any, M: Any, w: Array, v: Array, explicit: bool) -> None:
+    def __init__(self, A: MatrixLike, M: MatrixLike, w: Array, v: Array, explicit: bool) -> None:
         self.A, self.M, self.w, self.v, self.explicit = A, M, w, v, explicit
         self.weighted = v if M is None else M @ v
         self.factors: dict[int, Any] = {}

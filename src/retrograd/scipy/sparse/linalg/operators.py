@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ....core.tensor.tensor import Tensor, new_tensor
 from ....func.reverse import vjp
 from ....ops.shape.joining import stack
 from ....ops.table.types import DTypeLike
-from ..arrays import SparseArray, as_sparse, sparse, tensor
+from ..arrays import MatrixLike, ScipyMatrix, SparseArray, as_sparse, sparse, tensor
 
 Product = Callable[[Tensor], Tensor]
 
@@ -52,7 +51,7 @@ class LinearOperator:
     def __repr__(self) -> str:
         return f"LinearOperator(shape={self.shape}, dtype={self.dtype})"
 
-    def matvec(self, x: Any) -> Tensor:
+    def matvec(self, x: MatrixLike) -> Tensor:
         """Return the product with a vector.
 
         Raises:
@@ -60,7 +59,7 @@ class LinearOperator:
         """
         return self._product(self._matvec, x, self.shape[1], self.shape[0])
 
-    def rmatvec(self, x: Any) -> Tensor:
+    def rmatvec(self, x: MatrixLike) -> Tensor:
         """Return the product of the conjugate transpose with a vector."""
         if self._rmatvec is not None:
             return self._product(self._rmatvec, x, *self.shape)
@@ -68,7 +67,7 @@ class LinearOperator:
         return self._product(lambda y: pull(y)[0], x, *self.shape)
 
     @staticmethod
-    def _product(function: Product, x: Any, length: int, expected: int) -> Tensor:
+    def _product(function: Product, x: MatrixLike, length: int, expected: int) -> Tensor:
         vector = tensor(x)
         if vector.shape not in ((length,), (length, 1)):
             raise ValueError(f"LinearOperator: expected a vector of length {length}, got {describe(vector)}")
@@ -79,7 +78,7 @@ class LinearOperator:
             )
         return result.reshape((expected, *vector.shape[1:]))
 
-    def __matmul__(self, x: Any) -> Tensor:
+    def __matmul__(self, x: MatrixLike) -> Tensor:
         vectors = tensor(x)
         if vectors.ndim != 2:
             return self.matvec(vectors)
@@ -103,7 +102,7 @@ class LinearOperator:
         )
 
 
-def aslinearoperator(A: Any) -> LinearOperator:
+def aslinearoperator(A: MatrixLike) -> LinearOperator:
     """Return a matrix, dense or sparse, as a LinearOperator."""
     if isinstance(A, LinearOperator):
         return A
@@ -119,7 +118,7 @@ def aslinearoperator(A: Any) -> LinearOperator:
     )
 
 
-def square(A: Any, name: str) -> SparseArray | LinearOperator:
+def square(A: MatrixLike, name: str) -> SparseArray | LinearOperator:
     """Return a square matrix as a sparse array, or as a LinearOperator if it is dense or given by a function.
 
     Raises:
@@ -137,7 +136,7 @@ def square(A: Any, name: str) -> SparseArray | LinearOperator:
     return matrix
 
 
-def constant(A: Any) -> Any:
+def constant(A: MatrixLike) -> ScipyMatrix:
     """Return a matrix, a sparse array or a LinearOperator as a constant for SciPy's functions."""
     if isinstance(A, SparseArray):
         return A.detach().to_scipy()

@@ -20,11 +20,11 @@ from ....func.implicit.linear_solvers import KRYLOV
 from ....func.implicit.vectors import Vectors
 from ....func.nests import Structure, flatten
 from ....ops.linear.sparse.systems import SPSOLVE, Factorized, Krylov
-from ..arrays import SparseArray, as_sparse, promoted, sparse, tensor
+from ..arrays import MatrixLike, SparseArray, as_sparse, promoted, sparse, tensor
 from .operators import LinearOperator, constant, square
 
 
-def _right_side(b: Any, size: int, name: str) -> Tensor:
+def _right_side(b: MatrixLike, size: int, name: str) -> Tensor:
     found = as_sparse(b)
     dense = tensor(b) if found is None else found.toarray()
     if dense.ndim not in (1, 2) or dense.shape[0] != size:
@@ -41,7 +41,7 @@ def _solution(A: SparseArray, b: Tensor, solver: Factorized | Krylov, transposed
     return x.reshape(right.shape)
 
 
-def spsolve(A: Any, b: Any, permc_spec: str | None = None, use_umfpack: bool = True) -> Tensor:
+def spsolve(A: MatrixLike, b: MatrixLike, permc_spec: str | None = None, use_umfpack: bool = True) -> Tensor:
     """Return x with ``A @ x = b`` by sparse LU factorization, which the derivatives use again.
 
     The derivative by b is ``w = A^-T g``, and by the values of A it is ``-w_i x_j`` at their places.
@@ -71,7 +71,7 @@ class SuperLU:
         self._solver = Factorized(**options)
         self.shape, self.nnz = A.shape, A.nnz
 
-    def solve(self, rhs: Any, trans: str = "N") -> Tensor:
+    def solve(self, rhs: MatrixLike, trans: str = "N") -> Tensor:
         """Return the solution for a right-hand side, for ``trans`` "T" or "H" with the (conjugate) transpose."""
         if trans not in ("N", "T", "H"):
             raise ValueError(f"solve: trans must be 'N', 'T' or 'H', got {trans!r}")
@@ -81,7 +81,7 @@ class SuperLU:
         return _solution(self._matrix, b, self._solver, trans == "T")
 
 
-def splu(A: Any, permc_spec: str | None = None, **options: object) -> SuperLU:
+def splu(A: MatrixLike, permc_spec: str | None = None, **options: object) -> SuperLU:
     """Return the LU factorization of a square sparse array; its ``solve`` is differentiable.
 
     Args:
@@ -101,12 +101,14 @@ def splu(A: Any, permc_spec: str | None = None, **options: object) -> SuperLU:
     return SuperLU(found, given)
 
 
-def factorized(A: Any) -> Callable[[Any], Tensor]:
+def factorized(A: MatrixLike) -> Callable[[MatrixLike], Tensor]:
     """Return a function that solves systems with the matrix, which is factorized once."""
     return splu(A).solve
 
 
-def _krylov(name: str, A: Any, b: Any, x0: Any, M: Any, **options: Any) -> tuple[Tensor, int]:
+def _krylov(
+    name: str, A: MatrixLike, b: MatrixLike, x0: MatrixLike, M: MatrixLike, **options: Any
+) -> tuple[Tensor, int]:
     """Return a solution and SciPy's ``info``: 0, or the number of iterations of a solution that did not converge."""
     matrix = square(A, name)
     right = _right_side(b, matrix.shape[0], name)
@@ -129,7 +131,7 @@ def _krylov(name: str, A: Any, b: Any, x0: Any, M: Any, **options: Any) -> tuple
 
 
 def _matrix_free(
-    name: str, A: LinearOperator, b: Tensor, x0: Array | None, M: Any, options: dict[str, Any]
+    name: str, A: LinearOperator, b: Tensor, x0: Array | None, M: MatrixLike, options: dict[str, Any]
 ) -> tuple[Tensor, int]:
     """Solve with a function for a matrix; derivatives by all that the function reads."""
     vector = b.reshape(-1)
@@ -148,7 +150,9 @@ def _matrix_free(
 class _MatrixFree(LinearSolve):
     """Solve with a product instead of a matrix: one system by SciPy, the examples of ``vmap`` together."""
 
-    def __init__(self, name: str, structure: Structure, x0: Array | None, M: Any, options: dict[str, Any]) -> None:
+    def __init__(
+        self, name: str, structure: Structure, x0: Array | None, M: MatrixLike, options: dict[str, Any]
+    ) -> None:
         super().__init__(name, structure)
         self.x0, self.preconditioner, self.options = x0, M, options
         self.info: int | None = None  # of the first solution
@@ -204,14 +208,14 @@ class _MatrixFree(LinearSolve):
 
 
 def cg(
-    A: Any,
-    b: Any,
-    x0: Any = None,
+    A: MatrixLike,
+    b: MatrixLike,
+    x0: MatrixLike = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: MatrixLike = None,
     callback: Callable[[Array], object] | None = None,
 ) -> tuple[Tensor, int]:
     """Solve ``A @ x = b`` with a symmetric positive definite matrix by conjugate gradients; return ``(x, info)``.
@@ -239,14 +243,14 @@ def cg(
 
 
 def bicgstab(
-    A: Any,
-    b: Any,
-    x0: Any = None,
+    A: MatrixLike,
+    b: MatrixLike,
+    x0: MatrixLike = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: MatrixLike = None,
     callback: Callable[[Array], object] | None = None,
 ) -> tuple[Tensor, int]:
     """Solve ``A @ x = b`` by the stabilized biconjugate gradient method; return ``(x, info)``, as ``cg``."""
@@ -254,15 +258,15 @@ def bicgstab(
 
 
 def gmres(
-    A: Any,
-    b: Any,
-    x0: Any = None,
+    A: MatrixLike,
+    b: MatrixLike,
+    x0: MatrixLike = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     restart: int | None = None,
     maxiter: int | None = None,
-    M: Any = None,
+    M: MatrixLike = None,
     callback: Callable[[Array], object] | None = None,
     callback_type: str | None = None,
 ) -> tuple[Tensor, int]:
@@ -274,14 +278,14 @@ def gmres(
 
 
 def minres(
-    A: Any,
-    b: Any,
-    x0: Any = None,
+    A: MatrixLike,
+    b: MatrixLike,
+    x0: MatrixLike = None,
     *,
     rtol: float = 1e-5,
     shift: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: MatrixLike = None,
     callback: Callable[[Array], object] | None = None,
 ) -> tuple[Tensor, int]:
     """Solve ``(A - shift * 1) @ x = b`` with a symmetric matrix by MINRES; return ``(x, info)``, as ``cg``."""
@@ -290,14 +294,14 @@ def minres(
     return _krylov("minres", A, b, x0, M, rtol=rtol, maxiter=maxiter, callback=callback)
 
 
-def _shifted(A: Any, shift: float) -> Any:
+def _shifted(A: MatrixLike, shift: float) -> Any:
     matrix = square(A, "minres")
     if isinstance(matrix, SparseArray):
         return matrix - sparse().eye_array(matrix.shape[0]) * shift
     return LinearOperator(matrix.shape, lambda x: matrix.matvec(x) - shift * x, dtype=matrix.dtype)
 
 
-def norm(x: Any, ord: str | None = None) -> Tensor:
+def norm(x: MatrixLike, ord: str | None = None) -> Tensor:
     """Return the Frobenius norm of a sparse array."""
     if ord not in (None, "fro"):
         raise NotImplementedError(f"norm: only the Frobenius norm is differentiable here, got ord={ord!r}")
