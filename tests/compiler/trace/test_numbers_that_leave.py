@@ -5,6 +5,7 @@ import collections
 import copy
 import decimal
 import fractions
+import gc
 import io
 import itertools
 import json
@@ -21,6 +22,14 @@ import pytest
 import retrograd as rg
 from retrograd.compiler import DataDependent
 from tests.compiler.programs.ways import compiling
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_objects():
+    """Hide older objects from the garbage collector: each refused trace searches all that it knows."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def on_a_thread(function):
