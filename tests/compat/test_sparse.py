@@ -120,3 +120,17 @@ def test_sparse_adam_leaves_rows_alone_that_were_not_looked_up_as_pytorchs_does(
             optimizer.step()
         found.append(embedding.weight.detach().numpy())
     np.testing.assert_allclose(found[0], found[1], rtol=1e-10)
+
+
+def test_compressed_tensors_of_a_layout_are_pytorchs():
+    for name in ("sparse_csr", "sparse_csc"):
+        found = []
+        for lib in (rg, torch):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                arguments = [lib.tensor(x) for x in ([0, 1, 3], [1, 0, 2], [2.0, 1.0, 3.0])]
+                a = lib.sparse_compressed_tensor(*arguments, layout=getattr(lib, name))
+                found.append((str(a.layout), a.to_dense().tolist()))
+        assert found[0] == found[1]
+    with pytest.raises(RuntimeError, match="layout must be"):
+        rg.sparse_compressed_tensor(*[rg.tensor(x) for x in ([0, 1], [0], [1.0])], layout=rg.sparse_coo)

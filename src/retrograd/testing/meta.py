@@ -17,9 +17,9 @@ from .programs import Program, make_tensor, programs
 # Operators that read the numbers, or give Tensors whose shape depends on them: in these cases or in some of them.
 NEED_NUMBERS = frozenset(
     str.split("""
-    Tensor.__getitem__ Tensor.cpu Tensor.to Tensor.to_sparse Tensor.to_sparse_csr allclose argwhere bincount equal
-    linalg.ldl_solve masked_select nn.functional.one_hot nonzero repeat_interleave segment_reduce sparse_coo_tensor
-    sparse_csr_tensor unique unique_consecutive
+    Tensor.__getitem__ Tensor.cpu Tensor.to Tensor.to_sparse Tensor.to_sparse_csc Tensor.to_sparse_csr allclose argwhere
+    bincount equal masked_select nn.functional.one_hot nonzero repeat_interleave
+    sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor unique unique_consecutive
     """)
 )
 

@@ -88,6 +88,17 @@ def test_slices_with_steps_masks_and_repeated_positions_are_those_of_the_dense_m
     np.testing.assert_allclose(x.grad.numpy(), 2 * DENSE * np.array([[1], [0], [2]]))
 
 
+def test_methods_of_values_answer_and_sums_with_numbers_are_refused():
+    a = rg.sparse_coo_tensor([[0, 0, 1]], [1.0, 2.0, 4.0], (3,))
+    assert a.norm().item() == 5.0
+    assert a.is_floating_point() and not a.is_complex()
+    assert a.add(a, alpha=3).to_dense().tolist() == [12.0, 16.0, 0.0]
+    assert a.sub(a, alpha=3).to_dense().tolist() == [-6.0, -8.0, 0.0]
+    for layout in ("sparse_coo", "sparse_csr", "sparse_csc"):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            rg.eye(2).to_sparse(layout=layout).add(2.0)
+
+
 def test_compressed_columns_are_made_and_read_as_pytorchs():
     arguments = [0, 1, 1, 3], [2, 0, 2], [1.0, 2.0, 3.0], (3, 3)
     ours = rg.sparse_csc_tensor(*arguments)

@@ -148,8 +148,8 @@ def _check_fits(out: MetaArray, arrays: tuple[Value, ...]) -> None:
 _READ = frozenset(
     str.split("""
     __bool__ __getitem__ allclose argwhere bincount cpu cuda equal getitem is_nonzero item lstsq masked_select nonzero
-    numpy one_hot repeat_interleave save sparse_coo_tensor sparse_csr_tensor to to_sparse to_sparse_coo to_sparse_csr
-    tolist unique unique_consecutive
+    numpy one_hot repeat_interleave save sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor to to_sparse
+    to_sparse_coo to_sparse_csc to_sparse_csr tolist unique unique_consecutive
     """)
 )
 

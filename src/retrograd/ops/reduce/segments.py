@@ -74,7 +74,7 @@ def segment_reduce(
     counts = given.array if offsets is None else xp.diff(given.array, axis=-1)
     n, s = x.array.shape[place], counts.shape[-1]
     each = all_examples(counts)
-    if not unsafe and (bool((each < 0).any()) or bool((each.sum(axis=-1) != n).any())):
+    if not unsafe and x.device.type != "meta" and (bool((each < 0).any()) or bool((each.sum(axis=-1) != n).any())):
         raise RuntimeError(
             f"the lengths of the segments must be at least 0 and add up to {n}, the length of dim {place}"
         )

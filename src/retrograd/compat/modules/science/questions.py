@@ -9,7 +9,16 @@ from weakref import ref
 
 import numpy as np
 
-from ...._generated.toplevel import arange, bincount, cat, repeat_interleave, sparse_coo_tensor, zeros
+from ...._generated.toplevel import (
+    arange,
+    bincount,
+    cat,
+    repeat_interleave,
+    sparse_coo_tensor,
+    sparse_csc_tensor,
+    sparse_csr_tensor,
+    zeros,
+)
 from ....core.arrays.dtypes import DType, as_dtype, get_default_dtype
 from ....core.graph.modes import modes
 from ....core.mapping.batched import Batched
@@ -131,6 +140,20 @@ def _convert_indices_from_csr_to_coo(
     pair = [rows.to(col_indices.dtype), col_indices]
     both = cat([x.unsqueeze(0) for x in (reversed(pair) if transpose else pair)])
     return both.int() if out_int32 else both
+
+
+def sparse_compressed_tensor(
+    compressed_indices: Tensor, plain_indices: Tensor, values: Tensor, size: Any = None, *, layout: Any, **options: Any
+) -> Any:
+    """Return ``sparse_csr_tensor`` or ``sparse_csc_tensor`` of the arguments, as the layout says.
+
+    Raises:
+        RuntimeError: the layout is neither ``sparse_csr`` nor ``sparse_csc``.
+    """
+    makers = {"torch.sparse_csr": sparse_csr_tensor, "torch.sparse_csc": sparse_csc_tensor}
+    if str(layout) not in makers:
+        raise RuntimeError(f"sparse_compressed_tensor: layout must be sparse_csr or sparse_csc, got {layout}")
+    return makers[str(layout)](compressed_indices, plain_indices, values, size, **options)
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: object = None) -> Value:
@@ -268,7 +291,8 @@ NAMES: dict[str, str | dict[str, Value]] = {
         "StorageBase": TypedStorage, "_convert_indices_from_coo_to_csr": _convert_indices_from_coo_to_csr,
         "_convert_indices_from_csr_to_coo": _convert_indices_from_csr_to_coo, "from_file": from_file,
         "jagged": layout("jagged"), "sparse_bsc": layout("sparse_bsc"), "sparse_bsr": layout("sparse_bsr"),
-        "sparse_csc": layout("sparse_csc"), "while_loop": while_loop,
+        "sparse_compressed_tensor": sparse_compressed_tensor, "sparse_csc": layout("sparse_csc"),
+        "while_loop": while_loop,
     },
     "sparse": "spdiags",
     "utils._python_dispatch": "is_traceable_wrapper_subclass=_never",

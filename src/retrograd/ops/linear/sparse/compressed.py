@@ -163,8 +163,6 @@ class CompressedColumnsTensor(SparseTensor):
         total = super().__add__(other)
         return columns_compressed(total) if isinstance(other, CompressedColumnsTensor) else total
 
-    add = __add__
-
     def __matmul__(self, other: Tensor | SparseTensor) -> Any:
         found = super().__matmul__(other)
         return compressed(found) if isinstance(found, SparseTensor) else found

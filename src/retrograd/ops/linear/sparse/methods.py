@@ -140,6 +140,19 @@ class SparseMethods(WithoutArray):
         size.insert(place, 1)
         return self._made(np.insert(self._at.array, place, 0, 0), self._elements, size)
 
+    def is_floating_point(self) -> bool:
+        """Return whether the elements are real floating-point numbers."""
+        return self._elements.is_floating_point()
+
+    def is_complex(self) -> bool:
+        """Return whether the elements are complex numbers."""
+        return self._elements.is_complex()
+
+    def norm(self, p: float = 2) -> Tensor:
+        """Return the norm of all elements as one vector."""
+        result: Tensor = self._distinct()._elements.norm(p)
+        return result
+
     def pow(self, exponent: float) -> SparseMethods:
         """Return the power of each element.
 

@@ -301,7 +301,9 @@ class SparseTensor(SparseMethods):
         indices = cat([self._at, other._at], 1)
         return SparseTensor(indices, cat([self._elements, other._elements]), self.shape)
 
-    add = __add__
+    def add(self, other: SparseTensor | Tensor, *, alpha: Number = 1) -> Any:
+        """``self + alpha * other``, elementwise."""
+        return self + (other if alpha == 1 else other * alpha)
 
     def __radd__(self, other: Tensor) -> Any:
         return other + self.to_dense() if isinstance(other, Tensor) else NotImplemented
@@ -310,7 +312,9 @@ class SparseTensor(SparseMethods):
         """``self - alpha * other``, elementwise."""
         return self + -other if isinstance(other, Tensor) else NotImplemented
 
-    sub = __sub__
+    def sub(self, other: SparseTensor | Tensor, *, alpha: Number = 1) -> Any:
+        """``self - alpha * other``, elementwise."""
+        return self - (other if alpha == 1 else other * alpha)
 
     def __rsub__(self, other: Tensor) -> Any:
         return other - self.to_dense() if isinstance(other, Tensor) else NotImplemented
@@ -401,7 +405,6 @@ class CompressedTensor(SparseTensor):
         return _rows_compressed(super().__mul__(other))
 
     __rmul__ = mul = multiply = __mul__
-    add = __add__
 
     def coalesce(self) -> SparseTensor:
         """Itself: each coordinate stands there once."""
