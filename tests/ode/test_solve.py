@@ -33,7 +33,7 @@ def reference(p=P0, y0=Y0):
     return integrate.solve_ivp(f, (0, 1), y0, "DOP853", TIMES, rtol=1e-13, atol=1e-13).y.T
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [pytest.param(m, marks=[SLOW] * (m in ("heun", "kvaerno3"))) for m in METHODS])
 def test_every_method_meets_the_reference_forwards_and_backwards_in_time(method):
     settings = {"steps": 50} if method in FIXED else {"rtol": 1e-5, "atol": 1e-7}
     bound = {"euler": 0.1, "midpoint": 1e-3}.get(method, 1e-4)
@@ -44,7 +44,7 @@ def test_every_method_meets_the_reference_forwards_and_backwards_in_time(method)
     np.testing.assert_allclose(back.y[-1].numpy(), Y0, atol=3 * bound)
 
 
-@pytest.mark.parametrize("method", ["tsit5", "dopri8", "kvaerno3", "rk4"])
+@pytest.mark.parametrize("method", ["tsit5", "dopri8", "rk4", pytest.param("kvaerno3", marks=SLOW)])
 def test_halving_the_step_divides_the_error_by_the_power_of_the_order(method):
     order = {"tsit5": 5, "dopri8": 8, "kvaerno3": 3, "rk4": 4}[method]
 
@@ -64,8 +64,8 @@ def differences(function, x, h=1e-5):
     ("method", "adjoint"),
     [
         ("tsit5", "direct"),
-        ("rk4", "direct"),
         ("tsit5", "checkpoint"),
+        pytest.param("rk4", "direct", marks=SLOW),
         pytest.param("dopri8", "direct", marks=SLOW),
         pytest.param("bosh3", "direct", marks=SLOW),
         pytest.param("kvaerno3", "direct", marks=SLOW),

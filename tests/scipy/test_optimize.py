@@ -43,7 +43,9 @@ def test_a_square_root_has_its_derivatives_to_second_order(root):
     assert gradcheck(root, (TWO,), atol=1e-4) and gradgradcheck(root, (TWO,), atol=1e-4)
 
 
-@pytest.mark.parametrize("method", [None, "Newton-CG", "trust-exact", "Nelder-Mead"])
+@pytest.mark.parametrize(
+    "method", [None, *(pytest.param(m, marks=pytest.mark.slow) for m in ("Newton-CG", "trust-exact", "Nelder-Mead"))]
+)
 def test_a_minimum_has_gradients_whatever_method_found_it(method):
     a = double([1.0, 10.0], requires_grad=True)
 

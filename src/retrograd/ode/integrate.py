@@ -85,7 +85,7 @@ def solve(
     >>> rate = rg.tensor(2.0, requires_grad=True)
     >>> solution = solve(decay, rg.tensor([1.0]), [0.0, 0.5, 1.0], (rate,))
     >>> solution.y
-    tensor([[1.0000],
+    tensor([[1.    ],
             [0.3679],
             [0.1353]], grad_fn=<stack>)
     >>> solution.y[-1, 0].backward()
@@ -291,6 +291,6 @@ def odeint(
 
     >>> from retrograd.ode import odeint
     >>> odeint(lambda t, y: y, rg.tensor(1.0), [0.0, 1.0], method="rk4", steps=20)
-    tensor([1.0000, 2.7183])
+    tensor([1.    , 2.7183])
     """
     return solve(f, y0, t, args, method=method, rtol=rtol, atol=atol, adjoint=adjoint, **options).y

@@ -41,7 +41,7 @@ def leapfrog(
     >>> from retrograd.ode import leapfrog
     >>> q, v = leapfrog(lambda t, q: -q, rg.tensor(1.0), rg.tensor(0.0), (0.0, 3.141592653589793), steps=100)
     >>> q[-1]
-    tensor(-1.0000)
+    tensor(-1.)
     """
     if not isinstance(steps, int) or steps < 1:
         raise ValueError(f"leapfrog: steps must be a positive integer, got {steps!r}")

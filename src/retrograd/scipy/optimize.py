@@ -190,7 +190,7 @@ def _bracketing(name: str) -> Function:
     >>> from retrograd.scipy import optimize
     >>> a = rg.tensor(2.0, requires_grad=True)
     >>> optimize.{name}(lambda x, a: x * x - a, 0.0, 2.0, (a,))
-    tensor(1.4142, grad_fn=<implicit>)
+    tensor(1.4142, dtype=float64, grad_fn=<implicit>)
     """
     return method
 
@@ -216,7 +216,7 @@ def newton(
     >>> from retrograd.scipy import optimize
     >>> a = rg.tensor(2.0, requires_grad=True)
     >>> optimize.newton(lambda x, a: x * x - a, 1.0, args=(a,))
-    tensor(1.4142, grad_fn=<implicit>)
+    tensor(1.4142, dtype=float64, grad_fn=<implicit>)
     """
     problem = _Problem("newton", func, x0, args)
     scipy = scipys("scipy.optimize")
@@ -243,7 +243,7 @@ def root_scalar(f: Function, args: Any = (), method: str | None = None, **option
     >>> from retrograd.scipy import optimize
     >>> a = rg.tensor(2.0, requires_grad=True)
     >>> optimize.root_scalar(lambda x, a: x * x - a, (a,), bracket=[0.0, 2.0]).root
-    tensor(1.4142, grad_fn=<implicit>)
+    tensor(1.4142, dtype=float64, grad_fn=<implicit>)
     """
     scipy = scipys("scipy.optimize")
     bracket, x0 = options.get("bracket"), options.get("x0")
@@ -271,7 +271,7 @@ def fixed_point(
     >>> from retrograd.scipy import optimize
     >>> a = rg.tensor(0.5, requires_grad=True)
     >>> optimize.fixed_point(lambda x, a: rg.cos(a * x), 1.0, (a,))
-    tensor(0.9001, grad_fn=<implicit>)
+    tensor(0.9004, dtype=float64, grad_fn=<implicit>)
     """
     problem = _Problem("fixed_point", func, x0, args)
     scipy = scipys("scipy.optimize")

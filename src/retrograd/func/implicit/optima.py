@@ -50,7 +50,7 @@ def fixed_point(
     >>> def root(a):
     ...     return fixed_point(lambda x: (x + a / x) / 2, rg.tensor(1.0))
     >>> root(rg.tensor(4.0)), grad(root)(rg.tensor(4.0))
-    (tensor(2.), tensor(0.2500))
+    (tensor(2.), tensor(0.25))
     """
     points, structure = unknowns("fixed_point", x0, "x0")
     solver = LinearSolve("fixed_point", structure, tangent_solve)

@@ -152,7 +152,7 @@ def custom_linear_solve(
     >>> def solution(scale):
     ...     return custom_linear_solve(lambda x: scale * x, rg.tensor([2.0, 4.0]), "cg", symmetric=True)
     >>> solution(rg.tensor(2.0)), grad(lambda s: solution(s).sum())(rg.tensor(2.0))
-    (tensor([1., 2.]), tensor(-1.5000))
+    (tensor([1., 2.]), tensor(-1.5))
     """
     sides, structure = unknowns("custom_linear_solve", b, "b")
     if transpose_solve is None:
