@@ -151,7 +151,7 @@ class _Rolling:
             block, number = divmod(at - run.start, period)
             for k, out in enumerate(steps[at].outs):
                 makers[out] = block, number, k
-        inputs = _Inputs(count)
+        inputs = _Inputs()
         for block in range(count):
             for number, step in enumerate(steps[run.start + block * period : run.start + (block + 1) * period]):
                 pattern = template[number]
@@ -265,11 +265,10 @@ class _Inputs:
         same: the values that all blocks read.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self) -> None:
         self.carried: dict[tuple[int, int], Value] = {}
         self.starts: dict[tuple[int, int], Value] = {}
-        self._rows: dict[Value, list[Value | None]] = {}
-        self._count = count
+        self._rows: dict[Value, dict[int, Value]] = {}  # by block
 
     def take(
         self,
@@ -283,11 +282,7 @@ class _Inputs:
         if pattern is None:
             if maker is not None:
                 return False
-            row = self._rows.setdefault(like, [None] * self._count)
-            if row[block] is not None and row[block] is not value:
-                return False
-            row[block] = value
-            return True
+            return self._rows.setdefault(like, {}).setdefault(block, value) is value
         source, number, k = pattern
         if source == 1:
             return maker == (block, number, k)
@@ -301,11 +296,11 @@ class _Inputs:
 
     @property
     def slices(self) -> dict[Value, list[Value]]:
-        return {like: row for like, row in self._rows.items() if any(v is not like for v in row)}  # type: ignore[misc]
+        return {like: [*row.values()] for like, row in self._rows.items() if any(v is not like for v in row.values())}
 
     @property
     def same(self) -> list[Value]:
-        return [like for like, row in self._rows.items() if all(v is like for v in row)]
+        return [like for like, row in self._rows.items() if all(v is like for v in row.values())]
 
 
 def _saved(run: _Run) -> int:
