@@ -85,6 +85,7 @@ def _leaves(found):
     return found if isinstance(found, tuple) else (found,)
 
 
+@pytest.mark.slow
 def test_steps_of_a_forward_and_a_backward_part_become_loops():
     compiled, u = rg.compile(orbit), drawn(2)
     for _ in range(3):

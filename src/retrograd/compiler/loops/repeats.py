@@ -31,15 +31,15 @@ _KINDS = ("array", "primitive", "whole")
 
 
 class _Run(NamedTuple):
-    """``count`` blocks of ``period`` instructions, from ``start`` on."""
+    """``blocks`` blocks of ``period`` instructions, from ``start`` on."""
 
     start: int
     period: int
-    count: int
+    blocks: int
 
     @property
     def stop(self) -> int:
-        return self.start + self.period * self.count
+        return self.start + self.period * self.blocks
 
 
 def roll_repeats(instructions: Sequence[Instruction], gives: Sequence[Value]) -> list[Instruction]:
@@ -114,8 +114,8 @@ class _Rolling:
             at = int(np.argmax(ends - begins))
             begin, length = int(begins[at]), int(ends[at] - begins[at]) + period
             run = _Run(first + begin, period, length // period)
-            if run.count >= MIN_BLOCKS and (best is None or _saved(run) > _saved(best)):
-                best = self._best_phase(run, length - period * run.count)
+            if run.blocks >= MIN_BLOCKS and (best is None or _saved(run) > _saved(best)):
+                best = self._best_phase(run, length - period * run.blocks)
         if best is None or _saved(best) < MIN_INSTRUCTIONS // 2:
             return None
         return best
@@ -128,7 +128,7 @@ class _Rolling:
             for value in step.reads():
                 if value in makers:
                     last[value] = at
-        change = np.zeros(run.period * run.count + 2, np.int64)
+        change = np.zeros(run.period * run.blocks + 2, np.int64)
         for value, at in last.items():
             change[makers[value] + 1] += 1
             change[at + 1] -= 1
@@ -136,13 +136,13 @@ class _Rolling:
         phase = int(np.argmin(crossing))
         if phase <= spare:
             return run._replace(start=run.start + phase)
-        return run._replace(start=run.start + phase, count=run.count - 1)
+        return run._replace(start=run.start + phase, blocks=run.blocks - 1)
 
     # Rolling
 
     def _roll(self, run: _Run) -> list[Instruction] | None:
         """Return the instructions that replace a run, or None if the blocks are no loop."""
-        steps, period, count = self.steps, run.period, run.count
+        steps, period, count = self.steps, run.period, run.blocks
         template = steps[run.start + period : run.start + 2 * period]
         if count < MIN_BLOCKS or any(step.kind not in _KINDS or step.checks or step.on_gpu for step in template):
             return None
@@ -151,7 +151,7 @@ class _Rolling:
             block, number = divmod(at - run.start, period)
             for k, out in enumerate(steps[at].outs):
                 makers[out] = block, number, k
-        inputs = _Inputs(count)
+        inputs = _Inputs()
         for block in range(count):
             for number, step in enumerate(steps[run.start + block * period : run.start + (block + 1) * period]):
                 pattern = template[number]
@@ -199,13 +199,13 @@ class _Rolling:
         stacks: list[Value] = []
         for number, k in kept:
             like = self.steps[run.start + number].outs[k]
-            stacks.append(self._new((run.count, *like.shape), like.dtype))
-            for block in range(run.count):
+            stacks.append(self._new((run.blocks, *like.shape), like.dtype))
+            for block in range(run.blocks):
                 value = self.steps[run.start + block * run.period + number].outs[k]
                 if value not in of_last:
                     self.rows[value] = stacks[-1], block
         starts = list(inputs.starts.values())
-        forward = Forward(execution, run.count, (False,) * len(starts), len(starts), len(slices))
+        forward = Forward(execution, run.blocks, (False,) * len(starts), len(starts), len(slices))
         loop = Instruction("rolled", forward, (*starts, *slices, *inputs.same), None, (*of_last, *stacks))
         loop.several = len(loop.outs) != 1
         loop.paths = tuple((k,) for k in range(len(loop.outs))) if loop.several else ((),)
@@ -265,11 +265,10 @@ class _Inputs:
         same: the values that all blocks read.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self) -> None:
         self.carried: dict[tuple[int, int], Value] = {}
         self.starts: dict[tuple[int, int], Value] = {}
-        self._rows: dict[Value, list[Value | None]] = {}
-        self._count = count
+        self._rows: dict[Value, dict[int, Value]] = {}  # by block
 
     def take(
         self,
@@ -283,11 +282,7 @@ class _Inputs:
         if pattern is None:
             if maker is not None:
                 return False
-            row = self._rows.setdefault(like, [None] * self._count)
-            if row[block] is not None and row[block] is not value:
-                return False
-            row[block] = value
-            return True
+            return self._rows.setdefault(like, {}).setdefault(block, value) is value
         source, number, k = pattern
         if source == 1:
             return maker == (block, number, k)
@@ -301,15 +296,15 @@ class _Inputs:
 
     @property
     def slices(self) -> dict[Value, list[Value]]:
-        return {like: row for like, row in self._rows.items() if any(v is not like for v in row)}  # type: ignore[misc]
+        return {like: [*row.values()] for like, row in self._rows.items() if any(v is not like for v in row.values())}
 
     @property
     def same(self) -> list[Value]:
-        return [like for like, row in self._rows.items() if all(v is like for v in row)]
+        return [like for like, row in self._rows.items() if all(v is like for v in row.values())]
 
 
 def _saved(run: _Run) -> int:
-    return run.period * (run.count - 1)
+    return run.period * (run.blocks - 1)
 
 
 def _periods(codes: Any) -> list[int]:

@@ -22,14 +22,17 @@ class EffectTracer(Observer):
         arguments: the index among the argument leaves, by the id of the Tensor.
     """
 
-    tracing: bool
-
     def __init__(self) -> None:
         self.program = Program()
         self.outside: dict[int, Outside] = {}
         self.arguments: dict[int, int] = {}
         self._holders: dict[int, Value] = {}
         self._busy = 0
+
+    @property
+    def tracing(self) -> bool:
+        """Whether the operations of this thread now become instructions."""
+        raise NotImplementedError
 
     def breaks(self, reason: str) -> None:
         """End the trace without a program."""
