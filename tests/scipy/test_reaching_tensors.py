@@ -1,5 +1,6 @@
 """How SciPy's names reach Tensors: which functions have a form here, and what SciPy's own say of a Tensor."""
 
+import doctest
 import subprocess
 import sys
 from importlib import import_module
@@ -145,6 +146,17 @@ def test_a_distribution_has_scipys_values_at_the_ends_and_outside_of_its_support
     assert np.isnan(
         ours.cdf(rg.tensor(1.0), *SHAPES[name], **({"loc": np.nan} if discrete else {"scale": -1.0})).item()
     )
+
+
+@pytest.mark.parametrize("module", sorted({name.partition(".")[0] for name in CASES}))
+def test_every_public_name_has_an_example_that_runs(module):
+    runner, found = doctest.DocTestRunner(), import_module(f"retrograd.scipy.{module}")
+    for name in found.__all__:
+        tests = doctest.DocTestFinder().find(getattr(found, name), name, module=False, globs={"rg": rg})
+        assert sum(bool(test.examples) for test in tests), name
+        for test in tests:
+            runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
 
 
 def test_scipy_is_not_imported_before_it_is_needed():
