@@ -139,7 +139,7 @@ def test_the_slider_and_the_loss_curve_move_through_the_steps(broadcast, tmp_pat
     assert found["back"] == max(i for i in measured if i < later)
     assert "by the optimizer, rate 0.05" in found["facts"] and "Its gradient came from" in found["facts"]
     assert found["sentence"].startswith("broadcast-loss")
-    assert [text.split()[0] for text in found["ends"]] == ["without", "with"]
+    assert [text.rsplit(maxsplit=1)[0] for text in found["ends"]] == ["as written", "edited"]
 
 
 def test_a_healthy_run_has_a_page_without_finding(tmp_path):

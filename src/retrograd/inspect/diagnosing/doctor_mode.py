@@ -168,8 +168,8 @@ class doctor:
 
     def watched(self) -> str:
         """Return what was watched, as a phrase."""
-        recorded, count = len(self._run.steps), self._run.count
-        return f"{count} step{'s' * (count != 1)} watched, {recorded} recorded in full"
+        count = self._run.count
+        return f"{count} step{'s' * (count != 1)} watched"
 
     def report(self, everything: bool = False) -> str:
         """Return the printed report: the first finding, or all."""

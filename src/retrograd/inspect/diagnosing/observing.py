@@ -25,7 +25,7 @@ from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
 from .backward_norms import BackwardNorms, norm
 from .first_calls import AtEvaluation, UntilGraph
-from .recording import Array, Call, Step, StepRecorder
+from .recording import Array, StepRecorder, scale_of
 from .run import Evaluation, Loader, Optimized, Run, Schedule, StepHistory
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ _WALKS = 0.012  # of the time, for norms of operators' gradients in steps that a
 _ALWAYS = 2  # first steps that are recorded in full, whatever this costs
 _MOST = 40  # steps recorded in full
 _KEPT = 4  # of these with their arrays
-_LEAST_SCALE = 1024.0  # of a GradScaler
 _WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
 _FORCED = 3
 _LABELS = 1 << 20  # class indices kept
@@ -323,7 +322,7 @@ class Observation:
         run.backward_site = site
         value = 0.0
         for x in roots:
-            scale = _scale_of(x)
+            scale = scale_of(x)
             number = _number(x) / scale
             value += number
             if self.recorder is not None:
@@ -516,7 +515,7 @@ class Observation:
         modules = {id(x.module): x.module for x in steps[-1].outermost()}
         self._outermost = [(module, self.run.modes.setdefault(key, [])) for key, module in modules.items()]
         if len(steps) > _KEPT + 1:
-            digest(self.run, steps[-_KEPT])
+            steps[-_KEPT].drop_arrays()
 
     def elapsed(self) -> float:
         """Return the seconds since the start."""
@@ -556,17 +555,6 @@ class Observation:
         return "parameter"
 
 
-def digest(run: Run, step: Step) -> None:
-    """Drop the arrays of a recorded step but those that rules compare across steps."""
-    for call in step.calls:
-        if call.outputs and sum([x.nbytes for x in call.outputs]) > 1 << 16 and not _is_small(call):
-            call.outputs = ()
-
-
-def _is_small(call: Call) -> bool:
-    return call.name in ("relu", "cross_entropy", "nll_loss")
-
-
 def _has_reader(node: Node) -> bool:
     """Whether a later node keeps this one, as in a sum of losses; the loss of a step alone is kept by its Tensor."""
     import gc
@@ -584,19 +572,6 @@ def _has_gradient(p: Tensor) -> bool:
     """Return whether a parameter has a gradient that is not zero everywhere."""
     grad = p._grad
     return grad is not None and bool(grad.array.any())
-
-
-def _scale_of(x: Tensor) -> float:
-    """Return the power of two by which a GradScaler has multiplied a loss, else 1."""
-    node = x._node
-    if isinstance(node, Node) and node.plan.primitive.name == "mul" and isinstance(node.saved, tuple):
-        for value in node.saved:
-            number = value if isinstance(value, (int, float)) else 0.0
-            if getattr(value, "size", 0) == 1 and getattr(value, "ndim", 1) == 0:
-                number = float(_to_numpy(value))
-            if number >= _LEAST_SCALE and math.frexp(number)[0] == 0.5:
-                return number
-    return 1.0
 
 
 def _to_numpy(array: Array) -> Array:

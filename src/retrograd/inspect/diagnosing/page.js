@@ -40,7 +40,7 @@ function proof(curves) {
     svg("path", { d: curvePath(values, scale, across), style: `stroke:${color};stroke-width:2.4;${name === "with" ? "" : "stroke-dasharray:6 4"}` }, plot);
     const last = values.findLastIndex((x) => typeof x === "number" && (!scale.log || x > 0));
     const odd = values.find((x) => typeof x === "string");
-    return { name, color, at: last < 0 ? PLOT.top : scale.place(values[last]), text: `${name} ${odd || short(values[values.length - 1])}` };
+    return { name, color, at: last < 0 ? PLOT.top : scale.place(values[last]), text: `${name === "with" ? "edited" : "as written"} ${odd || short(values[values.length - 1])}` };
   });
   const near = Math.abs(ends[0].at - ends[1].at) < 15, upper = ends[0].at <= ends[1].at ? 0 : 1;
   ends.forEach(({ color, at, text }, i) => {
@@ -86,8 +86,8 @@ function tellFinding(index) {
   }
   html("span", finding.kind, sentence, "kind");
   const end = finding.message.search(/[.:](?= [A-Z])/) + 1 || finding.message.length;
-  sentence.append(finding.message.slice(0, end));
-  $("rest").textContent = finding.message.slice(end).trim();
+  sentence.append(finding.message.slice(0, end).replaceAll("->", "\u2192"));
+  $("rest").textContent = finding.message.slice(end).trim().replaceAll("->", "\u2192");
   $("code").textContent = finding.place ? `${finding.place}   ${finding.code}` : "";
   show($("code"), finding.place);
   $("fix").replaceChildren();

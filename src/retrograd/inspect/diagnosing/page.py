@@ -66,7 +66,7 @@ def doctor_page(d: Doctor) -> str:
     """Return the page of a doctor's run."""
     recorded = _recorded(d)
     numbers = {step.number for step in recorded}
-    measured = [x for x in d.history if x.operators is not None or x.step in numbers]
+    measured = [x for x in d.history if x.operators is not None or x.step in numbers or x is d.history[-1]]
     history = _thinned(measured if len(measured) > 1 else d.history, len(recorded[-1].records) if recorded else 0)
     curve = _thinned(d.history, 0)
     steps = _with_norms(recorded, history)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import ref
 
-from ...core.arrays.devices import is_array
+from ...core.arrays.devices import backend_of, is_array
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node
 from ...core.graph.observers import detach
@@ -31,6 +32,7 @@ _COPIES = frozenset({"cast", "contiguous", "clone", "transfer", "view_copy", "fl
 _SELECTIONS = frozenset({"getitem", "gather", "take_along_dim", "index_select", "take", "masked_select"})
 
 LOGARITHMS = frozenset({"log", "log_softmax", "logsigmoid", "log1p"})
+_LEAST_SCALE = 1024.0  # of a GradScaler
 _MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
 
 
@@ -154,6 +156,13 @@ class Step:
     names: dict[int, str] = field(default_factory=dict)
     values: dict[int, Array] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
     wanted: set[int] = field(default_factory=set)  # ids of leaves that autograd.grad was asked for
+
+    def drop_arrays(self) -> None:
+        """Drop the arrays of the step but those that rules compare across steps."""
+        for call in self.calls:
+            large = sum([x.nbytes for x in call.outputs]) > 1 << 16
+            if large and call.name not in ("relu", "cross_entropy", "nll_loss"):
+                call.outputs = ()
 
     def producer(self, source: Source) -> Call | None:
         """Return the call that computed a value."""
@@ -361,3 +370,16 @@ class StepRecorder(Recorder):
             entry.end = len(step.calls)
         self._made.clear()
         return step
+
+
+def scale_of(x: Tensor) -> float:
+    """Return the power of two by which a GradScaler has multiplied a loss, else 1."""
+    node = x._node
+    if isinstance(node, Node) and node.plan.primitive.name == "mul" and isinstance(node.saved, tuple):
+        for value in node.saved:
+            number = value if isinstance(value, (int, float)) else 0.0
+            if getattr(value, "size", 0) == 1 and getattr(value, "ndim", 1) == 0:
+                number = float(backend_of(value).to_numpy(value))
+            if number >= _LEAST_SCALE and math.frexp(number)[0] == 0.5:
+                return number
+    return 1.0

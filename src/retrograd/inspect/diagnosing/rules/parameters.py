@@ -357,7 +357,7 @@ def _identical_models(case: Case) -> Found | None:
 @kind(
     "dead-units",
     "Do units of relu layers work?",
-    "{dead} of {units} units of relu here are 0 for every example of {steps} recorded steps: no gradient passes them.",
+    "{dead} of {units} units of relu here are 0 for every example of the recorded steps: no gradient passes them.",
     "lower the learning rate, initialize biases with 0 and weights by kaiming_normal_, or use leaky_relu",
 )
 def dead_units(case: Case) -> Found | None:

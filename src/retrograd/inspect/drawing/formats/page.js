@@ -205,7 +205,7 @@ let fitted = {};  // the choice of fit() and its argument: resizing the window f
 function fit(least) {
   const area = stage.getBoundingClientRect(), root = scene.placed.get(-1), margin = 28;
   const wide = (area.width - 2 * margin) / root.width, high = (area.height - 2 * margin) / root.height;
-  const k = Math.min(1.25, Math.max(Math.min(wide, high), Math.min(least, Math.max(wide, 0.02)), least ? 0.8 : 0));
+  const k = Math.min(1.25, Math.max(Math.min(wide, high), Math.min(least, Math.max(wide, 0.02)), least ? 0.87 : 0)); // the smallest text has 9 px
   const spare = area.height - root.height * k;
   // Where not all is visible, begin at the first operator.
   const top = [...scene.corner].filter(([item, spot]) => spot.level < 0 && !(item >= 0 && DATA.vertices[item].leaf)).map(([, spot]) => spot).sort((a, b) => a.y - b.y)[0];
