@@ -238,3 +238,10 @@ def test_a_function_that_a_class_has_as_an_attribute_is_called_without_the_objec
     assert Edges()(rg.ones(1, 1, 2, 2)).tolist() == [[[[4, 4], [4, 4]]]] * 2
     with pytest.raises(TypeError, match="conv2d"):
         rg.nn.functional.conv2d(Edges(), rg.ones(1))
+
+
+def test_methods_take_sizes_and_dims_one_by_one():
+    x = rg.ones(1, 2, 1)
+    assert x.broadcast_to(3, 2, 2).shape == (3, 2, 2) and x.squeeze(0, 2).shape == (2,)
+    assert x.count_nonzero(0, 1).tolist() == [2]
+    assert rg._C._LinAlgError is rg.linalg.LinAlgError

@@ -185,6 +185,7 @@ ABSENT = (
             "export.decomp_utils": "CustomDecompTable",
             "export.dynamic_shapes": "Dim",
             "onnx": "ONNXProgram TensorProtoDataType",
+            "fx.experimental.symbolic_shapes": "GuardOnDataDependentSymNode ShapeEnv guard_int is_symbolic",
             "utils._python_dispatch": "TorchDispatchMode",
             "utils._sympy": "",
             "utils._sympy.numbers": "IntInfinity",

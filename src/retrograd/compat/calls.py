@@ -40,6 +40,7 @@ _RENAMED = {
     ("tensor_split", "sections"): "indices_or_sections",
 }
 _NUMBER_FIRST = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
+_MANY_INTEGERS = ("broadcast_to", "count_nonzero", "squeeze")  # methods that take sizes or dims one by one, too
 _TWO_NUMBERS_FIRST = ("addmm", "addmv", "addr", "addbmm", "baddbmm")
 
 
@@ -56,6 +57,8 @@ def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs:
         return function(*args, **{renamed.get(key, key): value for key, value in kwargs.items() if key not in ignored})
     if "out" in kwargs:
         return call_into(name, function, args, dict(kwargs))
+    if name in _MANY_INTEGERS and len(args) > 2 and not kwargs and all(type(value) is int for value in args[1:]):
+        return function(args[0], args[1:])
     operator = name.removesuffix("_")
     keyword = _NUMBER_FIRST.get(operator)
     if keyword and len(args) > 2 and not kwargs and _is_number(args[1]) and isinstance(args[2], Tensor):

@@ -17,6 +17,7 @@ from urllib.parse import urlparse as urlparse
 
 from ....compiler.run.compiled_function import Compiled
 from ....core.arrays.devices import Device, is_cuda_available
+from ....core.errors import LinAlgError
 from ....core.graph.handles import RemovableHandle as RemovableHandle
 from ....core.tensor.tensor import Tensor
 from ....nn.base import global_hooks
@@ -290,6 +291,7 @@ NAMES: dict[str, str | Mapping[str, object]] = {
         "_shape_as_tensor": _shape_as_tensor,
     },
     "_C": {
+        "_LinAlgError": LinAlgError,
         "_TensorMeta": type(Tensor),
         **constants("privateuseone", "_get_privateuse1_backend_name"),
         **constants(False, "_jit_can_fuse_on_cpu _jit_can_fuse_on_gpu"),
