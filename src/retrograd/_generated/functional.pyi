@@ -2964,7 +2964,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     zeros, with zero gradient.
     Shape: query ``(..., L, E)``, key ``(..., S, E)`` and value ``(..., S, Ev)``, whose leading dimensions broadcast, to
     ``(..., L, Ev)``.
-    Dtype: real floating, the same of all; attn_mask may be bool.
+    Dtype: real floating, the same of all; attn_mask may be bool or float32.
 
     Args:
         query, key, value: the Tensors.

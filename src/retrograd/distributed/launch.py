@@ -15,7 +15,7 @@ import numpy as np
 from ..core.arrays.devices import is_cuda_available
 from .groups import GroupMember, ProcessGroup, seconds_of, wait_for, world_group
 from .guard import Call, guard, start_hub
-from .launcher import launched
+from .launcher import integer_of, launched
 from .mpi import library
 from .work import communicator
 
@@ -120,7 +120,7 @@ def _expected(given: int, variable: str) -> int:
     """Return the expected world size or rank: the argument, else the environment variable, else -1."""
     if given != -1:
         return int(given)
-    return int(os.environ[variable]) if variable in os.environ else -1
+    return integer_of(variable) if variable in os.environ else -1
 
 
 def _are(count: int) -> str:

@@ -14,7 +14,7 @@ def launched() -> tuple[int, int]:
         ("SLURM_PROCID", "SLURM_NTASKS"),
     ):
         if rank in os.environ and size in os.environ and (rank != "SLURM_PROCID" or "SLURM_STEP_ID" in os.environ):
-            return int(os.environ[rank]), int(os.environ[size])
+            return integer_of(rank), integer_of(size)
     return 0, 1
 
 
@@ -29,4 +29,18 @@ def local_size() -> int:
 
 
 def _number(*names: str) -> int | None:
-    return next((int(os.environ[name]) for name in names if name in os.environ), None)
+    return next((integer_of(name) for name in names if name in os.environ), None)
+
+
+def integer_of(name: str) -> int:
+    """Return the integer in an environment variable.
+
+    Raises:
+        RuntimeError: the variable does not hold an integer.
+    """
+    try:
+        return int(os.environ[name])
+    except ValueError:
+        raise RuntimeError(
+            f"{name}: wanted an integer in this environment variable, got {os.environ[name]!r:.80}"
+        ) from None

@@ -93,3 +93,19 @@ def test_gumbel_softmax():
     np.testing.assert_allclose(soft.detach().numpy().sum(1), 1.0, rtol=1e-12)
     (g,) = rg.autograd.grad(hard[:, 0].sum(), logits)
     assert np.isfinite(g.numpy()).all() and g.numpy().any()
+
+
+@pytest.mark.parametrize("dtype", [rg.float16, rg.bfloat16, rg.float64])
+def test_a_mask_of_float32_is_added_to_scores_of_other_dtypes_without_overflow(dtype):
+    q = rg.randn(2, 3, 4).to(dtype).requires_grad_()
+    mask = rg.tensor([[0.0, -1e9, 0.3], [-1e9, -1e9, -1e9], [1.0, 2.0, -3.0]])
+    out = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+    wide = q.detach().double()
+    expected = F.scaled_dot_product_attention(wide, wide, wide, attn_mask=mask.double())
+    rows = [0, 2]  # in the row that is masked out, float32 absorbs the scores
+    assert out.dtype is dtype and bool(out.isfinite().all())
+    assert np.allclose(out.detach().double().numpy()[:, rows], expected.numpy()[:, rows], atol=2e-2)
+    out.double().sum().backward()
+    assert q.grad.dtype is dtype and bool(q.grad.isfinite().all())
+    with pytest.raises(RuntimeError, match="attn_mask"):
+        F.scaled_dot_product_attention(q, q, q, attn_mask=mask.long())

@@ -54,7 +54,7 @@ class Device:
             return
         name, colon, number = str(type).partition(":")
         known = name in ("cpu", "cuda", "meta") or name in WITHOUT_TENSORS
-        if not known or (colon and not number.isdigit()) or (colon and index is not None):
+        if not known or (colon and not number.isdecimal()) or (colon and index is not None):
             raise RuntimeError(f"device: wanted 'cpu', 'cuda', 'cuda:N' or 'meta', got {type!r}")
         self.type = name
         self.index = int(number) if colon else index

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 
+MOST = 1024  # threads, whatever OMP_NUM_THREADS says
 wanted: list[int] = []  # threads, where ``threads.set_count`` has said it
 
 
@@ -15,8 +16,8 @@ def count() -> int:
 
 @cache
 def cores() -> int:
-    """``OMP_NUM_THREADS``, else the cores on which this process may run."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    if wanted.isdigit() and int(wanted) > 0:
+    """``OMP_NUM_THREADS`` if it is a number from 1 to ``MOST``, else the cores on which this process may run."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").strip()
+    if wanted.isdecimal() and len(wanted) <= 4 and 0 < int(wanted) <= MOST:
         return int(wanted)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

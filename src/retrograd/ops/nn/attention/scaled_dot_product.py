@@ -506,7 +506,7 @@ def scaled_dot_product_attention(
     zeros, with zero gradient.
     Shape: query ``(..., L, E)``, key ``(..., S, E)`` and value ``(..., S, Ev)``, whose leading dimensions broadcast, to
     ``(..., L, Ev)``.
-    Dtype: real floating, the same of all; attn_mask may be bool.
+    Dtype: real floating, the same of all; attn_mask may be bool or float32.
 
     Args:
         query, key, value: the Tensors.
@@ -543,6 +543,13 @@ def scaled_dot_product_attention(
         mask = mask.reshape(1, -1) if mask.array.ndim else mask.reshape(1, 1)
     if mask is not None and is_causal:
         raise RuntimeError(f"attn_mask must be None with is_causal=True, got {describe(mask)}")
+    narrow = None
+    if mask is not None and mask.array.dtype == np.float32 and q.array.dtype.kind in FLOATING:
+        if q.array.dtype == np.float64:
+            mask = mask.double()
+        elif q.array.dtype == k.array.dtype == v.array.dtype != np.float32:
+            narrow = q.array.dtype
+            q, k, v = q.float(), k.float(), v.float()
     _check_attention(q, k, v, mask, dropout_p)
     keep = None
     if dropout_p > 0:
@@ -557,4 +564,5 @@ def scaled_dot_product_attention(
         "dropout_p": dropout_p,
     }
     out = apply(ATTENTION, (q, k, v, mask), params)
+    out = out if narrow is None else out.to(narrow)
     return out if heads is None else out.reshape(*out.array.shape[:-4], heads, *out.array.shape[-2:])
