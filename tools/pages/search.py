@@ -46,12 +46,10 @@ class Article(HTMLParser):
 
 def indexed(page: str, text: str) -> str:
     """Return a page in Markdown with index entries, which the search ranks first, below its title."""
-    entries = "".join(f"single: {words}\n" for words in WORDS.get(page, ()))
-    return (
-        re.sub(r"^(# .*\n)", rf"\1\n```{{index}}\n{entries}```\n", text, count=1, flags=re.MULTILINE)
-        if entries
-        else text
-    )
+    if page not in WORDS:
+        return text
+    entries = f"```{{index}} {', '.join(WORDS[page])}\n```\n"
+    return re.sub(r"^(# .*\n)", rf"\1\n{entries}", text, count=1, flags=re.MULTILINE)
 
 
 def write(site: Path) -> None:
