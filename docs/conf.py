@@ -48,6 +48,7 @@ html_static_path = ["_static"]
 html_css_files = ["retrograd.css"]
 html_js_files = [("retrograd.js", {"defer": "defer"})]
 html_extra_path = ["404.html"]
+html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_show_search_summary = False  # which would be fetched, and files cannot be: see tools/pages/search.py

@@ -173,3 +173,10 @@ def test_the_front_pages_stepper_has_a_page_for_each_expression(tmp_path):
     assert front.PLACE in (site.DOCS / "index.md").read_text(encoding="utf-8")
     for page in pages:
         assert "://" not in page.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+
+
+def test_index_entries_stand_below_the_title_of_pages_that_exist():
+    for page in search.WORDS:
+        text = (site.DOCS / page).read_text(encoding="utf-8")
+        assert re.search(r"^# .*\n\n```\{index\} \w.*\n```\n", search.indexed(page, text), re.MULTILINE), page
+    assert search.indexed("glossary.md", "# A\n") == "# A\n"

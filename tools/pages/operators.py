@@ -51,7 +51,8 @@ def write(folder: Path, families: dict[str, str]) -> None:
 
 def page(qualified: str, entry: Operator, family: str, title: str) -> str:
     name = f"retrograd.{qualified}"
-    lines = [":orphan:", "", qualified, "=" * len(qualified), "", f":doc:`{title} <{family}>`", ""]
+    heading = qualified.removeprefix("nn.functional.")
+    lines = [":orphan:", "", heading, "=" * len(heading), "", f":doc:`{title} <{family}>`", ""]
     lines += [f".. autofunction:: {name}", ""]
     if curves := curves_of(entry):
         lines += ["Value and derivative", "--------------------", "", ".. raw:: html", ""]

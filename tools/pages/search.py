@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 FILE = "_static/search_texts.js"
 SKIPPED = frozenset(("script", "style", "svg", "iframe", "pre"))  # prose makes better excerpts than programs
+# Words by which users look for a page that does not have them.
+WORDS = {
+    "guides/writing_an_operator.md": ("custom operator", "user-defined operator"),
+    "guides/custom_functions.md": ("custom derivative", "custom gradient"),
+    "guides/installation.md": ("install", "pip install"),
+    "guides/fine_tuning.md": ("fine-tune", "finetune"),
+    "guides/data_of_your_own.md": ("CSV", "DataFrame"),
+    "learn/07_when_training_goes_wrong.md": ("vanishing gradient", "exploding gradient"),
+    "learn/02_reverse_walk.md": ("backpropagation", "backprop"),
+}
 LONGEST = 20_000  # characters of a page
 
 
@@ -31,6 +42,14 @@ class Article(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.inside and not self.skipped and data != "¶":
             self.parts.append(data)
+
+
+def indexed(page: str, text: str) -> str:
+    """Return a page in Markdown with index entries, which the search ranks first, below its title."""
+    if page not in WORDS:
+        return text
+    entries = f"```{{index}} {', '.join(WORDS[page])}\n```\n"
+    return re.sub(r"^(# .*\n)", rf"\1\n{entries}", text, count=1, flags=re.MULTILINE)
 
 
 def write(site: Path) -> None:

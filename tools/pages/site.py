@@ -73,6 +73,7 @@ def stage(source: Path) -> None:
     index.write_text(index.read_text(encoding="utf-8").replace(front.PLACE, shown), encoding="utf-8")
     for page in source.rglob("*.md"):
         text = in_themes(page.read_text(encoding="utf-8"), page.parent)
+        text = search.indexed(page.relative_to(source).as_posix(), text)
         page.write_text(moved(text, page, source), encoding="utf-8")
 
 

@@ -26,6 +26,9 @@ class Parser(argparse.ArgumentParser):
         self.implied: dict[str, str] = {}  # the subcommand that an option before any subcommand stands for
 
     def error(self, message: str) -> NoReturn:
+        names = subparsers(self)
+        if names and "are required" in message:
+            message += f": {', '.join(names)}"
         raise UserError(f"{message} (see '{self.prog} --help')")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

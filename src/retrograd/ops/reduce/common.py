@@ -70,7 +70,7 @@ def floating(input: Operand, dtype: DTypeLike | None = None) -> Tensor:
     """
     x = converted(operand(input), dtype)
     if x.array.dtype.kind not in INEXACT:
-        raise RuntimeError(f"wanted a floating or complex dtype, got {describe(x)}")
+        raise RuntimeError(f"wanted a floating or complex dtype, got {describe(x)}; convert it with .float()")
     return x
 
 
