@@ -441,7 +441,7 @@ class Entry:
         def take_results(*arrays: Any, found: Any) -> Any:
             return found
 
-        take_results.keeps_dtypes = True  # type: ignore[attr-defined]  # also of bfloat16 inputs: they are computed
+        take_results.__dict__["keeps_dtypes"] = True  # also of bfloat16 inputs: the results are computed already
         count = sum(result.requires for result in self.results)
         return Primitive(
             self.label,
