@@ -28,6 +28,7 @@ FUNCTIONS = {  # by name the arguments, and which functions of the program, or o
     "numpy_program": (["--steps", "4"], ["shoot"]),
 }
 LEFT_OUT = {
+    "finite_elements": "SciPy solves its sparse system, which a trace does not see",
     "manual_mlp": "its gradients are written out by hand on NumPy's arrays: there is nothing to trace",
     "scalar_expression": "single numbers, of which scalar.compile makes programs (tests/scalar)",
     "scalar_fit": "single numbers",

@@ -300,3 +300,24 @@ def test_a_method_that_sets_options_of_an_optimizer_sets_them_in_every_call(lr):
                 step(rg.ones(2))
                 assert trainer.w.tolist() == eager.w.tolist() and trainer.rate() == 0.25
                 trainer.optimizer.param_groups[0]["lr"] = lr
+
+
+@pytest.mark.filterwarnings("ignore:.*runs eagerly. it writes a value that requires grad")
+@pytest.mark.parametrize("part", ["all", "row", "view"])
+def test_an_argument_that_is_written_has_its_history_in_every_call(part):
+    def write(a, b):
+        if part == "all":
+            a.mul_(b)
+        elif part == "row":
+            a[0] = b[0]
+        else:
+            a[1:].add_(b[1:])
+        return (a * 2).sum()
+
+    compiled = rg.compile(write, fallback=True)
+    found = []
+    for function in (write, compiled, compiled, compiled):
+        a, b = rg.full((3,), 2.0), rg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        (function(a, b) + a.sum()).backward()
+        found.append((a.requires_grad, b.grad.tolist()))
+    assert found[1:] == found[:1] * 3

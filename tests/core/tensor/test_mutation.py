@@ -556,3 +556,13 @@ def test_inplace_forms_take_their_arguments_by_name():
     assert x.mul_(other=3).pow_(exponent=2).tolist() == [9.0, 36.0]
     with pytest.raises(TypeError, match="mul_"):
         x.mul_(bogus=3)
+
+
+@pytest.mark.parametrize("dtype", [rg.int64, rg.bool])
+def test_an_integer_tensor_takes_no_history(dtype):
+    x = rg.tensor([1.5, 2.5], requires_grad=True)
+    t = rg.zeros(2, dtype=dtype)
+    t.copy_(x)
+    t[:1] = x[:1]
+    t[1] = x[0]
+    assert not t.requires_grad and not t.float().requires_grad

@@ -21,11 +21,18 @@ def hooks_of(x: Tensor) -> tuple[Any, ...]:
     return found if node is None or not node.hooks else (*found, *node.hooks.values())
 
 
+def _history_of(x: Tensor) -> int | None:
+    """Return the sequence number of the node that made a Tensor."""
+    node = x._node
+    return None if node is None else node.sequence
+
+
 class Outside:
     """A Tensor from outside of the function: its state when it was lifted, and what the trace did to it."""
 
     __slots__ = (
-        "accumulated", "array", "cleared", "first", "grad", "hooks", "node", "read", "requires", "start_grad", "tensor",
+        "accumulated", "array", "cleared", "first", "grad", "history", "hooks", "node", "read", "requires",
+        "start_grad", "tensor",
     )  # fmt: skip
 
     def __init__(self, tensor: Tensor, node: Value) -> None:
@@ -33,6 +40,7 @@ class Outside:
         self.array = tensor.array
         self.node = self.first = node
         self.requires = tensor._requires
+        self.history = _history_of(tensor)
         self.hooks = hooks_of(tensor) if tensor._requires else ()
         self.start_grad = self.grad = tensor._grad
         self.cleared = False  # the gradient was cleared before the function read or accumulated it
@@ -48,6 +56,8 @@ def unrepeatable_change(outside: Iterable[Outside]) -> str:
             return "it registers or removes a hook on a Tensor from outside of the function"
         if x._node is None and x._requires is not entry.requires:
             return "it sets requires_grad of a Tensor from outside of the function"
+        if x._node is not None and _history_of(x) != entry.history:
+            return "it writes a value that requires grad into a Tensor from outside of the function"
     return ""
 
 

@@ -306,7 +306,7 @@ def _write(
         arrays = (x.array, *fitting)
     recording = modes.grad_enabled
     plan, parents = None, []
-    if recording and primitive.differentiable:
+    if recording and primitive.differentiable and x.array.dtype.kind in INEXACT:
         mask = 0
         for index, value in enumerate(inputs):
             needed = isinstance(value, Tensor) and value._requires
