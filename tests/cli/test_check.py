@@ -60,7 +60,7 @@ def test_a_rule_scaled_by_1001_thousandths_fails(monkeypatch, capsys):
     assert code == 1
     assert table_row(lines, "exp")[0] == "FAILED" and table_row(lines, "exp")[-1] == "no"
     assert any("analytic" in line and "numerical" in line for line in lines)
-    assert lines[-1] == "0 of 1 operators passed"
+    assert lines[-1] == "0 of 1 operator passed"
 
 
 def test_a_rule_right_in_first_order_only_fails(monkeypatch, capsys):

@@ -40,7 +40,10 @@ def elementwise(function: Callable[..., Any]) -> bool:
     except (TypeError, ValueError, RuntimeError, IndexError, AttributeError, ImportError):
         return False
     results = [*first, turned, other]
-    if not all(isinstance(one, rg.Tensor) and one.shape == (4,) and one.array.dtype == np.float64 for one in results):
+    if not all(
+        isinstance(one, rg.Tensor) and one.is_dense and one.shape == (4,) and one.array.dtype == np.float64
+        for one in results
+    ):
         return False
     a, b, c, d = (one.numpy() for one in results)
     pairs = ((a, b), (a[::-1], c), (a[:3], d[:3]))

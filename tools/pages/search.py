@@ -17,7 +17,7 @@ WORDS = {
     "guides/fine_tuning.md": ("fine-tune", "finetune"),
     "guides/data_of_your_own.md": ("CSV", "DataFrame"),
     "learn/07_when_training_goes_wrong.md": ("vanishing gradient", "exploding gradient"),
-    "learn/02_reverse_walk.md": ("backpropagation", "backprop"),
+    "learn/02_the_backward_pass.md": ("backpropagation", "backprop"),
 }
 LONGEST = 20_000  # characters of a page
 

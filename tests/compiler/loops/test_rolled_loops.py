@@ -186,3 +186,8 @@ def test_a_compiled_checkpointed_loop_stores_the_square_root_of_its_carries():
         assert rg.allclose(function(x), grad(lambda x, c=checkpoint: loss(x, c))(x), rtol=1e-12)
         largest[checkpoint] = max(v.nbytes for step in rolled(function) for v in step.outs)
     assert largest[False] == 100 * 400 and largest[True] == 10 * 400
+
+
+def test_loops_are_rolled_after_bfloat16_and_meta_have_come():
+    rg.ones(1, dtype=rg.bfloat16), rg.empty(1, device="meta")
+    assert check_looped(0) == "rolled"

@@ -112,7 +112,7 @@ def watching_script(out: Path) -> Iterator[None]:
             w.save(out)
             for alarm in w.alarms:
                 print(f"alarm at step {alarm.step + 2}: {alarm}")
-            print(f"watched: {plural(len(w.alarms), 'alarm')}; {out}")
+            print(f"watched: {plural(len(w.alarms), 'alarm') if w.alarms else 'no alarms'}; {out}")
         if not active:
             print(f"watch: no optimizer made two steps; {out} was not written", file=sys.stderr)
 

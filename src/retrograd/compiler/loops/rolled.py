@@ -111,6 +111,7 @@ class Forward:
     """The forward function of a loop's primitive: arrays to the last carry, the results, and the saved carries."""
 
     kind = "rolled"
+    traced = True  # its steps have found dtypes and devices: the primitive is not changed for bfloat16 and meta
     __name__ = "scan"
 
     def __init__(self, execution: Execution, steps: int, saved: tuple[bool, ...], carries: int, slices: int) -> None:

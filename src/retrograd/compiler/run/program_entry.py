@@ -441,7 +441,7 @@ class Entry:
         def take_results(*arrays: Any, found: Any) -> Any:
             return found
 
-        take_results.__dict__["keeps_dtypes"] = True  # also of bfloat16 inputs: the results are computed already
+        take_results.__dict__["traced"] = True  # its results are computed already, of bfloat16 inputs, too
         count = sum(result.requires for result in self.results)
         return Primitive(
             self.label,

@@ -93,7 +93,7 @@ _KEEPS_FIRST = {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_
 def _widen(primitive: Primitive) -> None:
     """Let a primitive compute on arrays of bfloat16."""
     primitive.plans.clear()
-    if primitive.view or primitive.name in _MOVES or getattr(primitive.forward, "keeps_dtypes", False):
+    if primitive.view or primitive.name in _MOVES or getattr(primitive.forward, "traced", False):
         return
     first = primitive.name in _KEEPS_FIRST
     primitive.forward = _widened_forward(primitive.forward, bool(primitive.residuals), first)

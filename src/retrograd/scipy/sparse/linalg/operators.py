@@ -33,7 +33,7 @@ class LinearOperator:
     >>> d = rg.tensor([2.0, 4.0], dtype=rg.float64)
     >>> A = rg.scipy.sparse.linalg.LinearOperator((2, 2), matvec=lambda x: d * x)
     >>> rg.scipy.sparse.linalg.cg(A, rg.tensor([2.0, 2.0], dtype=rg.float64))
-    (tensor([1.0000, 0.5000], dtype=float64), 0)
+    (tensor([1. , 0.5], dtype=float64), 0)
     """
 
     __array_ufunc__ = None

@@ -91,7 +91,7 @@ def splu(A: MatrixLike, permc_spec: str | None = None, **options: object) -> Sup
 
     >>> lu = rg.scipy.sparse.linalg.splu(rg.scipy.sparse.csc_array(rg.tensor([[2.0, 0.0], [1.0, 4.0]])))
     >>> lu.solve(rg.tensor([2.0, 5.0])), lu.solve(rg.tensor([2.0, 4.0]), "T")
-    (tensor([1., 1.]), tensor([0.5000, 1.0000]))
+    (tensor([1., 1.]), tensor([0.5, 1. ]))
     """
     found = as_sparse(A)
     if found is None:
@@ -237,7 +237,7 @@ def cg(
 
     >>> A = rg.scipy.sparse.csr_array(rg.tensor([[2.0, 0.0], [0.0, 4.0]]))
     >>> rg.scipy.sparse.linalg.cg(A, rg.tensor([2.0, 2.0]))
-    (tensor([1.0000, 0.5000]), 0)
+    (tensor([1. , 0.5]), 0)
     """
     return _krylov("cg", A, b, x0, M, rtol=rtol, atol=atol, maxiter=maxiter, callback=callback)
 
