@@ -58,8 +58,21 @@ ROOMS = {
     "retrograd.sklearn": "Estimators for scikit-learn: sklearn",
     **{
         f"retrograd.scipy.{name}": f"SciPy's functions on Tensors: scipy.{name}"
-        for name in ("special", "linalg", "interpolate", "stats", "signal", "ndimage", "fft")
+        for name in (
+            "special",
+            "linalg",
+            "interpolate",
+            "stats",
+            "signal",
+            "ndimage",
+            "fft",
+            "optimize",
+            "integrate",
+            "sparse",
+            "sparse.linalg",
+        )
     },
+    "retrograd.ode": "Differential equations: ode",
     "retrograd.utils.checkpoint": "Gradient checkpointing: utils.checkpoint",
     "retrograd.scalar": "Scalar engine: scalar",
     "retrograd.manual": "Layers written by hand: manual",

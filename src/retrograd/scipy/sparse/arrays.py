@@ -412,6 +412,7 @@ class SparseArray:
         return (-self)._added(other, 1)
 
     def __matmul__(self, other: MatrixLike) -> Any:
+        """Return the product with a sparse array, which is sparse, or with a vector or matrix, a Tensor."""
         found = as_sparse(other)
         if found is not None:
             if self.shape[1] != found.shape[0]:

@@ -79,6 +79,7 @@ class LinearOperator:
         return result.reshape((expected, *vector.shape[1:]))
 
     def __matmul__(self, x: MatrixLike) -> Tensor:
+        """Return the product with a vector, or with the columns of a matrix."""
         vectors = tensor(x)
         if vectors.ndim != 2:
             return self.matvec(vectors)
