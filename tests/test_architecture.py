@@ -70,6 +70,7 @@ ROOMS = {
     "onnx": {"core", "ops", "nn", "func", "files", "_generated"},
     "sklearn": {"core", "ops", "nn", "optim", "data", "serialization"},
     "distributions": {"core", "ops", "autograd", "_generated"},
+    "random": {"core", "ops", "_generated"},
 }
 
 

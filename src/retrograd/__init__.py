@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from . import ode as ode
     from . import onnx as onnx
     from . import optim as optim
+    from . import random as random
     from . import scalar as scalar
     from . import scipy as scipy
     from . import signal as signal
@@ -96,8 +97,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 
 _LAZY = (
     "array_api", "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg",
-    "manual", "nn", "ode", "onnx", "optim", "scalar", "scipy", "signal", "sklearn", "sparse", "special", "testing",
-    "training", "utils", "weights",
+    "manual", "nn", "ode", "onnx", "optim", "random", "scalar", "scipy", "signal", "sklearn", "sparse", "special",
+    "testing", "training", "utils", "weights",
 )  # fmt: skip
 
 

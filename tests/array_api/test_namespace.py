@@ -167,3 +167,18 @@ def test_scipy_and_scikit_learn_compute_on_tensors_and_their_gradients():
         pytest.importorskip(name)
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
     subprocess.run([sys.executable, "-W", "ignore", "-c", DISPATCH], env=environment, check=True)
+
+
+def test_functions_that_xarray_calls_on_a_namespace_are_numpys_on_tensors_and_others_are_missing():
+    x = rg.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    xp = x.__array_namespace__()
+    windows = xp.lib.stride_tricks.sliding_window_view(x, 2, axis=1)
+    for result, wanted in [
+        (xp.einsum("ij,ij->i", x, x), [5.0, 50.0]),
+        (xp.pad(x, ((0, 0), (1, 0)))[:, 0], [0.0, 0.0]),
+        (xp.gradient(x, axis=1).sum(1), [3.0, 3.0]),
+        (windows.sum((1, 2)), [4.0, 16.0]),
+    ]:
+        assert result.requires_grad
+        np.testing.assert_allclose(result.detach().numpy(), wanted)
+    assert "einsum" not in dir(xp) and not hasattr(xp, "fromfunction")

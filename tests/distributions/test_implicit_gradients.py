@@ -6,6 +6,7 @@ import pytest
 import retrograd as rg
 from retrograd.distributions.sampling.beta_derivative import SCALED_SLOPE
 from retrograd.distributions.sampling.draws import dirichlet
+from retrograd.distributions.sampling.von_mises_derivative import SLOPE as VON_MISES_SLOPE
 
 D = rg.distributions
 special = pytest.importorskip("scipy.special")
@@ -92,6 +93,42 @@ def test_forward_mode_and_vmap_agree_with_the_gradients_of_dirichlet_samples():
     np.testing.assert_allclose((tangent * g).sum().item(), (pull(g)[0] * t).sum().item(), rtol=1e-10)
     rows = rg.func.vmap(dirichlet, randomness="different")(a)
     np.testing.assert_allclose(rows.sum(-1).numpy(), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("concentration", 10.0 ** np.arange(-1, 8))
+def test_a_von_mises_sample_moves_as_the_differences_of_its_distribution_function_say(concentration):
+    z = np.random.default_rng(0).vonmises(0, concentration, 60)
+    z = np.append(z, np.array([1e-9, 0.5, -1.0]) / np.sqrt(concentration + 1))
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    half_squares = np.sin(z[:, None] * (nodes + 1) / 4) ** 2
+
+    def from_zero(k):  # the distribution function less 1/2
+        return z / 2 * (np.exp(-2 * k * half_squares) @ weights) / (2 * np.pi * special.i0e(k))
+
+    step = 1e-5 * concentration
+    density = np.exp(-2 * concentration * np.sin(z / 2) ** 2) / (2 * np.pi * special.i0e(concentration))
+    wanted = -(from_zero(concentration + step) - from_zero(concentration - step)) / (2 * step) / density
+    got = VON_MISES_SLOPE(np.full_like(z, concentration), z)
+    np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-8 * abs(wanted).max())
+
+
+def test_von_mises_gradients_are_those_of_its_moments_and_turn_with_the_mean_direction():
+    loc, k = (rg.tensor(value, dtype=rg.float64, requires_grad=True) for value in (3.0, 2.0))
+    rg.manual_seed(0)
+    angles = D.VonMises(loc, k).rsample((100_000,))
+    assert bool((angles.abs() <= np.pi).all()) and bool((angles < 0).any())
+    by_loc, by_k = rg.autograd.grad((angles - loc.detach()).cos().mean(), (loc, k))
+    ratio = special.i1e(2.0) / special.i0e(2.0)  # the mean of the cosine
+    np.testing.assert_allclose([by_loc.item(), by_k.item()], [0, 1 - ratio / 2 - ratio**2], atol=5e-3)
+    (by_loc,) = rg.autograd.grad(D.VonMises(loc, k).rsample((5,)).sum(), loc)
+    assert by_loc.item() == 5
+    (by_k,) = rg.autograd.grad(D.VonMises(loc, k).rsample(), k, create_graph=True)
+    with pytest.raises(NotImplementedError, match="has no derivative itself"):
+        by_k.backward()
+    slopes = rg.func.vmap(
+        rg.func.grad(lambda k: D.VonMises(0.0, k, validate_args=False).rsample().cos()), randomness="different"
+    )(rg.full((20_000,), 2.0, dtype=rg.float64))
+    np.testing.assert_allclose(slopes.mean().item(), 1 - ratio / 2 - ratio**2, atol=1e-2)
 
 
 def test_the_derivative_of_a_dirichlet_sample_says_that_it_has_none():

@@ -342,12 +342,100 @@ def test_a_write_leaves_what_was_saved():
     close(vmap(grad(f))(x), np.exp(x.array) * (x.array + 1) + 2 * np.exp(x.array))
 
 
-def test_a_mapped_value_is_not_written_into_one_that_is_the_same_for_all():
-    x = rg.Tensor(array(4, 3))
-    with pytest.raises(RuntimeError, match=r"vmap: inplace arithmetic\(self, \*extra_args\) is not possible"):
-        vmap(lambda a: rg.zeros(3, dtype=rg.float64).add_(a))(x)
+def test_a_mapped_value_is_written_into_what_the_function_created_and_not_into_what_it_captured():
+    x, captured = rg.Tensor(array(4, 3)), rg.zeros(3, dtype=rg.float64)
+    close(vmap(lambda a: rg.zeros(3, dtype=rg.float64).add_(a))(x), x.array)
     close(vmap(lambda a: a.new_zeros(3).add_(a))(x), x.array)
     close(vmap(lambda a: rg.zeros_like(a).copy_(a))(x), x.array)
+    close(vmap(lambda a: captured.clone().add_(a))(x), x.array)
+    with pytest.raises(RuntimeError, match=r"vmap: inplace arithmetic\(self, .*create self inside the mapped function"):
+        vmap(lambda a: captured.add_(a))(x)
+    assert not captured.array.any()
+
+
+def recurrence(a):
+    values = rg.zeros(4, dtype=rg.float64)
+    for index in range(1, 4):
+        values[index] = values[index - 1] * a + index
+    return values
+
+
+def test_a_buffer_that_the_function_fills_is_differentiated_in_every_nest_of_transforms():
+    x = rg.Tensor(array(5))
+    close(vmap(recurrence)(x), rg.stack([recurrence(a) for a in x]).array)
+
+    def total(a):
+        return (recurrence(a) ** 2).sum()
+
+    slopes = rg.stack([grad(total)(a) for a in x])
+    close(vmap(grad(total))(x), slopes.array)
+    close(grad(lambda a: vmap(total)(a).sum())(x), slopes.array)
+    close(jvp(vmap(total), (x,), (rg.ones_like(x),))[1], slopes.array)
+    close(vmap(grad(grad(total)))(x), rg.stack([grad(grad(total))(a) for a in x]).array)
+
+    def pair(a, b):
+        out = rg.zeros(2, dtype=rg.float64)
+        out[0] = a
+        out[1] = a * b
+        return out
+
+    nested = vmap(vmap(pair, (None, 0)), (0, None))(x, x[:3])
+    close(nested[..., 0], rg.broadcast_to(x[:, None], (5, 3)).array)
+    close(nested[..., 1], rg.outer(x, x[:3]).array)
+
+    def into_outer(a):
+        out = rg.zeros(2, dtype=rg.float64)
+        out[0] = a
+        return vmap(lambda b: out.add_(b))(x)
+
+    with pytest.raises(RuntimeError, match="vmap: inplace arithmetic"):
+        vmap(into_outer)(x)
+
+
+def test_views_of_a_created_buffer_and_its_history_follow_when_each_example_gets_its_own():
+    weight = rg.tensor(3.0, dtype=rg.float64, requires_grad=True)
+
+    def fill(a):
+        matrix = rg.ones(2, 2, dtype=rg.float64)
+        row, column, same = matrix[1], matrix[:, 1], matrix.detach()
+        before = (matrix * weight).sum()
+        row[1] = a
+        row += a
+        column *= 2
+        return matrix, row, column, same, before
+
+    def fill_with_history(a):
+        buffer = rg.zeros(3, dtype=rg.float64)
+        tail = buffer[1:]
+        buffer[1] = weight
+        buffer[0] = a * weight
+        tail[1] = a
+        return buffer, tail
+
+    x = rg.Tensor(array(4))
+    for function in (fill, fill_with_history):
+        got, wanted = vmap(function)(x), [rg.stack(list(parts)) for parts in zip(*map(function, x), strict=True)]
+        for ours, theirs in zip(got, wanted, strict=True):
+            close(ours, theirs.detach().array)
+        sums = [sum((part**2).sum() for part in parts) for parts in (got, wanted)]
+        np.testing.assert_allclose(*[rg.autograd.grad(total, weight)[0].array for total in sums])
+
+
+@pytest.mark.parametrize("options", [{}, {"left": -3.0, "right": 7.0}, {"period": 2.5}])
+def test_interp_maps_over_points_places_and_values_with_their_gradients(options):
+    x, values = rg.Tensor(array(4, 3) * 2), rg.Tensor(array(4, 5))
+    places = rg.Tensor(np.sort(array(4, 5), axis=1))
+    for dims in [(0, None, None), (None, None, 0), (0, None, 0), (0, 0, 0)]:
+        args = [part if dim == 0 else part[0] for part, dim in zip((x, places, values), dims, strict=True)]
+
+        def interpolated(a, b, c):
+            return np.interp(a, b, c, **options)
+
+        slopes = grad(lambda a, b, c: (interpolated(a, b, c) ** 2).sum(), argnums=(0, 2))
+        rows = [[part[i] if dim == 0 else part for part, dim in zip(args, dims, strict=True)] for i in range(4)]
+        close(vmap(interpolated, dims)(*args), np.stack([np.interp(*[p.numpy() for p in r], **options) for r in rows]))
+        for got, *wanted in zip(vmap(slopes, dims)(*args), *[slopes(*row) for row in rows], strict=True):
+            close(got, rg.stack(wanted).array)
 
 
 # Random numbers

@@ -13,6 +13,8 @@ from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+import numpy as _np
+
 from ..core.tensor.tensor import Tensor as _Tensor
 from . import functions as _functions
 from . import table as _table
@@ -39,6 +41,13 @@ else:
     linalg = _extension("linalg", _table.LINALG, _functions.LINALG)
     fft = _extension("fft", _table.FFT, _functions.FFT)
     special = _functions.Special()
+
+    def __getattr__(name: str) -> _Any:
+        """Return a function that the standard lacks and that xarray calls on a namespace, as CuPy's has it."""
+        if name in ("einsum", "gradient", "lib", "pad"):
+            return getattr(_np, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__: list[str] = [_name for _name in dict(globals()) if not _name.startswith("_") and _name != "TYPE_CHECKING"]
 __all__ += ["__array_api_version__", "__array_namespace_info__"]

@@ -44,6 +44,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
         "compat.modules.internals.private:optim.optimizer",
     ),
     "retrograd.optim.lr_scheduler": ("compat.modules.nn:optim.lr_scheduler",),
+    "retrograd.random": ("compat.modules.toplevel:random",),
     "retrograd.serialization": ("compat.files.names:serialization",),
     "retrograd.sparse": ("compat.calls:sparse",),
     "retrograd.testing": ("compat.modules.utils:testing",),

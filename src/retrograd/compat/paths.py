@@ -125,7 +125,6 @@ _SECTIONS = {
     "modules.nn:nn.utils": "nn.utils.init",
     "modules.precision:amp": "amp amp.autocast_mode amp.grad_scaler",
     "modules.precision:cuda.amp": "cuda.amp cuda.amp.autocast_mode cuda.amp.grad_scaler",
-    "modules.toplevel:random": "random",
     "modules.toplevel:version": "version",
     "modules.utils:_six": "_six",
     "torch_function:overrides": "overrides",

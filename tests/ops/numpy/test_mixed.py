@@ -280,3 +280,36 @@ def test_our_own_reductions_take_an_empty_dim_as_pytorch_does(name):
     got = getattr(rg, name)(rg.tensor(M), dim=())
     np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-6)
     assert got.shape == tuple(wanted.shape)
+
+
+def test_broadcast_arrays_takes_none_which_matplotlib_gives_it():
+    x, y, nothing = np.broadcast_arrays(rg.tensor([1.0, 2.0]), 3.0, None)
+    assert x.tolist() == [1.0, 2.0] and y.tolist() == [3.0, 3.0] and nothing.tolist() == [None, None]
+
+
+def test_einsum_path_of_tensors_is_that_of_their_arrays_and_leads_einsum():
+    shapes = [(3, 40), (40, 5), (5, 20), (20, 2)]
+    arrays = [np.random.default_rng(0).standard_normal(shape) for shape in shapes]
+    tensors = [rg.tensor(array, requires_grad=True) for array in arrays]
+    for options in ({}, {"optimize": "optimal"}, {"optimize": ["einsum_path", (0, 1), (0, 1), (0, 1)]}):
+        path, description = np.einsum_path("ab,bc,cd,de->ae", *tensors, **options)
+        wanted = np.einsum_path("ab,bc,cd,de->ae", *arrays, **options)
+        assert (path, description) == wanted
+        product = np.einsum("ab,bc,cd,de->ae", *tensors, optimize=path)
+        np.testing.assert_allclose(product.detach().numpy(), np.linalg.multi_dot(arrays))
+        assert product.requires_grad
+
+
+def test_apply_along_axis_differentiates_and_maps_whatever_shape_the_function_gives():
+    x = rg.tensor(np.random.default_rng(0).standard_normal((2, 3, 4)))
+    functions = [lambda v: v @ v, lambda v: v * v.sum(), lambda v: np.outer(v, v[:2]) * 2.0, lambda v, c: c * v[-1]]
+    for function in functions:
+        extra = () if function is not functions[-1] else (3.0,)
+        for axis in (0, 1, -1):
+            got = np.apply_along_axis(function, axis, x, *extra)
+            wanted = np.apply_along_axis(function, axis, x.numpy(), *extra)
+            np.testing.assert_allclose(got.numpy(), wanted)
+            assert rg.autograd.gradcheck(lambda a, f=function, k=axis, e=extra: np.apply_along_axis(f, k, a, *e),
+                                         (x[:, :2, :2].clone().requires_grad_(),))  # fmt: skip
+        mapped = rg.func.vmap(lambda a, f=function, e=extra: np.apply_along_axis(f, 0, a, *e))(x)
+        np.testing.assert_allclose(mapped[1].numpy(), np.apply_along_axis(function, 0, x[1].numpy(), *extra))

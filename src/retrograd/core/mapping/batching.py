@@ -41,6 +41,7 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, new_tensor
 from .batched import Batched, snapshot, snapshot_of
 from .layers import Layer
+from .spreading import spread
 
 # Parameters of these types hold no arrays; those of operators that say so of theirs are added.
 PLAIN: set[type] = {int, float, bool, str, type(None), slice, complex, np.dtype, type(Ellipsis)}
@@ -516,9 +517,10 @@ def _write(
     """The primitive's result computed apart and copied, on the layer below, over the examples of x."""
     name = primitive.name if primitive.name.endswith("_") else primitive.name + "_"
     others = inputs[1:]
-    array = x.array
-    if type(array) is not Batched or array.level is not level:
+    array: Any = x.array
+    if (type(array) is not Batched or array.level is not level) and not spread(x, level):
         raise _unmapped_target(name, x, others)
+    array = x.array
     entered = Level.entering(primitive, inputs, params)
     assert entered is not None
     lifted, run = entered
@@ -557,5 +559,6 @@ def _unmapped_target(name: str, x: Tensor, others: tuple[Any, ...]) -> RuntimeEr
         f"vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
         f"extra_args that has more elements than `self`. This happened due to `other` being vmapped over but `self` "
         f"not being vmapped over in {name}({', '.join(map(describe, (x, *others)))}). Please try to use out-of-place "
-        "operators instead of inplace arithmetic, or make self from what is vmapped over (zeros_like, new_zeros)."
+        "operators instead of inplace arithmetic, or create self inside the mapped function: a Tensor that was created "
+        "outside has one memory for all examples."
     )

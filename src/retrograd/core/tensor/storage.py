@@ -27,6 +27,7 @@ class Storage:
     derived: list[ref[Any]] | None = None  # the views whose history is that of their base as it is now
     version: int = 0
     limit: int = 16
+    created_in: Any = None  # the run of vmap inside which a factory function allocated the memory
     origin: Storage | None = None  # of a Tensor that the engine made on saved memory: the Storage that memory has
 
 
@@ -130,7 +131,7 @@ def unshare(x: Member, *, keep_values: bool) -> None:
     old = x._storage
     storage = Storage()
     if old is not None:
-        storage.version, storage.derived = old.version, old.derived
+        storage.version, storage.derived, storage.created_in = old.version, old.derived, old.created_in
     if len(tensors) == 1:
         array = x.array
         fresh = backend_of(array).xp.empty(array.shape, array.dtype)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ..._generated.special import i0e, i1e, ndtr, ndtri
 from ..._generated.toplevel import full_like
-from ...core.graph.modes import recording
 from ...core.tensor.tensor import Tensor
 from .. import constraints
 from ..constraints import Constraint
 from ..distribution import Distribution, Shape
-from ..sampling.draws import drawn_on_host, exponential, normal, standard_gamma, uniform
+from ..sampling.draws import exponential, normal, standard_gamma, standard_von_mises, uniform
 from ..utils import Number, choose, euler_constant
 
 LOG_SQRT_TAU = 0.5 * math.log(2 * math.pi)
@@ -329,11 +326,14 @@ class VonMises(Distribution):
         loc: the mean direction.
         concentration: positive; the larger, the narrower.
 
+    Samples lie in ``[-pi, pi]`` and have gradients by implicit reparameterization, which PyTorch does not have.
+
     >>> angles = rg.distributions.VonMises(0.0, 4.0).sample((100,))
     >>> bool((angles.abs() <= np.pi).all())
     True
     """
 
+    has_rsample = True
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
     loc: Tensor
@@ -356,11 +356,9 @@ class VonMises(Distribution):
         """The circular variance, ``1 - I_1(c) / I_0(c)`` at the concentration c."""
         return 1 - i1e(self.concentration) / i0e(self.concentration)
 
-    def sample(self, sample_shape: Shape = ()) -> Tensor:
-        with recording(False):
-            shape = self._extended_shape(sample_shape)
-            parameters = (self.loc.expand(shape), self.concentration.expand(shape))
-            return drawn_on_host(np.random.Generator.vonmises, self.loc, *parameters)
+    def rsample(self, sample_shape: Shape = ()) -> Tensor:
+        angle = self.loc + standard_von_mises(self.concentration.expand(self._extended_shape(sample_shape)))
+        return angle - 2 * math.pi * (angle.detach() / (2 * math.pi)).round()
 
     def _log_prob(self, value: Tensor) -> Tensor:
         kappa = self.concentration

@@ -18,6 +18,7 @@ from ...ops.table.elementwise import elementwise
 from ..utils import eps_of, tiny_of
 from .beta_derivative import DIRICHLET
 from .gamma_derivative import RELATIVE_SLOPE
+from .von_mises_derivative import VON_MISES
 
 Shape = Sequence[int]
 
@@ -89,6 +90,16 @@ def dirichlet(concentration: Tensor) -> Tensor:
     drawn = log_softmax(_log_gamma(concentration), -1).exp().to(dtype=concentration.dtype)
     drawn = drawn.clamp(min=tiny_of(drawn), max=1 - eps_of(drawn) / 2)
     return apply(DIRICHLET, (concentration,), {"drawn": drawn.array})
+
+
+def standard_von_mises(concentration: Tensor) -> Tensor:
+    """Angles around 0 of von Mises distributions with these concentrations, with implicit gradients."""
+
+    def draw(generator: np.random.Generator, k: np.ndarray) -> np.ndarray:
+        return generator.vonmises(0.0, k)
+
+    drawn = drawn_on_host(draw, concentration.detach(), concentration)
+    return apply(VON_MISES, (concentration,), {"drawn": drawn.array})
 
 
 def uniform(shape: Shape, like: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ from ...core.arrays.devices import Device, Wrapping, backend_for, is_array
 from ...core.arrays.dtypes import DType, as_dtype, get_default_dtype, is_differentiable
 from ...core.arrays.summation import LARGE
 from ...core.errors import InvalidValue, describe
-from ...core.graph.modes import modes
+from ...core.graph.modes import modes, watchers
+from ...core.tensor.storage import storage_of
 from ...core.tensor.tensor import Tensor, new_tensor, to_array
 from ...kernels import share
 from ..table.arguments import integers, number
@@ -43,7 +44,10 @@ def create(make: Callable[[Any], Any], device: DeviceLike | None = None, require
         raise RuntimeError(f"{error}") from None
     if array.size >= memory.LARGE and type(array) is np.ndarray:
         _meet(array)
-    return with_grad(new_tensor(array), requires_grad)
+    out = new_tensor(array)
+    if watchers and modes.level is not None:
+        storage_of(out).created_in = modes.level
+    return with_grad(out, requires_grad)
 
 
 def _meet(array: Array) -> None:

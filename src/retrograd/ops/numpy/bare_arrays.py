@@ -91,6 +91,26 @@ def _package_that_takes_numbers(frame: FrameType | None) -> str:
     return ""
 
 
+def _numpys_object(frame: FrameType | None) -> object:
+    """The object of a class of NumPy whose method the program called; None where it called a function."""
+    found = None
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("numpy."):
+        found, frame = frame.f_locals.get("self"), frame.f_back
+    return found
+
+
+def _advice_on_polynomials(function: str, owner: object) -> str:
+    """What to use instead of a function or class of ``numpy.polynomial``."""
+    kind = type(owner).__name__
+    instead = "np.polyval(c[::-1], t), where c[i] is the coefficient of t**i, and np.polyadd, np.polymul and their kind"
+    if hasattr(owner, "coef"):  # the object exists already: a Tensor is a point
+        function = f"numpy.polynomial.{kind}"
+        instead = "np.polyval(p.convert(kind=np.polynomial.Polynomial).coef[::-1], t) for a polynomial p at a Tensor t"
+    elif kind != "NoneType":
+        function = f"numpy.polynomial.{kind}"
+    return f"{function} computes with bare arrays; use {instead}, or tensor.detach()"
+
+
 def _advice(frame: FrameType) -> str:
     """What to write instead of the call in this frame."""
     from .alternatives import alternative
@@ -107,8 +127,13 @@ def _advice(frame: FrameType) -> str:
         shown = f"scipy.stats.{method}" if method else function.rstrip(".")
         instead = alternative(function, distribution)
         return f"{shown} computes with bare arrays; use {instead or 'NumPy functions'}, or tensor.detach()"
+    if isinstance(owner := _numpys_object(frame), np.vectorize):
+        return (
+            "np.vectorize calls its function on the elements of an array; use retrograd.func.vmap(function)(tensor), "
+            "one vmap for each dimension, or call the function on the whole Tensor if it consists of operators"
+        )
     if function.startswith("numpy.polynomial"):
-        return f"{function} computes with bare arrays; use np.polyval, np.polymul and their kind, or tensor.detach()"
+        return _advice_on_polynomials(function, owner)
     return (
         "join Tensors with np.stack, np.concatenate, retrograd.r_, retrograd.c_ or np.array([...], like=tensor), where "
         "np.array, np.r_, np.c_ and functions that are given a list of Tensors make bare arrays; draw random numbers "

@@ -92,7 +92,9 @@ def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
     """``w, V`` with ``A = V @ diag(w) @ V^H``: eigenvalues and eigenvectors of each symmetric (Hermitian) matrix.
 
     Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``; of equal eigenvalues,
-    that of their eigenvectors is not finite. Of complex vectors for functions that do not depend on their phases.
+    that of their eigenvectors is NaN or infinite (as in PyTorch and JAX), and 0 where neither of two eigenvectors has a
+    gradient, as in ``V[:, :k]``: ``V f(w) V^H`` with ``f(w) = 0`` for equal eigenvalues misses a part of its gradient.
+    Of complex vectors for functions that do not depend on their phases.
     Shape: (..., n, n) to w (..., n) and V (..., n, n).
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 

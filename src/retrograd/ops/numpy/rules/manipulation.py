@@ -170,6 +170,13 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     return x if len(shifts) else ops.clone(x)
 
 
+def _broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+    numbers = iter(ops.broadcast_tensors(*tensors(*[x for x in args if x is not None])))
+    found = [None if x is None else next(numbers) for x in args]
+    shape = next(x.shape for x in found if x is not None)
+    return tuple([np.broadcast_to(np.array(None), shape) if x is None else x for x in found])  # as NumPy has None
+
+
 def _resize(a: Any, new_shape: Any) -> Tensor:
     x = flat(a, None)[0]
     shape = (new_shape,) if np.ndim(new_shape) == 0 else tuple(new_shape)
@@ -277,7 +284,7 @@ RULES: Rules = {
     "broadcast_to": lambda array, shape, subok=False: ops.broadcast_to(
         tensor(array), (shape,) if np.ndim(shape) == 0 else tuple(shape)
     ),
-    "broadcast_arrays": lambda *args, subok=False: tuple(ops.broadcast_tensors(*tensors(*args))),
+    "broadcast_arrays": _broadcast_arrays,
     "atleast_1d": lambda *arys: ops.atleast_1d(*tensors(*arys)),
     "atleast_2d": lambda *arys: ops.atleast_2d(*tensors(*arys)),
     "atleast_3d": lambda *arys: ops.atleast_3d(*tensors(*arys)),

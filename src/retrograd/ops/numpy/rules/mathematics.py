@@ -115,21 +115,20 @@ def _trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor
 
 def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tensor:
     x, xp, fp = doubles(x, xp, fp)
-    module = array_module(xp)
     if period is not None:
         if period == 0:
             raise ValueError("period must not be zero")
         x, xp, left, right = ops.remainder(x, abs(period)), ops.remainder(xp, abs(period)), None, None
-        order = module.argsort(xp.array)
+        order = ops.argsort(xp.detach())
         xp, fp = xp[order], fp[order]
         xp = ops.cat([xp[-1:] - abs(period), xp, xp[:1] + abs(period)])
         fp = ops.cat([fp[-1:], fp, fp[:1]])
-    place = module.clip(module.searchsorted(xp.array, x.array, side="right"), 1, len(xp) - 1)
+    place = ops.clamp(ops.searchsorted(xp.detach(), x.detach(), right=True), 1, len(xp) - 1)
     x0, x1, f0, f1 = xp[place - 1], xp[place], fp[place - 1], fp[place]
     weight = ops.clamp((x - x0) / (x1 - x0), 0, 1)
     y = f0 + weight * (f1 - f0)
-    y = ops.where(new_tensor(module.asarray(x.array < xp.array[0])), fp[0] if left is None else left, y)
-    return ops.where(new_tensor(module.asarray(x.array > xp.array[-1])), fp[-1] if right is None else right, y)
+    y = ops.where(x < xp[0], fp[0] if left is None else left, y)
+    return ops.where(x > xp[-1], fp[-1] if right is None else right, y)
 
 
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
