@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 from weakref import ref
 
 from ..core.arrays.devices import array_module
@@ -40,8 +40,8 @@ class Recorded:
     starts: list[Node]
     outputs: list[Tensor]
     structure: Structure
-    aux: Any
-    outside: set[Any]
+    aux: object
+    outside: set[Node | Tensor]
     attached: bool
 
     def value(self) -> Any:
@@ -52,7 +52,7 @@ class Recorded:
         """Return a leaf of the function's result as the caller gets it."""
         return _outside_only(x, self.outside if self.attached else ()) if is_dense(x) else x
 
-    def is_recorded(self, edge: Any) -> bool:
+    def is_recorded(self, edge: Node | Tensor | None) -> bool:
         """Return whether the function recorded a node; False for nodes of Tensors that it returns unchanged."""
         return type(edge) is Node and edge.sequence >= oldest(self.starts)
 
@@ -72,7 +72,7 @@ class Recorded:
         return [_outside_only(x, outside) for x in results]
 
 
-def _outside_only(x: Tensor, outside: Collection[Any]) -> Tensor:
+def _outside_only(x: Tensor, outside: Collection[Node | Tensor]) -> Tensor:
     if not x._requires or edge_of(x) in outside:
         return x
     alias = new_tensor(x.array)  # detach() would drop the history on the layers below, too
@@ -81,7 +81,7 @@ def _outside_only(x: Tensor, outside: Collection[Any]) -> Tensor:
 
 
 def record(
-    transform: str, function: Callable[..., Any], points: list[Tensor], structure: Structure, has_aux: bool = False
+    transform: str, function: Callable[..., object], points: list[Tensor], structure: Structure, has_aux: bool = False
 ) -> Recorded:
     """Call ``function`` on identities of ``points`` and record it.
 
@@ -159,7 +159,9 @@ def begin(x: Tensor) -> Tensor:
     return start
 
 
-def read_from_outside(edges: list[Any], starts: Sequence[Node], directions: Iterable[Any] = ()) -> set[Any]:
+def read_from_outside(
+    edges: list[Node | Tensor | None], starts: Sequence[Node], directions: Iterable[Node | Tensor] = ()
+) -> set[Node | Tensor]:
     """Return the edges, and the nodes below them, that depend on Tensors outside of the function that require grad.
 
     ``directions`` count as outside, even if they were created after the function started.
@@ -168,7 +170,7 @@ def read_from_outside(edges: list[Any], starts: Sequence[Node], directions: Iter
     order, _ = reachable((edge for edge in edges if edge is not None), since)
     outside = set(directions)
 
-    def is_outside(edge: Node | None) -> bool:
+    def is_outside(edge: Node | Tensor | None) -> TypeGuard[Node | Tensor]:
         return edge is not None and (type(edge) is not Node or edge.sequence < since)
 
     outside.update(edge for node in order for edge in node.parents if is_outside(edge))
