@@ -22,7 +22,8 @@ from ..core.named_tuples import NamedTuple
 from ..core.tensor.printing import details
 from ..core.tensor.storage import share, storage_of
 from ..core.tensor.tensor import Tensor, new_tensor
-from ..func.forward import Edge, Tangent, jvp_through
+from ..func.forward import Tangent, jvp_through
+from ..func.record import Edge
 from ..ops.table.elementwise import IDENTITY
 
 

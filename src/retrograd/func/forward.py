@@ -26,9 +26,8 @@ from ..core.tensor.storage import shares_memory
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.elementwise import IDENTITY
 from .nests import Structure, flatten
-from .record import Recorded, as_point, directions_of, ones_at, record, zeros_at
+from .record import Edge, Recorded, as_point, directions_of, ones_at, record, zeros_at
 
-Edge = Node | Tensor  # a leaf is its own edge
 Tangent = Tensor | Array
 
 

@@ -23,6 +23,8 @@ from ..core.tensor.tensor import Tensor, is_dense, new_tensor
 from ..ops.table.elementwise import IDENTITY
 from .nests import Mismatch, Structure, flatten
 
+Edge = Node | Tensor  # of the graph: a node, or a leaf
+
 
 @dataclass(slots=True)
 class Recorded:
@@ -41,7 +43,7 @@ class Recorded:
     outputs: list[Tensor]
     structure: Structure
     aux: object
-    outside: set[Node | Tensor]
+    outside: set[Edge]
     attached: bool
 
     def value(self) -> Any:
@@ -52,7 +54,7 @@ class Recorded:
         """Return a leaf of the function's result as the caller gets it."""
         return _outside_only(x, self.outside if self.attached else ()) if is_dense(x) else x
 
-    def is_recorded(self, edge: Node | Tensor | None) -> bool:
+    def is_recorded(self, edge: Edge | None) -> bool:
         """Return whether the function recorded a node; False for nodes of Tensors that it returns unchanged."""
         return type(edge) is Node and edge.sequence >= oldest(self.starts)
 
@@ -72,7 +74,7 @@ class Recorded:
         return [_outside_only(x, outside) for x in results]
 
 
-def _outside_only(x: Tensor, outside: Collection[Node | Tensor]) -> Tensor:
+def _outside_only(x: Tensor, outside: Collection[Edge]) -> Tensor:
     if not x._requires or edge_of(x) in outside:
         return x
     alias = new_tensor(x.array)  # detach() would drop the history on the layers below, too
@@ -159,9 +161,7 @@ def begin(x: Tensor) -> Tensor:
     return start
 
 
-def read_from_outside(
-    edges: list[Node | Tensor | None], starts: Sequence[Node], directions: Iterable[Node | Tensor] = ()
-) -> set[Node | Tensor]:
+def read_from_outside(edges: list[Edge | None], starts: Sequence[Node], directions: Iterable[Edge] = ()) -> set[Edge]:
     """Return the edges, and the nodes below them, that depend on Tensors outside of the function that require grad.
 
     ``directions`` count as outside, even if they were created after the function started.
@@ -170,7 +170,7 @@ def read_from_outside(
     order, _ = reachable((edge for edge in edges if edge is not None), since)
     outside = set(directions)
 
-    def is_outside(edge: Node | Tensor | None) -> TypeGuard[Node | Tensor]:
+    def is_outside(edge: Edge | None) -> TypeGuard[Edge]:
         return edge is not None and (type(edge) is not Node or edge.sequence < since)
 
     outside.update(edge for node in order for edge in node.parents if is_outside(edge))

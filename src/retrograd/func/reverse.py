@@ -13,9 +13,9 @@ from ..core.graph.backward import Walk, conjugate
 from ..core.graph.modes import enable_grad
 from ..core.graph.nodes import edge_of, oldest, reachable
 from ..core.tensor.tensor import Tensor, new_tensor
-from .forward import Edge, has_forward_rule, tangent_through
+from .forward import has_forward_rule, tangent_through
 from .nests import Structure, flatten
-from .record import Recorded, as_point, directions_of, ones_at, record, zeros_at
+from .record import Edge, Recorded, as_point, directions_of, ones_at, record, zeros_at
 
 Argnums = int | tuple[int, ...]
 

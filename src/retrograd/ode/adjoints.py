@@ -46,10 +46,7 @@ def replayed(
         place = stop
 
         def segment(
-            y: Leaves,
-            steps: Plan = steps,
-            wanted: Sequence[float] = wanted,
-            sign: float = sign,
+            y: Leaves, steps: Plan = steps, wanted: Sequence[float] = wanted, sign: float = sign
         ) -> tuple[Leaves, list[Leaves]]:
             own, f0 = method(), None
             found: list[Leaves] = []
@@ -110,9 +107,7 @@ def backsolved(
         path, shape = flatten(states)
         gradients = flatten(cotangents)[0]
 
-        def backward(
-            t: Tensor, state: tuple[Leaves, Leaves, Leaves], moving: list[Tensor]
-        ) -> tuple[Leaves, Leaves, Leaves]:
+        def backward(t: Tensor, state: State, moving: list[Tensor]) -> State:
             y, a, _ = state
             value, pull = vjp(lambda y, moving: function(t, y, moving), shape.unflatten(y), list(moving))
             by_y, by_moving = pull(shape.unflatten([-x for x in a]))

@@ -29,8 +29,9 @@ from ...core.graph.primitive import Primitive, select_plan
 from ...core.tensor.storage import borrowed, storage_of
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.table.elementwise import IDENTITY
-from ..forward import jvp_through
+from ..forward import Tangent, jvp_through
 from ..nests import Structure
+from ..record import Edge
 from .linear_solvers import KRYLOV, MAX_DENSE, default_tolerance, dense
 from .vectors import Vectors, bare, levels, lifted
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from ...core.mapping.batching import Level
 
 Leaves = list[Tensor]
-Edge = Node | Tensor
 Linear = Callable[[Leaves], Leaves]
 # Of the user: (product, right-hand side) -> solution, all of them nests.
 Solver = Callable[[Callable[[Any], object], Any], object]
@@ -198,7 +198,7 @@ class _Record:
         if modes.grad_enabled:
             self.link()
 
-    def pull(self, w: Leaves, wanted: Sequence[Edge], create_graph: bool) -> list[Tensor | Array | None]:
+    def pull(self, w: Leaves, wanted: Sequence[Edge], create_graph: bool) -> list[Tangent | None]:
         """Return the cotangents of the edges ``wanted``, given cotangents of F's results."""
         roots = [
             (edge, g if create_graph or modes.level is not None else g.array)
@@ -220,11 +220,11 @@ class _Record:
     def push(self, seeds: dict[Edge, Tensor]) -> Leaves:
         """Return the tangents of F's results, given tangents of some edges."""
         create = modes.grad_enabled
-        raw: dict[Edge, Tensor | Array] = {edge: t if create else t.array for edge, t in seeds.items()}
+        raw: dict[Edge, Tangent] = {edge: t if create else t.array for edge, t in seeds.items()}
         found = jvp_through(self.outputs, raw, create)
         return self.filled([None if edge is None else found.get(edge) for edge in self.outputs])
 
-    def filled(self, values: list[Tensor | Array | None]) -> Leaves:
+    def filled(self, values: list[Tangent | None]) -> Leaves:
         """Return cotangents or tangents as Tensors like the unknowns, zeros for None."""
         some = next((x for x in values if x is not None), None)
         results = []
@@ -376,7 +376,7 @@ def _enter(record: _Record, solution: Leaves) -> None:
         x._requires, x._node = True, leaf
 
 
-def _vjp(g: Sequence[Tensor | Array | None], record: _Record, needs: tuple[bool, ...]) -> list[Tensor | Array | None]:
+def _vjp(g: Sequence[Tangent | None], record: _Record, needs: tuple[bool, ...]) -> list[Tangent | None]:
     """Return the cotangents of everything that F reads."""
     as_tensors = any(isinstance(x, Tensor) for x in g)
     given = record.filled(list(g))
@@ -388,7 +388,7 @@ def _vjp(g: Sequence[Tensor | Array | None], record: _Record, needs: tuple[bool,
     return [x.array if isinstance(x, Tensor) else x for x in found]
 
 
-def _jvp(node: Node, tangents: dict[int, Tensor | Array], as_tensors: bool) -> tuple[Tensor | Array, ...]:
+def _jvp(node: Node, tangents: dict[int, Tangent], as_tensors: bool) -> tuple[Tangent, ...]:
     """Return the tangents of the solution, given those of some of what F reads."""
     own: _Record = node.saved[_IMPLICIT.position["record"]]
     seeds: dict[Edge, Tensor] = {
