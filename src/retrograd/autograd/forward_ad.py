@@ -22,7 +22,8 @@ from ..core.named_tuples import NamedTuple
 from ..core.tensor.printing import details
 from ..core.tensor.storage import share, storage_of
 from ..core.tensor.tensor import Tensor, new_tensor
-from ..func.forward import jvp_through
+from ..func.forward import Tangent, jvp_through
+from ..func.record import Edge
 from ..ops.table.elementwise import IDENTITY
 
 
@@ -214,7 +215,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     differentiable = modes.grad_enabled and (
         bool(leaves) or any(tangent._requires for tangent in here.tangents.values())
     )
-    seeds = {node: tangent if differentiable else tangent.array for node, tangent in here.tangents.items()}
+    seeds: dict[Edge, Tangent] = {
+        node: tangent if differentiable else tangent.array for node, tangent in here.tangents.items()
+    }
     found = jvp_through([edge], seeds, differentiable).get(edge)
     if found is None:
         tangent = tensor.new_zeros(tensor.shape)

@@ -27,7 +27,7 @@ Dims = Any  # int, None, or a nest of them
 
 
 def vmap(
-    func: Callable[..., Any],
+    func: Callable[..., object],
     in_dims: Dims = 0,
     out_dims: Dims = 0,
     randomness: str = "error",
@@ -91,14 +91,14 @@ def vmap(
     return mapped
 
 
-def batch_size(func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]) -> int:
+def batch_size(func: Callable[..., object], in_dims: Dims, args: tuple[object, ...]) -> int:
     """Return the number of examples that ``vmap(func, in_dims)`` maps over."""
     name = _name(func)
     return _size(name, *_inputs(name, in_dims, args))
 
 
 def _call_on_level(
-    func: Callable[..., Any],
+    func: Callable[..., object],
     name: str,
     size: int,
     leaves: Sequence[Any],
@@ -106,7 +106,7 @@ def _call_on_level(
     structure: Structure,
     out_dims: Dims,
     randomness: str,
-    kwargs: dict[str, Any],
+    kwargs: dict[str, object],
 ) -> tuple[Structure, list[Any], list[int | None]]:
     """Call ``func`` on a level; return the structure and leaves of its result, and the mapped dimension of each."""
     level = Level(size, randomness)
@@ -169,7 +169,7 @@ def _unmapped(name: str, x: Tensor, place: int | None, level: Level, path: str) 
 
 
 def _map_in_chunks(
-    func: Callable[..., Any],
+    func: Callable[..., object],
     name: str,
     size: int,
     chunk_size: int,
@@ -178,7 +178,7 @@ def _map_in_chunks(
     structure: Structure,
     out_dims: Dims,
     randomness: str,
-    kwargs: dict[str, Any],
+    kwargs: dict[str, object],
 ) -> Any:
     """Map over ``chunk_size`` examples at a time and concatenate the results."""
     state = default_generator.get_state() if randomness == "same" else None
@@ -204,11 +204,11 @@ def _map_in_chunks(
 # Arguments
 
 
-def _name(func: Callable[..., Any]) -> str:
+def _name(func: Callable[..., object]) -> str:
     return getattr(func, "__name__", type(func).__name__)
 
 
-def _inputs(name: str, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any], Structure, list[int | None]]:
+def _inputs(name: str, in_dims: Dims, args: tuple[object, ...]) -> tuple[list[Any], Structure, list[int | None]]:
     """Return the leaves of the arguments, their structure, and the mapped dimension of each leaf."""
     start = f"vmap({name}, in_dims={in_dims}, ...)"
     if isinstance(in_dims, bool) or not isinstance(in_dims, (int, tuple)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import ceil, isfinite
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -105,7 +105,7 @@ class memory_budget(Mode):
         return f"memory_budget({_size_text(self.limit)!r})"
 
 
-def _parsed(limit: Any) -> int:
+def _parsed(limit: float | str) -> int:
     if isinstance(limit, str):
         match = _SIZE.fullmatch(limit)
         unit = None if match is None else _UNITS.get(match[2].lower())
@@ -113,7 +113,7 @@ def _parsed(limit: Any) -> int:
             raise ValueError(
                 f"memory_budget: {limit!r} is not a size; pass a number of bytes or a string like '200 MB' or '1.5 GiB'"
             )
-        size: Any = float(match[1]) * unit
+        size: int | float = float(match[1]) * unit
     elif isinstance(limit, bool) or not hasattr(limit, "__index__") and not isinstance(limit, float):
         raise TypeError(f"memory_budget: limit must be a number of bytes or a string, not {type(limit).__name__}")
     else:
@@ -143,10 +143,10 @@ class _Keeper(Observer):
         self.pool = pool
         self.budgets = budgets
         self.before: tuple[Any, ...] = (None, (), 0.0)
-        self.given: list[tuple[Any, ...]] = []
+        self.given: list[tuple[object, ...]] = []
         self.error: BaseException | None = None
 
-    def calling(self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+    def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
         # Look up the Values before the call, since an in-place write changes its first input.
         values = [self._value_of(x) if isinstance(x, Tensor) else None for x in inputs] if modes.grad_enabled else []
         self.before = inputs, values, perf_counter()
@@ -166,8 +166,8 @@ class _Keeper(Observer):
     def called(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
@@ -199,14 +199,14 @@ class _Keeper(Observer):
         primitive: Primitive,
         inputs: tuple[Any, ...],
         values: list[Value | None],
-        params: dict[str, Any],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node,
         seconds: float,
     ) -> None:
         pool = self.pool
         inplace = outputs[0] is inputs[0]
-        handles: list[Any] = []
+        handles: list[object] = []
         again = not inplace or values[0] is not None
         for x, value in zip(inputs, values, strict=True):
             if value is not None:
@@ -278,10 +278,10 @@ class _Keeper(Observer):
         given = (x for inputs in reversed(self.given) for x in inputs)
         return next((x for x in given if isinstance(x, Tensor) and x.array is array), None)
 
-    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[object, ...]) -> None:
         self.given.append(inputs)
 
-    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[object, ...], result: object) -> None:
         if self.given and self.given[-1] is inputs:
             self.given.pop()
 
@@ -289,7 +289,7 @@ class _Keeper(Observer):
         self.pool.budgets = self.budgets
         self.error = sys.exc_info()[1]
 
-    def entered(self, node: Node, g: Any) -> None:
+    def entered(self, node: Node, g: object) -> None:
         self.pool.entered(node)
 
     def left(self, node: Node) -> None:
@@ -308,7 +308,7 @@ class _Keeper(Observer):
             )
 
 
-def _mapped(*tensors: Any) -> bool:
+def _mapped(*tensors: Iterable[object]) -> bool:
     """Return whether a call is inside vmap; its counterpart on the layer below is recorded there."""
     return any(isinstance(x, Tensor) and isinstance(x.array, Wrapping) for each in tensors for x in each)
 
@@ -335,7 +335,7 @@ def _saved_arrays(node: Node) -> Iterator[tuple[int, int | None, Any, Any]]:
                 yield place, part, array, storages[offset + (part or 0)] if known else None
 
 
-def _arrays(params: dict[str, Any]) -> Iterator[Any]:
+def _arrays(params: dict[str, object]) -> Iterator[Any]:
     """Yield the arrays among the parameters of a call."""
     pending = list(params.values())
     while pending:

@@ -24,7 +24,7 @@ class _Custom:
 
     kind: type[Function]
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
+    def __init__(self, fun: Callable[..., object], nondiff_argnums: Sequence[int] = ()) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.name = getattr(fun, "__name__", type(fun).__name__)
@@ -32,7 +32,7 @@ class _Custom:
         # One Function subclass per function, so that the graph and errors show the function's name.
         self.operator: Any = type(self.name, (self.kind,), {"__module__": __name__})
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         self._check_rules()
         if kwargs:
             bound = signature(self.fun).bind(*args, **kwargs)
@@ -69,7 +69,7 @@ class _Call:
 
     output: Structure
 
-    def __init__(self, custom: _Custom, args: tuple[Any, ...]) -> None:
+    def __init__(self, custom: _Custom, args: tuple[object, ...]) -> None:
         for number in custom.nondiff_argnums:
             if not -len(args) <= number < len(args):
                 raise TypeError(
@@ -86,32 +86,32 @@ class _Call:
         self.leaves = [None if is_dense(leaf) else leaf for leaf in self.leaves]
 
     @property
-    def nondiff(self) -> list[Any]:
+    def nondiff(self) -> list[object]:
         """Return the arguments at ``nondiff_argnums``, which rules receive first."""
         return [self.fixed[place] for place in sorted(self.fixed)]
 
-    def primals(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+    def primals(self, tensors: Sequence[Tensor]) -> tuple[object, ...]:
         """Return the differentiable arguments, with their Tensors replaced by ``tensors``."""
         return self._nest(tensors, self.leaves)
 
-    def tangents(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+    def tangents(self, tensors: Sequence[Tensor]) -> tuple[object, ...]:
         """Return a nest like ``primals``; the tangents of numbers are zero."""
         return self._nest(tensors, [0.0 if isinstance(leaf, (float, complex)) else None for leaf in self.leaves])
 
-    def _nest(self, tensors: Sequence[Tensor], others: Sequence[object]) -> tuple[Any, ...]:
+    def _nest(self, tensors: Sequence[Tensor], others: Sequence[object]) -> tuple[object, ...]:
         leaves = list(others)
         for place, x in zip(self.places, tensors, strict=True):
             leaves[place] = x
-        nest: tuple[Any, ...] = self.structure.unflatten(leaves)
+        nest: tuple[object, ...] = self.structure.unflatten(leaves)
         return nest
 
-    def arguments(self, tensors: Sequence[Tensor]) -> list[Any]:
+    def arguments(self, tensors: Sequence[Tensor]) -> list[object]:
         """Return all arguments in order, with their Tensors replaced by ``tensors``."""
         moving = iter(self.primals(tensors))
         count = len(self.fixed) + len(self.moving)
         return [self.fixed[place] if place in self.fixed else next(moving) for place in range(count)]
 
-    def outputs(self, result: Any) -> tuple[Any, ...]:
+    def outputs(self, result: object) -> tuple[object, ...]:
         """Return the leaves of the function's result, detached, and store its structure in ``output``."""
         leaves, self.output = flatten(result)
         return tuple(x.detach() if is_dense(x) else x for x in leaves)
@@ -121,7 +121,7 @@ class _VjpFunction(Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, call: _Call, *tensors: Tensor) -> Any:
+    def forward(ctx: Any, call: _Call, *tensors: Tensor) -> tuple[object, ...]:
         ctx.state = get_rng_state()
         result, ctx.residuals = _run_fwd(call, [x.detach() for x in tensors])
         if any(is_dense(y) and y._requires for y in flatten(result)[0]):
@@ -131,7 +131,7 @@ class _VjpFunction(Function):
         return call.outputs(result)
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Any) -> Any:
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[object, ...]:
         call: _Call = ctx.call
         custom = call.custom
         assert isinstance(custom, custom_vjp) and custom.bwd is not None
@@ -153,7 +153,7 @@ class _VjpFunction(Function):
             raise TypeError(
                 f"custom_vjp: bwd of {custom.name} must return {len(call.moving)} cotangents, got {len(returned)}"
             )
-        found: list[Any] = []
+        found: list[object] = []
         for place, g, child in zip(call.moving, returned, call.structure.children, strict=True):
             try:
                 found += [None] * child.size if g is None else child.leaves_of(g, f"the cotangent of args[{place}]")
@@ -162,7 +162,7 @@ class _VjpFunction(Function):
         return (None, *[found[place] for place in call.places])
 
 
-def _run_fwd(call: _Call, tensors: Sequence[Tensor]) -> tuple[Any, Any]:
+def _run_fwd(call: _Call, tensors: Sequence[Tensor]) -> tuple[object, object]:
     custom = call.custom
     assert isinstance(custom, custom_vjp) and custom.fwd is not None
     with enable_grad():
@@ -203,10 +203,10 @@ class custom_vjp(_Custom):
     """
 
     kind = _VjpFunction
-    fwd: Callable[..., Any] | None = None
-    bwd: Callable[..., Any] | None = None
+    fwd: Callable[..., object] | None = None
+    bwd: Callable[..., object] | None = None
 
-    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+    def defvjp(self, fwd: Callable[..., object], bwd: Callable[..., object]) -> None:
         """Set the derivative; see the class."""
         self.fwd, self.bwd = fwd, bwd
 
@@ -219,7 +219,7 @@ class _JvpFunction(Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, call: _Call, *tensors: Tensor) -> Any:
+    def forward(ctx: Any, call: _Call, *tensors: Tensor) -> tuple[object, ...]:
         with enable_grad():
             result = call.custom.fun(*call.arguments([x.detach() for x in tensors]))
         outputs = flatten(result)[0]
@@ -230,11 +230,11 @@ class _JvpFunction(Function):
         return call.outputs(result)
 
     @staticmethod
-    def jvp(ctx: Any, _: None, *tangents: Any) -> Any:
+    def jvp(ctx: Any, _: None, *tangents: Tensor) -> tuple[Tensor, ...]:
         return tuple(_tangents_of_outputs(ctx, ctx.saved_tensors, tangents))
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Any) -> Any:
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[object, ...]:
         """Return the transpose of the rule, which is linear in the tangents, applied to the cotangents."""
         primals = ctx.saved_tensors
         if not modes.grad_enabled:
@@ -309,19 +309,19 @@ class custom_jvp(_Custom):
     """
 
     kind = _JvpFunction
-    jvp: Callable[..., Any] | None = None
+    jvp: Callable[..., object] | None = None
 
-    def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
+    def defjvp(self, jvp: Callable[..., object]) -> Callable[..., object]:
         """Set the derivative and return it, so that this method works as a decorator; see the class."""
         self.jvp = jvp
         return jvp
 
-    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+    def defjvps(self, *jvps: Callable[..., object] | None) -> None:
         """Set one rule per argument, None for a derivative of zero."""
         if self.nondiff_argnums:
             raise TypeError(f"custom_jvp: defjvps of {self.name} does not support nondiff_argnums; use defjvp")
 
-        def jvp(primals: tuple[object, ...], tangents: tuple[object, ...]) -> tuple[Any, Any]:
+        def jvp(primals: tuple[object, ...], tangents: tuple[object, ...]) -> tuple[object, object]:
             if len(jvps) != len(primals):
                 raise TypeError(f"custom_jvp: {self.name} has {len(jvps)} rules, but {len(primals)} arguments")
             output = self(*primals)

@@ -8,14 +8,14 @@ therefore need no second set of rules. Products have forward rules (``jvps``) fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import Array
 from ..core.arrays.devices import array_module
-from ..core.arrays.dtypes import is_differentiable
+from ..core.arrays.dtypes import DType, is_differentiable
 from ..core.arrays.fp_warnings import silent
 from ..core.errors import describe
 from ..core.graph.backward import Walk, as_array, without_history
@@ -26,13 +26,15 @@ from ..core.tensor.storage import shares_memory
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.elementwise import IDENTITY
 from .nests import Structure, flatten
-from .record import Recorded, as_point, directions_of, ones_at, record, zeros_at
+from .record import Edge, Recorded, as_point, directions_of, ones_at, record, zeros_at
+
+Tangent = Tensor | Array
 
 
 def jvp(
-    func: Callable[..., Any],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
+    func: Callable[..., object],
+    primals: Sequence[object],
+    tangents: Sequence[object],
     *,
     strict: bool = False,
     has_aux: bool = False,
@@ -78,7 +80,7 @@ def jvp(
     return (value, tangent, recorded.aux) if has_aux else (value, tangent)
 
 
-def linearize(func: Callable[..., Any], *primals: object) -> tuple[Any, Callable[..., Any]]:
+def linearize(func: Callable[..., object], *primals: object) -> tuple[Any, Callable[..., Any]]:
     """Return the value of ``func`` and its derivative as a linear function: ``f(x)`` and ``t -> J(x) @ t``.
 
     ``func`` runs once; each call of the linear function is one pass over the recorded graph.
@@ -109,7 +111,9 @@ def linearize(func: Callable[..., Any], *primals: object) -> tuple[Any, Callable
     return recorded.value(), jvp_fn
 
 
-def jet(func: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]:
+def jet(
+    func: Callable[..., object], primals: Sequence[object], series: Sequence[Sequence[object]]
+) -> tuple[Any, list[Any]]:
     """Return the value of ``func`` and its derivatives along a curve, as ``jax.experimental.jet.jet``.
 
     Let x(t) be the curve through the primals whose k-th derivative at t = 0 is the k-th entry of ``series``. The result
@@ -151,12 +155,12 @@ def jet(func: Callable[..., Any], primals: Sequence[Any], series: Sequence[Seque
             moved = [(m + c) * (t.astype(c.dtype) / k) for m, c in zip(moved, terms[k - 1], strict=True)]
         return [x + m for x, m in zip(points, moved, strict=True)]
 
-    def derivatives(k: int) -> Callable[[Tensor], tuple[Any, ...]]:
+    def derivatives(k: int) -> Callable[[Tensor], tuple[object, ...]]:
         if k == 0:
             return lambda t: (func(*curve(t)),)
         lower = derivatives(k - 1)
 
-        def with_next(t: Tensor) -> tuple[Any, ...]:
+        def with_next(t: Tensor) -> tuple[object, ...]:
             value, tangent = jvp(lower, (t,), (ones_at(t),))
             return (*value, tangent[-1])
 
@@ -167,7 +171,7 @@ def jet(func: Callable[..., Any], primals: Sequence[Any], series: Sequence[Seque
     return value, rest
 
 
-def _dependent_nodes(recorded: Recorded) -> set[Any]:
+def _dependent_nodes(recorded: Recorded) -> set[Edge]:
     """Return the nodes of a recorded function that depend on its points."""
     starts = set(recorded.starts)
     edges = (edge_of(y) for y in recorded.outputs)
@@ -175,7 +179,7 @@ def _dependent_nodes(recorded: Recorded) -> set[Any]:
     return starts | leading_to(starts, order)
 
 
-def _points(transform: str, primals: tuple[Any, ...]) -> tuple[list[Tensor], Structure]:
+def _points(transform: str, primals: tuple[object, ...]) -> tuple[list[Tensor], Structure]:
     leaves, structure = flatten(primals)
     if not leaves:
         raise RuntimeError(f"{transform}: primals must contain at least one Tensor, got none")
@@ -189,7 +193,7 @@ def apply_jvp(recorded: Recorded, tangents: Sequence[Tensor]) -> list[Tensor]:
     """Return the tangents of the outputs of a recorded function, given tangents of its points."""
     differentiable = recorded.differentiable(tangents)
     pairs = zip(recorded.starts, tangents, strict=True)
-    seeds = {start: t if differentiable else t.array for start, t in pairs}
+    seeds: dict[Edge, Tangent] = {start: t if differentiable else t.array for start, t in pairs}
     found = jvp_through([edge_of(x) for x in recorded.outputs], seeds, differentiable)
 
     def tangent(x: Tensor) -> Tensor:
@@ -204,7 +208,9 @@ def apply_jvp(recorded: Recorded, tangents: Sequence[Tensor]) -> list[Tensor]:
     return recorded.keep_history(results, tangents) if differentiable else results
 
 
-def jvp_through(edges: Sequence[Any], seeds: dict[Any, Any], differentiable: bool = False) -> dict[Any, Any]:
+def jvp_through(
+    edges: Sequence[Edge | None], seeds: dict[Edge, Tangent], differentiable: bool = False
+) -> dict[Edge, Any]:
     """Return the tangents of every node between ``seeds`` and ``edges``.
 
     Args:
@@ -214,7 +220,7 @@ def jvp_through(edges: Sequence[Any], seeds: dict[Any, Any], differentiable: boo
         differentiable: record the computation of the tangents.
     """
     order, _ = reachable((edge for edge in edges if edge is not None), oldest(seeds))
-    tangents = dict(seeds)
+    tangents: dict[Edge, Any] = dict(seeds)
     layered = modes.level is not None  # inside vmap, tangents are Tensors, as cotangents are in a backward pass
     if layered and not differentiable:
         tangents = {edge: new_tensor(t) for edge, t in seeds.items()}
@@ -246,7 +252,7 @@ def has_forward_rule(node: Node) -> bool:
     return primitive.elementwise and primitive.outputs == 1 and all(dtype.kind != "c" for dtype in dtypes)
 
 
-def tangent_through(node: Node, tangents: dict[int, Any], differentiable: bool) -> Any:
+def tangent_through(node: Node, tangents: Mapping[int, Tangent], differentiable: bool) -> Any:
     """Return the tangent of a node's output, or a tuple for several outputs, given the tangents of its inputs."""
     primitive = node.plan.primitive
     saved_by(node)
@@ -255,7 +261,7 @@ def tangent_through(node: Node, tangents: dict[int, Any], differentiable: bool) 
     return (_summed if has_forward_rule(node) else _transposed)(node, tangents, differentiable)
 
 
-def _rules(node: Node, g: Any, saved: tuple[Any, ...], wanted: Any) -> Any:
+def _rules(node: Node, g: Any, saved: tuple[object, ...], wanted: Container[int]) -> Iterator[tuple[int, Any]]:
     """Yield the index and the rule's value at the cotangent ``g`` for each input in ``wanted``."""
     plan = node.plan
     together: Any = None
@@ -268,7 +274,7 @@ def _rules(node: Node, g: Any, saved: tuple[Any, ...], wanted: Any) -> Any:
                 yield index, value
 
 
-def _summed(node: Node, tangents: dict[int, Any], differentiable: bool) -> Array:
+def _summed(node: Node, tangents: Mapping[int, Tangent], differentiable: bool) -> Array:
     """Return the sum of the inputs' forward rules; an elementwise primitive uses its derivative rules."""
     jvps = node.plan.primitive.jvps
     saved = node.saved
@@ -279,7 +285,7 @@ def _summed(node: Node, tangents: dict[int, Any], differentiable: bool) -> Array
     for index, t in tangents.items():
         if jvps is not None:
             rule, place = jvps[index]
-            values = [(index, pull(rule, place, t, saved))]
+            values: Iterable[tuple[int, Any]] = [(index, pull(rule, place, t, saved))]
         else:
             values = _rules(node, t if t.shape == node.shape else np.broadcast_to(t, node.shape), saved, (index,))
         for _, value in values:
@@ -291,12 +297,12 @@ def _summed(node: Node, tangents: dict[int, Any], differentiable: bool) -> Array
     return total
 
 
-def _transposed(node: Node, tangents: dict[int, Any], differentiable: bool) -> Any:
+def _transposed(node: Node, tangents: Mapping[int, Tangent], differentiable: bool) -> Any:
     """Return the transpose of the node's rule, a linear map of its cotangent, applied to the tangents."""
     primitive = node.plan.primitive
     xp = array_module(next(iter(tangents.values())))
 
-    def cotangent(shape: tuple[int, ...], dtype: Any) -> Tensor:
+    def cotangent(shape: tuple[int, ...], dtype: DType) -> Tensor:
         u = new_tensor(xp.zeros(shape, dtype))
         if modes.level is not None:
             u = modes.level.lift(u)
@@ -328,7 +334,7 @@ def _transposed(node: Node, tangents: dict[int, Any], differentiable: bool) -> A
     return tuple(results) if several else results[0]
 
 
-def _as_cotangent_of(t: Array, value: Tensor) -> Array:
+def _as_cotangent_of(t: Tangent, value: Tensor) -> Tangent:
     """Return a tangent cast and broadcast to the rule's value, so that it can serve as its cotangent."""
     if t.dtype != value.dtype:
         t = (t.real if t.dtype.kind == "c" and value.dtype.kind != "c" else t).astype(value.dtype)

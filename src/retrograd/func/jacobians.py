@@ -20,7 +20,7 @@ from .reverse import Argnums, apply_vjp, check_outputs, chosen_arguments, points
 
 
 def jacrev(
-    func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+    func: Callable[..., object], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of ``func``, ``J[i, j] = df_i / dx_j``, in reverse mode.
 
@@ -49,7 +49,7 @@ def jacrev(
 
 
 def jacfwd(
-    func: Callable[..., Any],
+    func: Callable[..., object],
     argnums: Argnums = 0,
     has_aux: bool = False,
     *,
@@ -80,7 +80,7 @@ def jacfwd(
     return _by_columns("jacfwd", func, argnums, has_aux, chunk_size)
 
 
-def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+def hessian(func: Callable[..., object], argnums: Argnums = 0) -> Callable[..., Any]:
     """Return a function that computes the second derivatives of ``func``: ``jacfwd(jacrev(func))``.
 
     Args:
@@ -103,7 +103,7 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 
 
 def _by_rows(
-    transform: str, func: Callable[..., Any], argnums: Argnums, has_aux: bool = False, chunk_size: int | None = None
+    transform: str, func: Callable[..., object], argnums: Argnums, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
     """Implement ``jacrev``; errors name ``transform``."""
     _check_chunk(transform, chunk_size)
@@ -135,7 +135,7 @@ def _by_rows(
 
 
 def _by_columns(
-    transform: str, func: Callable[..., Any], argnums: Argnums, has_aux: bool = False, chunk_size: int | None = None
+    transform: str, func: Callable[..., object], argnums: Argnums, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
     """Implement ``jacfwd``; errors name ``transform``."""
     _check_chunk(transform, chunk_size)

@@ -31,7 +31,7 @@ def functional_call(
     module: Any,
     parameter_and_buffer_dicts: State | Sequence[State],
     args: object = None,
-    kwargs: dict[str, Any] | None = None,
+    kwargs: dict[str, object] | None = None,
     *,
     tie_weights: bool = True,
     strict: bool = False,
@@ -199,7 +199,7 @@ def _stacked(name: str, members: list[Tensor]) -> Tensor:
     return stack([x.detach() for x in members]).requires_grad_(wanted[0])
 
 
-def ravel_pytree(pytree: Any) -> tuple[Tensor, Callable[[Tensor], Any]]:
+def ravel_pytree(pytree: object) -> tuple[Tensor, Callable[[Tensor], Any]]:
     """Return the leaves of a nest as one vector, and a function that makes a nest of such a vector, as in JAX.
 
     Both directions are differentiable. The vector has the result type of all leaves; the nest has theirs.

@@ -8,11 +8,11 @@ leaves, subclasses of dict and list included, since their constructors are unkno
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-Parts = tuple[Sequence[tuple[str, Any]], Any]
+Parts = tuple[Sequence[tuple[str, object]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +24,18 @@ class Kind:
     """
 
     parts: Callable[[Any], Parts]
-    make: Callable[[Any, list[Any]], Any]
+    make: Callable[[Any, list[Any]], object]
 
 
-def _items(nest: Any) -> list[tuple[str, Any]]:
+def _items(nest: Iterable[object]) -> list[tuple[str, object]]:
     return [(f"[{index}]", child) for index, child in enumerate(nest)]
 
 
-def _entries(nest: Any) -> list[tuple[str, Any]]:
+def _entries(nest: Mapping[object, object]) -> list[tuple[str, object]]:
     return [(f"[{key!r}]", child) for key, child in nest.items()]
 
 
-def _dict(make: Callable[[Any, Iterable[tuple[Any, Any]]], Any], extra: Callable[[Any], Any]) -> Kind:
+def _dict(make: Callable[[Any, Iterable[tuple[object, object]]], object], extra: Callable[[Any], object]) -> Kind:
     def parts(nest: Any) -> Parts:
         return _entries(nest), (extra(nest), tuple(nest))
 
@@ -72,7 +72,7 @@ _KINDS: dict[type, Kind] = {
 
 
 def register(
-    kind: type, parts: Callable[[Any], tuple[Sequence[Any], Any]], make: Callable[[Any, list[Any]], Any]
+    kind: type, parts: Callable[[Any], tuple[Sequence[object], object]], make: Callable[[Any, list[Any]], object]
 ) -> None:
     """Register a class whose instances are containers in nests.
 
@@ -225,7 +225,7 @@ def _structure(part: object, is_leaf: Callable[[Any], bool] | None, leaves: list
     return Structure(type(part), tuple([step for step, _ in pairs]), children, context)
 
 
-def mapped(function: Callable[[Any], Any], nest: object, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+def mapped(function: Callable[[Any], object], nest: object, is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """Return the nest with the function applied to every leaf.
 
     >>> from retrograd.func import nests

@@ -12,16 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import ref
 
 from ..core.arrays import Array
 from ..core.arrays.devices import backend_of, is_array
-from ..core.arrays.dtypes import promoted
+from ..core.arrays.dtypes import DType, promoted
 from ..core.graph.backward import as_array
 from ..core.graph.nodes import Node
 from ..core.graph.primitive import Primitive
 from ..core.tensor.storage import Storage
+from ..core.tensor.tensor import Tensor
+
+Item = TypeVar("Item")
 
 _number = count().__next__
 
@@ -29,7 +32,7 @@ _number = count().__next__
 class Source(NamedTuple):
     """An input that is not the result of a recorded call: a leaf or a constant. It is never freed."""
 
-    array: Any
+    array: Array
     storage: Storage | None
 
 
@@ -44,8 +47,8 @@ class Call:
     def __init__(
         self,
         primitive: Primitive,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         inplace: bool,
         seconds: float,
     ) -> None:
@@ -73,7 +76,7 @@ class Call:
                 value.base = home
         self.bytes += value.bytes
 
-    def run(self, arrays: tuple[Any, ...]) -> list[Any]:
+    def run(self, arrays: tuple[Any, ...]) -> list[Array]:
         """Return the outputs and residuals for these inputs."""
         primitive, first = self.primitive, arrays[0]
         if primitive.promote is not None:
@@ -85,7 +88,7 @@ class Call:
             primitive.write(out, *arrays, **self.params)
             return [out]
         out = primitive.forward(*arrays, **self.params)
-        residuals: Sequence[Any] = ()
+        residuals: Sequence[Array] = ()
         if primitive.residuals:
             out, *residuals = out
         outputs = out if primitive.outputs != 1 else (out,)
@@ -97,7 +100,7 @@ class Layout(NamedTuple):
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    dtype: Any
+    dtype: DType
 
     @classmethod
     def of(cls, array: Array) -> Layout:
@@ -109,7 +112,7 @@ class Layout(NamedTuple):
         low, high = sum(min(step, 0) for step in reach), sum(max(step, 0) for step in reach)
         return high - low + self.dtype.itemsize, -low
 
-    def filled(self, array: Any) -> Any:
+    def filled(self, array: Array) -> Array:
         """Return a new array with this layout and the elements of ``array``."""
         backend = backend_of(array)
         size, first = self.reach()
@@ -164,8 +167,8 @@ class Value:
         self.version = version
         self.base: Value | None = None
         self.bytes = 0
-        self.reference: ref[Any] = ref(array)
-        self.storage: Any = None
+        self.reference: ref[Array] = ref(array)
+        self.storage: Storage | bool | None = None
         self.memory: Memory | None = None
         self.first: Memory | None = None  # the memory in which a node first saved it
         self.slots: list[tuple[ref[Record], int, int | None]] = []
@@ -181,7 +184,7 @@ class Value:
         """Return the Value that owns the memory of this one."""
         return self if self.base is None else self.base
 
-    def get(self) -> Any:
+    def get(self) -> Array | None:
         """Return the array if it is alive and protected from writes, else None."""
         return None if self.storage is None else self.reference()
 
@@ -223,13 +226,13 @@ class Memory:
 
     __slots__ = ("bytes", "counted", "fixed", "holder", "locks", "movable", "owner", "used", "values")
 
-    def __init__(self, owner: Array, died: Callable[[Any], None]) -> None:
+    def __init__(self, owner: Array, died: Callable[[ref[Array]], None]) -> None:
         self.owner = ref(owner, died)
         self.bytes = owner.nbytes
         self.values: list[ref[Value]] = []
         self.fixed = False  # whether the memory contains Sources
         self.movable = False
-        self.holder: ref[Any] | None = None  # a Tensor of the user that uses fixed memory
+        self.holder: ref[Tensor] | None = None  # a Tensor of the user that uses fixed memory
         self.locks = 0
         self.used = 0
         self.counted = False
@@ -239,7 +242,7 @@ class Restorer(Protocol):
     """The interface of ``Pool`` that a Record needs: restore saved values on demand."""
 
     @property
-    def lock(self) -> AbstractContextManager[Any]:
+    def lock(self) -> AbstractContextManager[object]:
         """Return the lock that is held during a recomputation."""
 
     def restore(self, record: Record) -> None:
@@ -305,14 +308,14 @@ class Record:
                 node.saved, self.partial = tuple(self.partial), []
 
 
-def append(items: list[Any], item: object, lives: Callable[[Any], bool]) -> None:
+def append(items: list[Item], item: Item, lives: Callable[[Item], bool]) -> None:
     """Append to a list, and drop the items that are no longer alive whenever its length has doubled."""
     if len(items) >= 16 and len(items) & (len(items) - 1) == 0:
         items[:] = filter(lives, items)
     items.append(item)
 
 
-def owner_of(array: Array) -> Any:
+def owner_of(array: Array) -> Array | None:
     """Return the array that this one is a view of, or None."""
     owner = backend_of(array).owner(array)
     while owner is not None and not is_array(owner):  # an object that implements only the array interface

@@ -9,7 +9,7 @@ from typing import Any
 from ..autograd import checkpoint as _checkpoint
 
 
-def checkpoint(function: Callable[..., Any], *, preserve_rng_state: bool = True) -> Callable[..., Any]:
+def checkpoint(function: Callable[..., object], *, preserve_rng_state: bool = True) -> Callable[..., Any]:
     """Return a version of ``function`` that saves no intermediate values and recomputes them in the backward pass.
 
     Values and derivatives are those of ``function``; each derivative costs one more run of it.

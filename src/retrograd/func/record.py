@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 from weakref import ref
 
 from ..core.arrays.devices import array_module
@@ -22,6 +22,8 @@ from ..core.tensor.storage import borrowed, share, storage_of
 from ..core.tensor.tensor import Tensor, is_dense, new_tensor
 from ..ops.table.elementwise import IDENTITY
 from .nests import Mismatch, Structure, flatten
+
+Edge = Node | Tensor  # of the graph: a node, or a leaf
 
 
 @dataclass(slots=True)
@@ -40,8 +42,8 @@ class Recorded:
     starts: list[Node]
     outputs: list[Tensor]
     structure: Structure
-    aux: Any
-    outside: set[Any]
+    aux: object
+    outside: set[Edge]
     attached: bool
 
     def value(self) -> Any:
@@ -52,7 +54,7 @@ class Recorded:
         """Return a leaf of the function's result as the caller gets it."""
         return _outside_only(x, self.outside if self.attached else ()) if is_dense(x) else x
 
-    def is_recorded(self, edge: Any) -> bool:
+    def is_recorded(self, edge: Edge | None) -> bool:
         """Return whether the function recorded a node; False for nodes of Tensors that it returns unchanged."""
         return type(edge) is Node and edge.sequence >= oldest(self.starts)
 
@@ -72,7 +74,7 @@ class Recorded:
         return [_outside_only(x, outside) for x in results]
 
 
-def _outside_only(x: Tensor, outside: Collection[Any]) -> Tensor:
+def _outside_only(x: Tensor, outside: Collection[Edge]) -> Tensor:
     if not x._requires or edge_of(x) in outside:
         return x
     alias = new_tensor(x.array)  # detach() would drop the history on the layers below, too
@@ -81,7 +83,7 @@ def _outside_only(x: Tensor, outside: Collection[Any]) -> Tensor:
 
 
 def record(
-    transform: str, function: Callable[..., Any], points: list[Tensor], structure: Structure, has_aux: bool = False
+    transform: str, function: Callable[..., object], points: list[Tensor], structure: Structure, has_aux: bool = False
 ) -> Recorded:
     """Call ``function`` on identities of ``points`` and record it.
 
@@ -159,7 +161,7 @@ def begin(x: Tensor) -> Tensor:
     return start
 
 
-def read_from_outside(edges: list[Any], starts: Sequence[Node], directions: Iterable[Any] = ()) -> set[Any]:
+def read_from_outside(edges: list[Edge | None], starts: Sequence[Node], directions: Iterable[Edge] = ()) -> set[Edge]:
     """Return the edges, and the nodes below them, that depend on Tensors outside of the function that require grad.
 
     ``directions`` count as outside, even if they were created after the function started.
@@ -168,7 +170,7 @@ def read_from_outside(edges: list[Any], starts: Sequence[Node], directions: Iter
     order, _ = reachable((edge for edge in edges if edge is not None), since)
     outside = set(directions)
 
-    def is_outside(edge: Node | None) -> bool:
+    def is_outside(edge: Edge | None) -> TypeGuard[Edge]:
         return edge is not None and (type(edge) is not Node or edge.sequence < since)
 
     outside.update(edge for node in order for edge in node.parents if is_outside(edge))

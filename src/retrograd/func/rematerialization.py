@@ -315,7 +315,7 @@ class Pool:
                     self.need_room(call.bytes)
                 elif not self.make_room(call.bytes):
                     return False
-                arrays = tuple(
+                arrays: tuple[Any, ...] = tuple(
                     [held[x][0] if type(x) is Value else x.array if type(x) is Source else x for x in call.inputs]
                 )
                 began = perf_counter()

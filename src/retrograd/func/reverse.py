@@ -15,12 +15,12 @@ from ..core.graph.nodes import edge_of, oldest, reachable
 from ..core.tensor.tensor import Tensor, new_tensor
 from .forward import has_forward_rule, tangent_through
 from .nests import Structure, flatten
-from .record import Recorded, as_point, directions_of, ones_at, record, zeros_at
+from .record import Edge, Recorded, as_point, directions_of, ones_at, record, zeros_at
 
 Argnums = int | tuple[int, ...]
 
 
-def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(func: Callable[..., object], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes the gradient of ``func``: ``x -> df/dx``.
 
     The gradient can be transformed again, and differentiated with respect to any other Tensor that ``func`` reads.
@@ -57,7 +57,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     return gradient
 
 
-def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad_and_value(func: Callable[..., object], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes ``(gradient, value)``, or ``(gradient, (value, aux))`` with ``has_aux``.
 
     Args:
@@ -77,7 +77,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     return gradient
 
 
-def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(func: Callable[..., object], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes ``(value, gradient)``, or ``((value, aux), gradient)`` with ``has_aux``, as JAX.
 
     Args:
@@ -97,7 +97,7 @@ def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     return gradient
 
 
-def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def vjp(func: Callable[..., object], *primals: object, has_aux: bool = False) -> Any:
     """Return the value of ``func`` and a function that computes vector-Jacobian products: ``v -> v @ J(x)``.
 
     Args:
@@ -125,21 +125,21 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def recorded_vjp(
-    transform: str, func: Callable[..., Any], primals: tuple[object, ...], has_aux: bool
-) -> tuple[Recorded, Callable[[Any], Any]]:
+    transform: str, func: Callable[..., object], primals: tuple[object, ...], has_aux: bool
+) -> tuple[Recorded, Callable[[object], Any]]:
     """Record ``func`` and return the record and ``vjp_fn``; errors name ``transform``."""
     points, structure = points_of(transform, primals, [f"primals[{index}]" for index in range(len(primals))])
     recorded = record(transform, func, points, structure, has_aux)
     check_outputs(recorded)
 
-    def vjp_fn(cotangents: Any) -> Any:
+    def vjp_fn(cotangents: object) -> Any:
         directions = directions_of(transform, cotangents, "cotangents", recorded.outputs, recorded.structure, "output")
         return structure.unflatten(apply_vjp(recorded, directions, retain_graph=True))
 
     return recorded, vjp_fn
 
 
-def hvp(func: Callable[..., Any], primals: Sequence[object], tangents: Sequence[object]) -> tuple[Any, Any]:
+def hvp(func: Callable[..., object], primals: Sequence[object], tangents: Sequence[object]) -> tuple[Any, Any]:
     """Return the value of ``func`` and a Hessian-vector product: ``f(x)`` and ``H(x) @ t``.
 
     The Hessian is never formed: with ``g`` the gradient, ``H @ t`` is the gradient of ``<g(x), t>`` with respect to x,
@@ -163,7 +163,7 @@ def hvp(func: Callable[..., Any], primals: Sequence[object], tangents: Sequence[
     return _hessian_product("hvp", func, primals, tangents, "tangents")
 
 
-def vhp(func: Callable[..., Any], primals: Sequence[object], cotangents: Sequence[object]) -> tuple[Any, Any]:
+def vhp(func: Callable[..., object], primals: Sequence[object], cotangents: Sequence[object]) -> tuple[Any, Any]:
     """Return the value of ``func`` and a vector-Hessian product: ``f(x)`` and ``v @ H(x)``.
 
     Args:
@@ -184,7 +184,7 @@ def vhp(func: Callable[..., Any], primals: Sequence[object], cotangents: Sequenc
 
 
 def _hessian_product(
-    transform: str, func: Callable[..., Any], primals: Sequence[object], vectors: Sequence[object], name: str
+    transform: str, func: Callable[..., object], primals: Sequence[object], vectors: Sequence[object], name: str
 ) -> tuple[Any, Any]:
     for what, values in (("primals", primals), (name, vectors)):
         if not isinstance(values, (tuple, list)):
@@ -215,14 +215,14 @@ def _hessian_times(recorded: Recorded, y: Tensor, directions: list[Tensor]) -> l
     readers = [(node, [parent for parent in node.parents if parent in given]) for node in order if node not in given]
     ordinary = {start for start in given if start is root or start.hooks is not None}
     ordinary.update(start for node, read in readers if read and not has_forward_rule(node) for start in read)
-    tangents: dict[Any, Tensor] = {start: given[start] for start in ordinary}
+    tangents: dict[Edge, Tensor] = {start: given[start] for start in ordinary}
     with enable_grad(), silent():
         for node, read in readers:
             if not ordinary.issuperset(read):
                 moving = {i: given[x] for i, x in enumerate(node.parents) if x in given and x not in ordinary}
                 tangents[node] = tangent_through(node, moving, True)
     cotangents = Walk(set(tangents), True, True).run([(root, ones_at(y))]) if order else {}
-    roots: list[tuple[Any, Any]] = []
+    roots: list[tuple[Edge | None, Tensor]] = []
     for place, tangent in tangents.items():
         cotangent = cotangents.get(place)
         if cotangent is not None:
@@ -248,7 +248,7 @@ def _scalar(recorded: Recorded) -> Tensor:
 
 def _differentiated(
     transform: str,
-    func: Callable[..., Any],
+    func: Callable[..., object],
     argnums: Argnums,
     has_aux: bool,
     args: tuple[object, ...],
@@ -273,8 +273,8 @@ def check_outputs(recorded: Recorded) -> None:
 
 
 def chosen_arguments(
-    transform: str, func: Callable[..., Any], argnums: Argnums, args: tuple[object, ...], kwargs: dict[str, object]
-) -> tuple[Callable[..., Any], tuple[Any, ...], list[str]]:
+    transform: str, func: Callable[..., object], argnums: Argnums, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[Callable[..., object], tuple[object, ...], list[str]]:
     """Return a function of only the arguments at ``argnums``, these arguments, and their names for errors."""
     numbers = (argnums,) if isinstance(argnums, int) and not isinstance(argnums, bool) else argnums
     if not isinstance(numbers, tuple) or not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
@@ -288,7 +288,7 @@ def chosen_arguments(
     if len(set(places)) != len(places):
         raise RuntimeError(f"{transform}: argnums must name each argument once, got {argnums!r}")
 
-    def function(*chosen: Any) -> Any:
+    def function(*chosen: object) -> object:
         every = list(args)
         for place, value in zip(places, chosen, strict=True):
             every[place] = value
@@ -312,7 +312,7 @@ def apply_vjp(recorded: Recorded, cotangents: Sequence[Tensor], retain_graph: bo
 
 
 def _backward_from(
-    recorded: Recorded, roots: list[tuple[Any, Tensor]], directions: Sequence[Tensor], retain_graph: bool
+    recorded: Recorded, roots: list[tuple[Edge | None, Tensor]], directions: Sequence[Tensor], retain_graph: bool
 ) -> list[Tensor]:
     """Return the gradients with respect to the points, given cotangents of nodes computed from the directions."""
     differentiable = recorded.differentiable(directions)

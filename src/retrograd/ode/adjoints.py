@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isqrt
-from typing import Any
+from typing import TypeAlias
 
 from ..autograd import checkpoint
 from ..core.tensor.tensor import Tensor
@@ -18,20 +18,19 @@ from .solution import Solution
 from .stepping import Control
 from .system import Leaves, System
 
+Plan: TypeAlias = Sequence[tuple[float, float]]  # the start and the length of every step
+State: TypeAlias = tuple[Leaves, Leaves, Leaves]  # y, the adjoint of y, and that of the parameters
+
 
 def replayed(
     system: System,
     method: Callable[[], ExplicitMethod],
-    plan: Sequence[tuple[float, float]],
+    plan: Plan,
     times: Sequence[float],
     y: Leaves,
     control: Control,
 ) -> list[Leaves]:
-    """Return the states at ``times``, computed by the steps of ``plan`` in checkpointed segments.
-
-    Args:
-        plan: the start and the length of every step.
-    """
+    """Return the states at ``times``, computed by the steps of ``plan`` in checkpointed segments."""
     states = [y]
     size = isqrt(max(len(plan) - 1, 0)) + 1
     place = 1
@@ -46,7 +45,9 @@ def replayed(
         wanted = times[place:stop]
         place = stop
 
-        def segment(y: Leaves, steps: Any = steps, wanted: Any = wanted, sign: float = sign) -> tuple[Leaves, Any]:
+        def segment(
+            y: Leaves, steps: Plan = steps, wanted: Sequence[float] = wanted, sign: float = sign
+        ) -> tuple[Leaves, list[Leaves]]:
             own, f0 = method(), None
             found: list[Leaves] = []
             own.prepare(control.rtol, control.atol)
@@ -68,11 +69,11 @@ def replayed(
 
 
 def backsolved(
-    solve: Callable[[Callable[..., Any], Any, Any, tuple[Any, ...]], Solution],
-    f: Callable[..., Any],
-    y0: Any,
+    solve: Callable[[Callable[..., object], object, Sequence[float], tuple[object, ...]], Solution],
+    f: Callable[..., object],
+    y0: object,
     times: Sequence[float],
-    args: tuple[Any, ...],
+    args: tuple[object, ...],
 ) -> Solution:
     """Return the solution, whose backward pass integrates the adjoint equation backward in time.
 
@@ -85,28 +86,28 @@ def backsolved(
     places = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.dtype.kind in "fc"]
     result: list[Solution] = []
 
-    def function(t: Tensor, y: Any, moving: list[Tensor]) -> Any:
+    def function(t: Tensor, y: object, moving: list[Tensor]) -> object:
         every = list(leaves)
         for place, x in zip(places, moving, strict=True):
             every[place] = x
         held, rest = structure.unflatten(every)
         return functional_call(f, held, (t, y, *rest)) if held else f(t, y, *rest)
 
-    def forward(y0: Any, moving: list[Tensor]) -> Any:
+    def forward(y0: object, moving: list[Tensor]) -> object:
         solution = solve(function, y0, times, (moving,))
         result.append(solution)
         return solution.y
 
-    def fwd(y0: Any, moving: list[Tensor]) -> tuple[Any, Any]:
+    def fwd(y0: object, moving: list[Tensor]) -> tuple[object, tuple[object, list[Tensor]]]:
         states = forward(y0, moving)
         return states, (states, moving)
 
-    def bwd(residuals: Any, cotangents: Any) -> tuple[Any, Any]:
+    def bwd(residuals: tuple[object, list[Tensor]], cotangents: object) -> tuple[object, Leaves]:
         states, moving = residuals
         path, shape = flatten(states)
         gradients = flatten(cotangents)[0]
 
-        def backward(t: Tensor, state: Any, moving: list[Tensor]) -> Any:
+        def backward(t: Tensor, state: State, moving: list[Tensor]) -> State:
             y, a, _ = state
             value, pull = vjp(lambda y, moving: function(t, y, moving), shape.unflatten(y), list(moving))
             by_y, by_moving = pull(shape.unflatten([-x for x in a]))

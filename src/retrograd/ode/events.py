@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from .system import Leaves, System, number
 class Event:
     """One event function ``g(t, y, *args)``, with SciPy's attributes ``terminal`` and ``direction``."""
 
-    def __init__(self, caller: str, function: Callable[..., Any], number: int) -> None:
+    def __init__(self, caller: str, function: Callable[..., object], number: int) -> None:
         if not callable(function):
             raise TypeError(f"{caller}: events must be functions of (t, y), got {function!r}")
         terminal = getattr(function, "terminal", False)

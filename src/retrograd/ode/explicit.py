@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.tensor.tensor import Tensor
 from . import tableaus
-from .system import Leaves, System, combine
+from .system import Leaves, System, Tolerance, combine
 from .tableaus import Tableau
 
 
@@ -92,7 +92,7 @@ class ExplicitMethod:
         square = fifth * fifth
         return float(square / (square + 0.01 * third * third) ** 0.5)
 
-    def prepare(self, rtol: float, atol: Any) -> None:
+    def prepare(self, rtol: float, atol: Tolerance) -> None:
         """Set the tolerances and forget what was computed for another integration."""
 
     def failed(self, h: float) -> float:
@@ -124,7 +124,7 @@ def moved(system: System, start: float | Tensor, y: Leaves, end: float | Tensor)
     This is one step of the classical fourth-order method of length ``end - start``, which is zero, so the derivatives
     up to order 4 are those of the solution that is y at ``start``, evaluated at ``end``.
     """
-    h: Any = end - start
+    h: Any = end - start  # a Tensor, because one of both is
 
     def plus(weight: float, k: Leaves) -> Leaves:
         return [a + (h * weight).astype(b.dtype) * b for a, b in zip(y, k, strict=True)]

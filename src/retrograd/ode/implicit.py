@@ -7,7 +7,6 @@ one Jacobian; its derivative from the implicit function theorem at the solution,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from ..func.nests import flatten
 from ..func.record import record
 from . import tableaus
 from .explicit import ExplicitMethod, Step
-from .system import Leaves, System, combine
+from .system import Leaves, System, Tolerance, combine
 
 MAX_ITERATIONS = 10
 
@@ -35,7 +34,7 @@ class ImplicitMethod(ExplicitMethod):
 
     interpolates = False
 
-    def prepare(self, rtol: float, atol: Any) -> None:
+    def prepare(self, rtol: float, atol: Tolerance) -> None:
         """Set the tolerances and forget what was computed for another integration."""
         self.rtol, self.atol = rtol, atol
         self.jacobian: Callable[[Array], Array] | Array | None = None  # a product, or the matrix

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,26 +18,26 @@ from .explicit import ExplicitMethod, Step, moved
 from .implicit import method_named
 from .solution import Dense, Solution, stacked, times_of
 from .stepping import Control, rolled, stepped
-from .system import Leaves, System, number
+from .system import Leaves, System, Times, Tolerance, number
 
-Times = list[float | Tensor]
+EventFunction: TypeAlias = Callable[..., object]
 
 
 def solve(
-    f: Callable[..., Any],
-    y0: Any,
-    t: Any,
-    args: tuple[Any, ...] = (),
+    f: Callable[..., object],
+    y0: object,
+    t: Times,
+    args: tuple[object, ...] = (),
     *,
     method: str = "tsit5",
     rtol: float | None = None,
-    atol: Any = None,
+    atol: Tolerance | Sequence[float] | None = None,
     steps: int | None = None,
     first_step: float | None = None,
     max_step: float = inf,
     min_step: float = 0.0,
     max_steps: int = 100_000,
-    events: Any = (),
+    events: EventFunction | Sequence[EventFunction] | None = (),
     dense: bool = False,
     every_step: bool = False,
     adjoint: Literal["direct", "checkpoint", "backsolve"] = "direct",
@@ -108,7 +108,7 @@ def solve(
         if any(_differentiated(time) for time in times):
             raise ValueError("solve: adjoint='backsolve' has no derivative by the times; use 'direct' or 'checkpoint'")
 
-        def inner(f: Callable[..., Any], y0: Any, t: Any, args: tuple[Any, ...]) -> Any:
+        def inner(f: Callable[..., object], y0: object, t: Times, args: tuple[object, ...]) -> Solution:
             return solve(
                 f, y0, t, args, method=method, rtol=rtol, atol=atol, steps=steps, first_step=first_step,
                 max_step=max_step, min_step=min_step, max_steps=max_steps,
@@ -132,7 +132,7 @@ def solve(
 def _integrated(
     system: System,
     method: ExplicitMethod,
-    times: Times,
+    times: list[float | Tensor],
     numbers: list[float],
     y: Leaves,
     control: Control,
@@ -142,7 +142,7 @@ def _integrated(
 ) -> Solution:
     """Integrate, recorded step by step."""
     sign = 1.0 if numbers[-1] >= numbers[0] else -1.0
-    outputs: Times = [times[0]]
+    outputs: list[float | Tensor] = [times[0]]
     states: list[Leaves] = [y]
     found: list[list[tuple[Tensor, Leaves]]] = [[] for _ in events]
     kept: list[Step] = []
@@ -184,7 +184,7 @@ def _finished(
     system: System,
     method: ExplicitMethod,
     control: Control,
-    times: Times,
+    times: list[float | Tensor],
     states: list[Leaves],
     events: list[list[tuple[Tensor, Leaves]]],
     status: int,
@@ -212,7 +212,7 @@ def _differentiated(t: float | Tensor) -> bool:
     return isinstance(t, Tensor) and t._requires and modes.grad_enabled
 
 
-def _times(t: Any) -> Times:
+def _times(t: Times) -> list[float | Tensor]:
     """Return the times, as Tensors where they require grad."""
     if isinstance(t, Tensor):
         if t.ndim != 1:
@@ -239,7 +239,7 @@ def _control(
     system: System,
     method: ExplicitMethod,
     rtol: float | None,
-    atol: Any,
+    atol: Tolerance | Sequence[float] | None,
     steps: int | None,
     first_step: float | None,
     max_step: float,
@@ -267,14 +267,14 @@ def _control(
 
 
 def odeint(
-    f: Callable[..., Any],
-    y0: Any,
-    t: Any,
-    args: tuple[Any, ...] = (),
+    f: Callable[..., object],
+    y0: object,
+    t: Times,
+    args: tuple[object, ...] = (),
     *,
     method: str = "dopri5",
     rtol: float = 1e-7,
-    atol: Any = 1e-9,
+    atol: Tolerance | Sequence[float] = 1e-9,
     adjoint: Literal["direct", "checkpoint", "backsolve"] = "direct",
     **options: Any,
 ) -> Any:

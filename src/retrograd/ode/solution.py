@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays.dtypes import DType
 from ..core.errors import describe
 from ..core.graph.modes import modes
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.nests import Structure
 from ..ops.shape.joining import stack
+from ..ops.table.types import Operand
 from .explicit import ExplicitMethod, Step, moved
-from .system import Leaves, System, number
+from .system import Leaves, System, Times, number
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Solution:
     rejected: int
     dense: Dense | None = field(default=None, repr=False)
 
-    def __call__(self, t: Any) -> Any:
+    def __call__(self, t: Times | Operand) -> Any:
         """Return the state at a time, or the states at a 1-D sequence of times; needs ``dense=True``.
 
         Raises:
@@ -74,7 +76,7 @@ class Dense:
             raise ValueError(f"Solution: t must contain at least one time, got {describe(t)}")
         return stacked(structure, found)
 
-    def leaves(self, t: Any) -> Leaves:
+    def leaves(self, t: Operand) -> Leaves:
         """Return the leaves of the state at one time."""
         time = number("Solution", t, "t")
         low, high = sorted((self.start, self.end))
@@ -93,7 +95,7 @@ def stacked(structure: Structure, states: Sequence[Leaves]) -> Any:
     return structure.unflatten([stack(list(column)) for column in zip(*states, strict=True)])
 
 
-def times_of(values: Sequence[float | Tensor], dtype: Any) -> Tensor:
+def times_of(values: Sequence[float | Tensor], dtype: DType) -> Tensor:
     """Return times, of which some are Tensors with a history, as one Tensor."""
     if any(isinstance(t, Tensor) and t._requires for t in values):
         return stack([t if isinstance(t, Tensor) else new_tensor(np.asarray(t, dtype)) for t in values])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, nextafter
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.implicit.linear_solvers import NoSolution
 from ..func.loops.scan import scan
 from .explicit import ExplicitMethod, Step
-from .system import Leaves, SolveError, System, combine
+from .system import Leaves, SolveError, System, Tolerance, combine
 
 
 @dataclass
@@ -28,7 +27,7 @@ class Control:
     """
 
     rtol: float
-    atol: Any
+    atol: Tolerance
     first_step: float | None = None
     max_step: float = inf
     min_step: float = 0.0
@@ -192,7 +191,7 @@ def _scanned(
     """Return the first state and every ``every``-th after it."""
     several = len(starts) > every
 
-    def body(state: Leaves, t: Tensor) -> tuple[Leaves, Any]:
+    def body(state: Leaves, t: Tensor) -> tuple[Leaves, Leaves | None]:
         end = method.step_at(system, t, h, state)
         return end, (end if several else None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..core.tensor.tensor import Tensor
 from ..func.loops.scan import scan
 from ..ops.make.ranges import arange
 from ..ops.shape.joining import cat
@@ -12,11 +13,11 @@ from .system import Leaves, System, combine, number
 
 
 def leapfrog(
-    acceleration: Callable[..., Any],
-    q0: Any,
-    v0: Any,
+    acceleration: Callable[..., object],
+    q0: object,
+    v0: object,
     t: tuple[float, float],
-    args: tuple[Any, ...] = (),
+    args: tuple[object, ...] = (),
     *,
     steps: int,
     checkpoint: bool | int = False,
@@ -55,7 +56,7 @@ def leapfrog(
     h = (number("leapfrog", t[1], "t[1]") - start) / steps
     count = len(shapes)
 
-    def body(state: Leaves, index: Any) -> tuple[Leaves, Leaves]:
+    def body(state: Leaves, index: Tensor) -> tuple[Leaves, Leaves]:
         q, v, a = state[:count], state[count : 2 * count], state[2 * count :]
         q = combine([1.0, h, h * h / 2], [q, v, a])
         after = system(start + (index + 1) * h, q)

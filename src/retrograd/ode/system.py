@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,11 +19,17 @@ from ..func.implicit.linear_solvers import NoSolution
 from ..func.implicit.roots import unknowns
 from ..func.implicit.vectors import Vectors
 from ..func.nests import Mismatch
+from ..ops.table.types import Operand
+
+if TYPE_CHECKING:
+    from ..core.mapping.batching import Call
 
 Leaves = list[Tensor]
+Times: TypeAlias = Sequence[Operand] | Array | Tensor  # a vector of times
+Tolerance: TypeAlias = float | Array
 
 
-def _forward(*xs: Any, weights: tuple[float, ...]) -> Any:
+def _forward(*xs: Array, weights: tuple[float, ...]) -> Array:
     total = weights[0] * xs[0] if weights[0] != 1 else xs[0]
     for weight, x in zip(weights[1:], xs[1:], strict=True):
         total = total + weight * x
@@ -33,26 +39,26 @@ def _forward(*xs: Any, weights: tuple[float, ...]) -> Any:
     return total.astype(dtype) if total.dtype != dtype or total is xs[0] else total
 
 
-def _vjp(g: Any, weights: tuple[float, ...], needs: tuple[bool, ...]) -> list[Any]:
+def _vjp(g: Array, weights: tuple[float, ...], needs: tuple[bool, ...]) -> list[Array | None]:
     return [_scaled(weight, g) if need else None for weight, need in zip(weights, needs, strict=True)]
 
 
-def _scaled(weight: float, g: Any) -> Any:
+def _scaled(weight: float, g: Array) -> Array:
     product = weight * g
     return product if isinstance(product, Tensor) or is_array(product) else np.asarray(product, g.dtype)
 
 
-def _jvp(node: Node, tangents: dict[int, Any], as_tensors: bool) -> Any:
+def _jvp(node: Node, tangents: dict[int, Array], as_tensors: bool) -> Array | Tensor:
     weights = node.saved[COMBINE.position["weights"]]
-    total: Any = None
-    for index, t in tangents.items():
-        term = _scaled(weights[index], t)
-        total = term if total is None else total + term
+    terms = [_scaled(weights[index], t) for index, t in tangents.items()]
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
     total = total if isinstance(total, Tensor) or is_array(total) else np.asarray(total, node.dtype)
     return new_tensor(total) if as_tensors and not isinstance(total, Tensor) else total
 
 
-def _batch(call: Any) -> Any:
+def _batch(call: Call) -> Tensor:
     return call.below([call.full(index) for index in range(len(call.values))])
 
 
@@ -80,7 +86,7 @@ class System:
         dtype: of the time that ``f`` receives: real, with the precision of the state.
     """
 
-    def __init__(self, caller: str, f: Callable[..., Any], y0: Any, args: tuple[Any, ...]) -> None:
+    def __init__(self, caller: str, f: Callable[..., object], y0: object, args: tuple[object, ...]) -> None:
         if not callable(f):
             raise TypeError(f"{caller}: f must be a function of (t, y), got {describe(f)}")
         if not isinstance(args, tuple):

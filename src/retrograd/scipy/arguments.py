@@ -18,7 +18,10 @@ from ..ops.table.types import Operand
 # An argument that SciPy makes an array of, and the functions here a Tensor.
 ArrayLike: TypeAlias = Operand | Sequence[Any]
 
-Function = TypeVar("Function", bound=Callable[..., object])
+# A function of the user: what it returns becomes a Tensor.
+Function: TypeAlias = Callable[..., ArrayLike]
+
+Decorated = TypeVar("Decorated", bound=Callable[..., object])
 
 
 def scipys(module: str) -> ModuleType:
@@ -88,7 +91,7 @@ def floats(*values: ArrayLike) -> tuple[Tensor, ...]:
     return tuple([floating(x) for x in alike(*values)])
 
 
-def differentiable(module: str, name: str = "") -> Callable[[Function], Function]:
+def differentiable(module: str, name: str = "") -> Callable[[Decorated], Decorated]:
     """Decorate a function that has the name and signature of one of SciPy's, and takes Tensors.
 
     Without a Tensor among its arguments, SciPy's function is called. If the function fails and SciPy's fails for the
@@ -99,7 +102,7 @@ def differentiable(module: str, name: str = "") -> Callable[[Function], Function
         name: the name of SciPy's function, by default the decorated function's.
     """
 
-    def decorate(function: Function) -> Function:
+    def decorate(function: Decorated) -> Decorated:
         public = name or function.__name__.rstrip("_")
 
         @functools.wraps(function)
@@ -114,7 +117,7 @@ def differentiable(module: str, name: str = "") -> Callable[[Function], Function
                     raise
                 raise type(theirs)(f"{module}.{public}: {theirs}") from error
 
-        return cast(Function, call)
+        return cast(Decorated, call)
 
     return decorate
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ Axes = int | Sequence[int] | None
 Lengths = int | Sequence[int] | None
 
 
-def __ua_function__(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def __ua_function__(method: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """Answer a call of a function of scipy.fft while this module is the backend; arrays are left to SciPy."""
     function = globals().get(method.__name__)
     if method.__name__ not in __all__ or function is None or not has_tensor((*args, *kwargs.values())):

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf, isinf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._generated import toplevel as ops
+from ..core.arrays import Array
 from ..core.graph.modes import no_grad
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ode.integrate import solve
 from ..ode.solution import Solution
-from ..ode.system import SolveError
+from ..ode.system import SolveError, Times
 from ..ops.numpy.arguments import tensor
-from .arguments import detached, differentiable, has_tensor, other_names, scipys
-from .quadrature import Function, Integral, adaptive, floating, one_number
+from ..ops.table.types import Operand
+from .arguments import ArrayLike, Function, detached, differentiable, has_tensor, other_names, scipys
+from .quadrature import Integral, adaptive, floating, one_number
 
 __all__ = [
     "cumulative_simpson", "cumulative_trapezoid", "dblquad", "fixed_quad", "odeint", "quad", "quad_vec", "romb",
@@ -26,6 +28,9 @@ __all__ = [
 
 __getattr__ = other_names(__name__)
 
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+
 # Initial value problems
 
 _METHODS = {
@@ -33,7 +38,7 @@ _METHODS = {
 }  # fmt: skip
 
 
-def _is_ours(fun: Function, *values: Any, call: Callable[[], Any]) -> bool:
+def _is_ours(fun: Function, *values: object, call: Callable[[], object]) -> bool:
     """Return whether a Tensor is among the values, or among those that the function reads."""
     if has_tensor(values):
         return True
@@ -43,16 +48,16 @@ def _is_ours(fun: Function, *values: Any, call: Callable[[], Any]) -> bool:
 
 def solve_ivp(
     fun: Function,
-    t_span: Sequence[Any],
-    y0: Any,
+    t_span: Sequence[Operand],
+    y0: ArrayLike,
     method: str = "RK45",
-    t_eval: Any = None,
+    t_eval: Iterable[Operand] | None = None,
     dense_output: bool = False,
-    events: Any = None,
+    events: Function | Sequence[Function] | None = None,
     vectorized: bool = False,
-    args: Any = None,
+    args: Iterable[object] | None = None,
     **options: Any,
-) -> Any:
+) -> OptimizeResult:
     """Solve an initial value problem, as scipy.integrate.solve_ivp, by the solvers of ``retrograd.ode``.
 
     ``y``, ``sol``, ``t_events`` and ``y_events`` of the result are differentiable by y0, args, times and all Tensors
@@ -74,7 +79,7 @@ def solve_ivp(
     given = () if args is None else tuple(args)
     scipy = scipys("scipy.integrate")
 
-    def call() -> Any:
+    def call() -> ArrayLike:
         return fun(detached(t_span[0]), np.asarray(detached(y0), float), *given)
 
     if not _is_ours(fun, t_span, y0, t_eval, given, call=call):
@@ -91,15 +96,15 @@ def solve_ivp(
     )  # fmt: skip
     y, t = solution.y, solution.t
     if t_eval is not None:
-        first, last = _places(times, t_eval, solution)
+        first, last = _places(times, solution)
         y, t = y[first:last], t[first:last]
-    return _result(scipy, solution, t, y, functions)
+    return _result(solution, t, y, functions)
 
 
-def _with_arrays(fun: Function) -> Function:
+def _with_arrays(fun: Function) -> Callable[..., Tensor]:
     """Return the function, which may return a list of numbers, as one that returns a Tensor."""
 
-    def f(t: Tensor, y: Tensor, *args: Any) -> Tensor:
+    def f(t: Tensor, y: Tensor, *args: object) -> Tensor:
         value = fun(t, y, *args)
         found = value if isinstance(value, Tensor) else tensor(value)
         return found.reshape(y.shape) if found.shape != y.shape and found.array.size == y.array.size else found
@@ -107,7 +112,7 @@ def _with_arrays(fun: Function) -> Function:
     return f
 
 
-def _inside(start: Any, end: Any, t_eval: Any) -> list[Any]:
+def _inside(start: Operand, end: Operand, t_eval: Iterable[Operand]) -> list[Operand]:
     """Return the times from start to end by way of ``t_eval``."""
     values = list(t_eval)
     numbers = [float(detached(x)) for x in (start, *values, end)]
@@ -117,17 +122,17 @@ def _inside(start: Any, end: Any, t_eval: Any) -> list[Any]:
     return [start, *values, end]
 
 
-def _places(times: list[Any], t_eval: Any, solution: Solution) -> tuple[int, int]:
+def _places(times: Sequence[Operand], solution: Solution) -> tuple[int, int]:
     """Return where the states at ``t_eval`` begin and end among those at all times."""
     count = len(times) - 2
     reached = solution.t.shape[0] - (solution.status == 1)
     return 1, min(1 + count, reached)
 
 
-def _result(scipy: Any, solution: Solution, t: Tensor, y: Tensor, functions: list[Function]) -> Any:
+def _result(solution: Solution, t: Tensor, y: Tensor, functions: list[Function]) -> OptimizeResult:
     from scipy.optimize import OptimizeResult
 
-    def dense(t: Any) -> Tensor:
+    def dense(t: ArrayLike) -> Tensor:
         found: Tensor = solution(t)
         return found.movedim(0, -1) if found.ndim > 1 else found
 
@@ -142,17 +147,17 @@ def _result(scipy: Any, solution: Solution, t: Tensor, y: Tensor, functions: lis
 
 def odeint(
     func: Function,
-    y0: Any,
-    t: Any,
-    args: Any = (),
-    Dfun: Any = None,
+    y0: ArrayLike,
+    t: Times,
+    args: object = (),
+    Dfun: Function | None = None,
     col_deriv: int = 0,
     full_output: int = 0,
-    ml: Any = None,
-    mu: Any = None,
+    ml: int | None = None,
+    mu: int | None = None,
     rtol: float | None = None,
-    atol: Any = None,
-    tcrit: Any = None,
+    atol: ArrayLike | None = None,
+    tcrit: ArrayLike | None = None,
     h0: float = 0.0,
     hmax: float = 0.0,
     hmin: float = 0.0,
@@ -163,7 +168,7 @@ def odeint(
     mxords: int = 5,
     printmessg: int = 0,
     tfirst: bool = False,
-) -> Any:
+) -> Tensor | Array | tuple[Array, dict[str, object]]:
     """Solve an initial value problem at the times ``t``, as scipy.integrate.odeint; ``func(y, t, *args)``.
 
     The method is ``dopri8`` of ``retrograd.ode``, and ``kvaerno5`` where that needs more than 500 steps per time.
@@ -176,7 +181,7 @@ def odeint(
     """
     given = args if isinstance(args, tuple) else (args,)
 
-    def f(t: Any, y: Any, *args: Any) -> Any:
+    def f(t: Tensor | float, y: Tensor | Array, *args: object) -> ArrayLike:
         return func(t, y, *args) if tfirst else func(y, t, *args)
 
     start = np.atleast_1d(np.asarray(detached(y0), float))
@@ -205,17 +210,17 @@ def odeint(
 
 def quad(
     func: Function,
-    a: Any,
-    b: Any,
-    args: Any = (),
+    a: ArrayLike,
+    b: ArrayLike,
+    args: object = (),
     full_output: int = 0,
     epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8,
     limit: int = 50,
-    points: Any = None,
-    weight: Any = None,
-    **options: Any,
-) -> Any:
+    points: Iterable[float] | None = None,
+    weight: str | None = None,
+    **options: object,
+) -> tuple[Tensor | float, float]:
     """Return the integral of a function of one number and an estimate of its error, as scipy.integrate.quad.
 
     The integral is differentiable by both limits, args and all Tensors that ``func`` reads. The rule is that of SciPy's
@@ -257,13 +262,19 @@ def quad(
     return value, error
 
 
-def _first(x: Any) -> float:
+def _first(x: ArrayLike) -> float:
     return one_number("quad", floating(x))
 
 
 def quad_vec(
-    f: Function, a: Any, b: Any, epsabs: float = 1e-200, epsrel: float = 1e-8, limit: int = 10_000, **options: Any
-) -> tuple[Any, Any]:
+    f: Function,
+    a: ArrayLike,
+    b: ArrayLike,
+    epsabs: float = 1e-200,
+    epsrel: float = 1e-8,
+    limit: int = 10_000,
+    **options: Any,
+) -> tuple[Tensor | Array, float]:
     """Return the integral of a function that returns an array, and an error, as scipy.integrate.quad_vec.
 
     >>> from retrograd.scipy import integrate
@@ -272,7 +283,9 @@ def quad_vec(
     tensor([0.5, 1. ], grad_fn=<sum>)
     """
     if not _is_ours(f, a, b, options.get("args", ()), call=lambda: f(0.5, *options.get("args", ()))):
-        theirs: tuple[Any, Any] = scipys("scipy.integrate").quad_vec(f, a, b, epsabs, epsrel, limit=limit, **options)
+        theirs: tuple[Array, float] = scipys("scipy.integrate").quad_vec(
+            f, a, b, epsabs, epsrel, limit=limit, **options
+        )
         return theirs
     given = options.pop("args", ())
     integral = Integral("quad_vec", lambda x: f(x, *given), a, b)
@@ -282,14 +295,14 @@ def quad_vec(
 
 def dblquad(
     func: Function,
-    a: Any,
-    b: Any,
-    gfun: Any,
-    hfun: Any,
-    args: Any = (),
+    a: ArrayLike,
+    b: ArrayLike,
+    gfun: Function | ArrayLike,
+    hfun: Function | ArrayLike,
+    args: object = (),
     epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8,
-) -> tuple[Any, float]:
+) -> tuple[Tensor | float, float]:
     """Return the integral of ``func(y, x)`` for x from a to b, y from gfun(x) to hfun(x), as scipy.integrate.dblquad.
 
     >>> from retrograd.scipy import integrate
@@ -301,7 +314,7 @@ def dblquad(
     high: Function = hfun if callable(hfun) else lambda x: hfun
     given = args if isinstance(args, tuple) else (args,)
     if not _is_ours(func, a, b, given, call=lambda: (func(0.5, 0.5, *given), low(0.5), high(0.5))):
-        theirs: tuple[Any, Any] = scipys("scipy.integrate").dblquad(func, a, b, gfun, hfun, args, epsabs, epsrel)
+        theirs: tuple[float, float] = scipys("scipy.integrate").dblquad(func, a, b, gfun, hfun, args, epsabs, epsrel)
         return theirs
 
     def inner(x: Tensor) -> Tensor:
@@ -312,7 +325,9 @@ def dblquad(
     return value, error
 
 
-def fixed_quad(func: Function, a: Any, b: Any, args: Any = (), n: int = 5) -> tuple[Any, None]:
+def fixed_quad(
+    func: Function, a: ArrayLike, b: ArrayLike, args: object = (), n: int = 5
+) -> tuple[Tensor | Array, None]:
     """Return the integral by Gauss-Legendre quadrature of order n, as scipy.integrate.fixed_quad.
 
     >>> from retrograd.scipy import integrate
@@ -323,7 +338,7 @@ def fixed_quad(func: Function, a: Any, b: Any, args: Any = (), n: int = 5) -> tu
     given = args if isinstance(args, tuple) else (args,)
     nodes, weights = np.polynomial.legendre.leggauss(n)
     if not _is_ours(func, a, b, given, call=lambda: func(np.array([0.5]), *given)):
-        theirs: tuple[Any, Any] = scipys("scipy.integrate").fixed_quad(func, a, b, args, n)
+        theirs: tuple[Array, None] = scipys("scipy.integrate").fixed_quad(func, a, b, args, n)
         return theirs
     low, high = floating(a), floating(b)
     dtype = next((x.dtype for x in (low, high) if isinstance(a if x is low else b, Tensor)), low.dtype)
@@ -338,7 +353,7 @@ def fixed_quad(func: Function, a: Any, b: Any, args: Any = (), n: int = 5) -> tu
 # Rules for samples
 
 
-def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Tensor, Tensor]:
+def _samples(y: ArrayLike, x: ArrayLike | None, dx: ArrayLike, axis: int) -> tuple[Tensor, Tensor]:
     """Return the samples with their axis last, and the lengths of the intervals between them."""
     values = floating(y).movedim(axis, -1)
     if x is None:
@@ -351,7 +366,7 @@ def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Tensor, Tensor]:
 
 
 @differentiable("scipy.integrate")
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Tensor:
     """Return the integral by the trapezoidal rule, as scipy.integrate.trapezoid.
 
     >>> from retrograd.scipy import integrate
@@ -363,7 +378,9 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
 
 
 @differentiable("scipy.integrate")
-def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Tensor:
+def cumulative_trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1, initial: ArrayLike | None = None
+) -> Tensor:
     """Return the cumulative integral by the trapezoidal rule, as scipy.integrate.cumulative_trapezoid.
 
     >>> from retrograd.scipy import integrate
@@ -376,7 +393,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, i
     return _with_initial((steps * (values[..., 1:] + values[..., :-1]) / 2).cumsum(-1), initial, axis)
 
 
-def _with_initial(total: Tensor, initial: Any, axis: int) -> Tensor:
+def _with_initial(total: Tensor, initial: ArrayLike | None, axis: int) -> Tensor:
     if initial is not None:
         first = tensor(initial).astype(total.dtype)
         first = first if first.ndim == 0 else first.movedim(axis, -1)
@@ -385,7 +402,7 @@ def _with_initial(total: Tensor, initial: Any, axis: int) -> Tensor:
 
 
 @differentiable("scipy.integrate")
-def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Tensor:
+def simpson(y: ArrayLike, x: ArrayLike | None = None, *, dx: ArrayLike = 1.0, axis: int = -1) -> Tensor:
     """Return the integral by Simpson's rule, as scipy.integrate.simpson.
 
     >>> from retrograd.scipy import integrate
@@ -409,7 +426,9 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Tensor:
 
 
 @differentiable("scipy.integrate")
-def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Tensor:
+def cumulative_simpson(
+    y: ArrayLike, *, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1, initial: ArrayLike | None = None
+) -> Tensor:
     """Return the cumulative integral by Simpson's rule, as scipy.integrate.cumulative_simpson.
 
     >>> from retrograd.scipy import integrate
@@ -439,7 +458,7 @@ def _first_of_two(y: Tensor, h: Tensor) -> Tensor:
 
 
 @differentiable("scipy.integrate")
-def romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Tensor:
+def romb(y: ArrayLike, dx: ArrayLike = 1.0, axis: int = -1, show: bool = False) -> Tensor:
     """Return the integral by Romberg's method of 2^k + 1 samples, as scipy.integrate.romb.
 
     >>> from retrograd.scipy import integrate

@@ -6,13 +6,14 @@ derivatives of the solution. Inside ``vmap``, where SciPy cannot compute, ``root
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .._generated import linalg
 from .._generated import toplevel as ops
+from ..core.arrays import Array
 from ..core.arrays.dtypes import is_differentiable
 from ..core.errors import describe
 from ..core.graph.modes import modes, no_grad
@@ -24,7 +25,7 @@ from ..func.jacobians import jacrev
 from ..func.nests import LEAF
 from ..func.reverse import grad
 from ..ops.numpy.arguments import tensor
-from .arguments import detached, has_tensor, is_mapped, other_names, scipys
+from .arguments import ArrayLike, Function, detached, has_tensor, is_mapped, other_names, scipys
 
 __all__ = [
     "bisect", "brenth", "brentq", "curve_fit", "fixed_point", "least_squares", "linear_sum_assignment", "linprog",
@@ -33,13 +34,21 @@ __all__ = [
 
 __getattr__ = other_names(__name__)
 
-Function = Callable[..., Any]
+if TYPE_CHECKING:
+    from scipy.optimize import Bounds, OptimizeResult, RootResults
+
+# Lower and upper bounds: SciPy's class, or a pair for each unknown, None for no bound.
+Limits: TypeAlias = "Bounds | Sequence[tuple[ArrayLike | None, ArrayLike | None]]"
+Method: TypeAlias = "str | Callable[..., OptimizeResult]"
+OnArrays: TypeAlias = Callable[..., Array]  # a function that SciPy calls
+Found: TypeAlias = "Array | float | tuple[Array | float, RootResults]"  # of SciPy, a root and maybe how it was found
+Root: TypeAlias = "Tensor | Found | tuple[Tensor, RootResults]"
 
 
 class _Problem:
     """A function of one array of unknowns, as SciPy calls it and as derivatives need it."""
 
-    def __init__(self, caller: str, fun: Function, x0: Any, args: Any) -> None:
+    def __init__(self, caller: str, fun: Function, x0: ArrayLike, args: object) -> None:
         if not callable(fun):
             raise TypeError(f"{caller}: expected a function, got {describe(fun)}")
         self.caller, self.fun = caller, fun
@@ -78,25 +87,25 @@ class _Problem:
             raise ValueError(f"{self.caller}: {describe(value)} cannot be solved for unknowns of shape {x.shape}")
         return value.reshape(x.shape)
 
-    def on_arrays(self, function: Callable[[Tensor], Any]) -> Function:
+    def on_arrays(self, function: Callable[[Tensor], ArrayLike]) -> OnArrays:
         """Return a function of Tensors as one of arrays, or of numbers, without recording."""
 
-        def call(x: Any, *_: object) -> Any:
+        def call(x: Array | float, *_: object) -> Array:
             with no_grad():
                 value = detached(tensor(function(new_tensor(np.asarray(x, self.x0.dtype).reshape(self.x0.shape)))))
             return value if value.ndim else value[()]
 
         return call
 
-    def derivative(self, function: Function | None) -> Function | None:
+    def derivative(self, function: Function | None) -> OnArrays | None:
         """Return the user's derivative as a function of arrays."""
         return None if function is None else self.on_arrays(lambda x: function(x, *self.args))
 
-    def attach_none(self, x: Any) -> Tensor:
+    def attach_none(self, x: Array) -> Tensor:
         """Return a point that is not a solution, without derivatives."""
         return new_tensor(np.asarray(x, self.x0.dtype).reshape(self.x0.shape))
 
-    def attach(self, x: Any, residual: Callable[[Tensor], Tensor]) -> Tensor:
+    def attach(self, x: Tensor | Array | float, residual: Callable[[Tensor], Tensor]) -> Tensor:
         """Return the solution that SciPy found, with its derivatives."""
         leaf = x if isinstance(x, Tensor) else new_tensor(np.asarray(x, self.x0.dtype).reshape(self.x0.shape))
         solver = LinearSolve(self.caller, LEAF)
@@ -105,14 +114,14 @@ class _Problem:
 
 def root(
     fun: Function,
-    x0: Any,
-    args: Any = (),
+    x0: ArrayLike,
+    args: object = (),
     method: str = "hybr",
-    jac: Any = None,
+    jac: bool | Function | None = None,
     tol: float | None = None,
     callback: Function | None = None,
-    options: dict[str, Any] | None = None,
-) -> Any:
+    options: dict[str, object] | None = None,
+) -> OptimizeResult:
     """Return a root of a vector function, as scipy.optimize.root; ``x`` of the result is differentiable.
 
     The derivative is that of the implicit function theorem, by args and all Tensors that ``fun`` reads. Without ``jac``
@@ -136,7 +145,7 @@ def root(
     if jac is True:
         raise ValueError("root: jac=True is not supported with Tensors; pass jac=None for the exact Jacobian")
     if callable(jac):
-        theirs: Any = problem.on_arrays(lambda x: jac(x, *problem.args))
+        theirs: OnArrays | None = problem.on_arrays(lambda x: jac(x, *problem.args))
     elif method in ("hybr", "lm"):
         size = problem.x0.array.size
         theirs = problem.on_arrays(lambda x: jacrev(problem.residual)(x).reshape(size, size))
@@ -150,7 +159,9 @@ def root(
     return result
 
 
-def _scalar_root(caller: str, solve: Callable[[Function], Any], f: Function, x: Any, args: Any) -> tuple[Tensor, Any]:
+def _scalar_root(
+    caller: str, solve: Callable[[OnArrays], Found], f: Function, x: ArrayLike, args: object
+) -> tuple[Tensor, RootResults | None]:
     """Return the root that ``solve`` finds as a Tensor with derivatives, and what else it returned."""
     problem = _Problem(caller, f, x, args)
     if problem.mapped:
@@ -162,17 +173,17 @@ def _scalar_root(caller: str, solve: Callable[[Function], Any], f: Function, x: 
     return problem.attach(result, problem.residual), rest
 
 
-def _bracketing(name: str) -> Function:
+def _bracketing(name: str) -> Callable[..., Root]:
     """Return SciPy's bracketing method of this name, with a differentiable root."""
 
-    def method(f: Function, a: Any, b: Any, args: Any = (), **options: Any) -> Any:
+    def method(f: Function, a: ArrayLike, b: ArrayLike, args: object = (), **options: object) -> Root:
         scipy = scipys("scipy.optimize")
         solve = getattr(scipy, name)
         middle = (tensor(detached(a)) + tensor(detached(b))) / 2
         if not has_tensor((a, b)) and not _Problem(name, f, np.float64(detached(middle)), args).ours:
             return solve(f, a, b, args, **options)
 
-        def find(function: Function) -> Any:
+        def find(function: OnArrays) -> Found:
             return solve(function, float(detached(tensor(a))), float(detached(tensor(b))), **options)
 
         found, rest = _scalar_root(name, find, f, middle, args)
@@ -200,17 +211,17 @@ bisect, brenth, brentq, ridder, toms748 = map(_bracketing, ("bisect", "brenth", 
 
 def newton(
     func: Function,
-    x0: Any,
+    x0: ArrayLike,
     fprime: Function | None = None,
-    args: Any = (),
+    args: object = (),
     tol: float = 1.48e-08,
     maxiter: int = 50,
     fprime2: Function | None = None,
-    x1: Any = None,
+    x1: ArrayLike | None = None,
     rtol: float = 0.0,
     full_output: bool = False,
     disp: bool = True,
-) -> Any:
+) -> Root:
     """Return a root of a scalar function near ``x0``, as scipy.optimize.newton; the root is differentiable.
 
     >>> from retrograd.scipy import optimize
@@ -226,7 +237,7 @@ def newton(
         raise ValueError("newton: full_output is for scalar unknowns, pass full_output=False")
     slopes = [problem.derivative(f) for f in (fprime, fprime2)]
 
-    def solve(function: Function) -> Any:
+    def solve(function: OnArrays) -> Found:
         start = detached(problem.x0)
         return scipy.newton(
             function, start if start.ndim else float(start), slopes[0], (), tol, maxiter, slopes[1], detached(x1),
@@ -237,7 +248,7 @@ def newton(
     return found if rest is None else (found, rest)
 
 
-def root_scalar(f: Function, args: Any = (), method: str | None = None, **options: Any) -> Any:
+def root_scalar(f: Function, args: object = (), method: str | None = None, **options: Any) -> RootResults:
     """Return a root of a scalar function, as scipy.optimize.root_scalar; ``root`` of the result is differentiable.
 
     >>> from retrograd.scipy import optimize
@@ -264,8 +275,8 @@ def root_scalar(f: Function, args: Any = (), method: str | None = None, **option
 
 
 def fixed_point(
-    func: Function, x0: Any, args: Any = (), xtol: float = 1e-08, maxiter: int = 500, method: str = "del2"
-) -> Any:
+    func: Function, x0: ArrayLike, args: object = (), xtol: float = 1e-08, maxiter: int = 500, method: str = "del2"
+) -> Tensor | Array:
     """Return x with ``func(x, *args) = x``, as scipy.optimize.fixed_point; x is differentiable.
 
     >>> from retrograd.scipy import optimize
@@ -287,18 +298,18 @@ def fixed_point(
 
 def minimize(
     fun: Function,
-    x0: Any,
-    args: Any = (),
-    method: Any = None,
-    jac: Any = None,
-    hess: Any = None,
-    hessp: Any = None,
-    bounds: Any = None,
-    constraints: Any = (),
+    x0: ArrayLike,
+    args: object = (),
+    method: Method | None = None,
+    jac: bool | str | Function | None = None,
+    hess: str | Function | None = None,
+    hessp: Function | None = None,
+    bounds: Limits | None = None,
+    constraints: object = (),
     tol: float | None = None,
     callback: Function | None = None,
-    options: dict[str, Any] | None = None,
-) -> Any:
+    options: dict[str, object] | None = None,
+) -> OptimizeResult:
     """Return a local minimum, as scipy.optimize.minimize; ``x`` and ``fun`` of the result are differentiable.
 
     Gradients and, for the methods that need one, Hessians are exact. At the minimum the gradient is zero, except along
@@ -321,7 +332,8 @@ def minimize(
             "detach the Tensors and call scipy.optimize.minimize"
         )
     if jac is True:
-        first, problem.fun = problem.fun, lambda x, *args: first(x, *args)[0]
+        pair: Callable[..., Any] = problem.fun
+        problem.fun = lambda x, *args: pair(x, *args)[0]
     gradient = grad(problem.scalar)
     lower, upper = _bounds(bounds, problem)
     if problem.mapped:
@@ -341,7 +353,7 @@ def minimize(
     flat = problem.on_arrays(problem.scalar)
     slope = problem.on_arrays(lambda x: gradient(x).reshape(-1))
     size = problem.x0.array.size
-    settings: dict[str, Any] = {"jac": slope}
+    settings: dict[str, OnArrays] = {"jac": slope}
     if method in ("Nelder-Mead", "Powell", "COBYLA", "COBYQA"):
         settings = {}
     elif method in ("Newton-CG", "dogleg", "trust-ncg", "trust-exact", "trust-krylov"):
@@ -355,8 +367,8 @@ def minimize(
 
 
 def _with_minimum(
-    problem: _Problem, result: Any, value: Callable[[Tensor], Tensor], lower: Tensor, upper: Tensor
-) -> Any:
+    problem: _Problem, result: OptimizeResult, value: Callable[[Tensor], Tensor], lower: Tensor, upper: Tensor
+) -> OptimizeResult:
     """Return SciPy's result with a minimum of ``value`` that has derivatives."""
     gradient = grad(value)
     if not result.success:
@@ -380,20 +392,20 @@ def _with_minimum(
     return result
 
 
-def _bounds(bounds: Any, problem: _Problem) -> tuple[Tensor, Tensor]:
+def _bounds(bounds: Limits | None, problem: _Problem) -> tuple[Tensor, Tensor]:
     """Return the lower and upper bounds as Tensors of the unknowns' shape; infinite for none."""
     shape, dtype = problem.x0.shape, problem.x0.dtype
     if bounds is None:
-        low: Any = -np.inf
-        high: Any = np.inf
-    elif hasattr(bounds, "lb"):
+        low: ArrayLike = -np.inf
+        high: ArrayLike = np.inf
+    elif hasattr(bounds, "lb") and hasattr(bounds, "ub"):
         low, high = bounds.lb, bounds.ub
     else:
         pairs = list(bounds)
         low = ops.stack([tensor(-np.inf if a is None else a).astype(dtype) for a, _ in pairs])
         high = ops.stack([tensor(np.inf if b is None else b).astype(dtype) for _, b in pairs])
 
-    def whole(bound: Any) -> Tensor:
+    def whole(bound: ArrayLike) -> Tensor:
         x = tensor(bound).astype(dtype)
         return ops.broadcast_to(x.reshape(shape if x.ndim else ()), shape)
 
@@ -401,8 +413,13 @@ def _bounds(bounds: Any, problem: _Problem) -> tuple[Tensor, Tensor]:
 
 
 def minimize_scalar(
-    fun: Function, bracket: Any = None, bounds: Any = None, args: Any = (), method: Any = None, **options: Any
-) -> Any:
+    fun: Function,
+    bracket: Sequence[ArrayLike] | None = None,
+    bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    args: object = (),
+    method: Method | None = None,
+    **options: object,
+) -> OptimizeResult:
     """Return a minimum of a function of one number, as scipy.optimize.minimize_scalar; ``x`` is differentiable.
 
     >>> from retrograd.scipy import optimize
@@ -424,8 +441,14 @@ def minimize_scalar(
 
 
 def least_squares(
-    fun: Function, x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf), *, args: Any = (), **options: Any
-) -> Any:
+    fun: Function,
+    x0: ArrayLike,
+    jac: str | Function = "2-point",
+    bounds: Bounds | tuple[ArrayLike, ArrayLike] = (-np.inf, np.inf),
+    *,
+    args: object = (),
+    **options: Any,
+) -> OptimizeResult:
     """Minimize the sum of squares of a vector function, as scipy.optimize.least_squares; ``x`` is differentiable.
 
     The Jacobian is exact unless ``jac`` is a function. The derivative of x is that of the minimum of ``0.5 * |fun|^2``,
@@ -444,7 +467,8 @@ def least_squares(
     if options.get("loss", "linear") != "linear":
         raise NotImplementedError(f"least_squares: only loss='linear' has a derivative, got {options['loss']!r}")
     if kwargs:
-        inner, problem.fun = problem.fun, lambda x, *args: inner(x, *args, **kwargs)
+        inner = problem.fun
+        problem.fun = lambda x, *args: inner(x, *args, **kwargs)
 
     def half(x: Tensor) -> Tensor:
         r = problem(x).reshape(-1)
@@ -452,20 +476,23 @@ def least_squares(
 
     size = problem.x0.array.size
     slope = jac if callable(jac) else None
-    exact = problem.on_arrays(
-        lambda x: (slope(x, *problem.args) if slope else jacrev(lambda x: problem(x).reshape(-1))(x)).reshape(-1, size)
-    )
+
+    def exact(x: Tensor) -> Tensor:
+        found = tensor(slope(x, *problem.args)) if slope else jacrev(lambda x: problem(x).reshape(-1))(x)
+        return found.reshape(-1, size)
+
     lower, upper = _bounds(_pairs(bounds, problem), problem)
     plain = (detached(lower).ravel(), detached(upper).ravel())
+    residuals = problem.on_arrays(lambda x: problem(x).reshape(-1))
     result = scipy.least_squares(
-        problem.on_arrays(lambda x: problem(x).reshape(-1)), detached(problem.x0).reshape(-1), exact, plain, **options
+        residuals, detached(problem.x0).reshape(-1), problem.on_arrays(exact), plain, **options
     )
     result = _with_minimum(problem, result, half, lower, upper)
     result.fun, result.cost = problem(result.x), half(result.x)
     return result
 
 
-def _pairs(bounds: Any, problem: _Problem) -> Any:
+def _pairs(bounds: Bounds | tuple[ArrayLike, ArrayLike], problem: _Problem) -> Limits:
     if hasattr(bounds, "lb"):
         return bounds
     low, high = (ops.broadcast_to(tensor(x), (problem.x0.array.size,)) for x in bounds)
@@ -474,17 +501,17 @@ def _pairs(bounds: Any, problem: _Problem) -> Any:
 
 def curve_fit(
     f: Function,
-    xdata: Any,
-    ydata: Any,
-    p0: Any = None,
-    sigma: Any = None,
+    xdata: ArrayLike,
+    ydata: ArrayLike,
+    p0: ArrayLike | None = None,
+    sigma: ArrayLike | None = None,
     absolute_sigma: bool = False,
     check_finite: bool = True,
-    bounds: Any = (-np.inf, np.inf),
+    bounds: Bounds | tuple[ArrayLike, ArrayLike] = (-np.inf, np.inf),
     method: str | None = None,
-    jac: Any = None,
+    jac: str | Function | None = None,
     **options: Any,
-) -> tuple[Any, Any]:
+) -> tuple[Tensor | Array, Tensor | Array]:
     """Fit ``f(xdata, *parameters)`` to ``ydata``, as scipy.optimize.curve_fit, with derivatives by the data.
 
     The covariance is a function of the parameters and the data, so it is differentiable, too. ``sigma`` is None or has
@@ -530,7 +557,7 @@ def curve_fit(
     return p, covariance
 
 
-def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
+def linear_sum_assignment(cost_matrix: ArrayLike, maximize: bool = False) -> tuple[Array, Array]:
     """Return the assignment of least cost, as scipy.optimize.linear_sum_assignment: index arrays, which are constants.
 
     >>> from retrograd.scipy import optimize
@@ -541,7 +568,7 @@ def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
     return scipys("scipy.optimize").linear_sum_assignment(detached(cost_matrix), maximize)
 
 
-def linprog(c: Any, *args: Any, **options: Any) -> Any:
+def linprog(c: ArrayLike, *args: object, **options: object) -> OptimizeResult:
     """Solve a linear program, as scipy.optimize.linprog; its solution has no derivative.
 
     Raises:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from math import isinf
-from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,10 @@ from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.batching import vmap
 from ..func.implicit.vectors import bare
 from ..ops.numpy.arguments import tensor
+from .arguments import ArrayLike, Function
 
-Function = Callable[..., Any]
 
-
-def floating(value: Any) -> Tensor:
+def floating(value: ArrayLike) -> Tensor:
     x = tensor(value)
     return x if is_differentiable(x.dtype) else x.astype(np.float64)
 
@@ -56,7 +54,7 @@ class Integral:
     The integration variable s is mapped to x by a function of the limits, so that limits have derivatives.
     """
 
-    def __init__(self, caller: str, f: Function, a: Any, b: Any) -> None:
+    def __init__(self, caller: str, f: Function, a: ArrayLike, b: ArrayLike) -> None:
         self.caller, self.f = caller, f
         self.a, self.b = floating(a), floating(b)
         dtype = np.result_type(self.a.dtype, self.b.dtype)
@@ -160,12 +158,3 @@ def adaptive(
     scale = new_tensor(weights.astype(y.real.dtype if y.dtype.kind == "c" else y.dtype))
     value = (y * scale.reshape((-1,) + (1,) * (y.ndim - 1))).sum(0)
     return value, float(error), bool(done and np.isfinite(error))
-
-
-def _value_ndim(integral: Integral) -> int:
-    """Return the number of axes of a value of the function."""
-    found = getattr(integral, "ndim", None)
-    if found is None:
-        with no_grad():
-            found = integral.ndim = integral.values(np.array([0.5])).ndim - 1  # type: ignore[attr-defined]
-    return int(found)

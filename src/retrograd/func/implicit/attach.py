@@ -14,7 +14,7 @@ transforms and captured Tensors follow from one mechanism. Inside ``vmap`` each 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -29,14 +29,19 @@ from ...core.graph.primitive import Primitive, select_plan
 from ...core.tensor.storage import borrowed, storage_of
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.table.elementwise import IDENTITY
-from ..forward import jvp_through
+from ..forward import Tangent, jvp_through
 from ..nests import Structure
+from ..record import Edge
 from .linear_solvers import KRYLOV, MAX_DENSE, default_tolerance, dense
 from .vectors import Vectors, bare, levels, lifted
 
+if TYPE_CHECKING:
+    from ...core.mapping.batching import Level
+
 Leaves = list[Tensor]
 Linear = Callable[[Leaves], Leaves]
-Solver = Callable[[Callable[[Any], Any], Any], Any]  # of the user: (product, right-hand side) -> solution, nests
+# Of the user: (product, right-hand side) -> solution, all of them nests.
+Solver = Callable[[Callable[[Any], object], Any], object]
 
 
 class LinearSolve:
@@ -122,7 +127,7 @@ def _per_example(solve: Solver, product: Linear, structure: Structure, b: Leaves
     """Call a user's solver inside one ``vmap`` per batch axis, so that it has one example's shapes."""
     if not batch:
 
-        def on_nests(nest: Any) -> Any:
+        def on_nests(nest: object) -> object:
             return structure.unflatten(product(structure.leaves_of(nest, "the vector")))
 
         return list(structure.leaves_of(solve(on_nests, structure.unflatten(b)), "the solution"))
@@ -164,8 +169,9 @@ class _Record:
         ]
         self.node: Callable[[], Node | None] = lambda: None  # of the solution, which holds this record
         self.ends: list[Node] = []  # where passes over the record end: a node for each edge that F reads
-        self.outputs: list[Any] = []  # the edges of F's results
-        self.saved: list[tuple[Node, Any]] = []  # a pass over a derivative of the solution may free the record's nodes
+        self.outputs: list[Edge | None] = []  # the edges of F's results
+        # A pass over a derivative of the solution may free the record's nodes.
+        self.saved: list[tuple[Node, tuple[object, ...] | None]] = []
 
     def link(self) -> None:
         """Make the inputs of F depend on the solution, for what is computed from the record and differentiated again.
@@ -192,7 +198,7 @@ class _Record:
         if modes.grad_enabled:
             self.link()
 
-    def pull(self, w: Sequence[Any], wanted: Sequence[Any], create_graph: bool) -> list[Any]:
+    def pull(self, w: Leaves, wanted: Sequence[Edge], create_graph: bool) -> list[Tangent | None]:
         """Return the cotangents of the edges ``wanted``, given cotangents of F's results."""
         roots = [
             (edge, g if create_graph or modes.level is not None else g.array)
@@ -211,14 +217,14 @@ class _Record:
         """Return A t."""
         return self.push(dict(zip(self.starts, t, strict=True)))
 
-    def push(self, seeds: dict[Any, Tensor]) -> Leaves:
+    def push(self, seeds: dict[Edge, Tensor]) -> Leaves:
         """Return the tangents of F's results, given tangents of some edges."""
         create = modes.grad_enabled
-        raw: dict[Any, Any] = {edge: t if create else t.array for edge, t in seeds.items()}
+        raw: dict[Edge, Tangent] = {edge: t if create else t.array for edge, t in seeds.items()}
         found = jvp_through(self.outputs, raw, create)
         return self.filled([None if edge is None else found.get(edge) for edge in self.outputs])
 
-    def filled(self, values: list[Any]) -> Leaves:
+    def filled(self, values: list[Tangent | None]) -> Leaves:
         """Return cotangents or tangents as Tensors like the unknowns, zeros for None."""
         some = next((x for x in values if x is not None), None)
         results = []
@@ -267,7 +273,7 @@ def attached(x: Leaves, residual: Callable[[Leaves], Leaves], solver: LinearSolv
     return solution
 
 
-def _facts(results: Leaves, level: Any) -> tuple[list[bool], list[bool]]:
+def _facts(results: Leaves, level: Level | None) -> tuple[list[bool], list[bool]]:
     """Return, from the innermost layer outwards, whether results differ there, and whether any requires grad."""
     differing, recorded = [], []
     while level is not None:
@@ -284,11 +290,12 @@ def _below(results: Leaves) -> Leaves:
     return [array.value for array in arrays]
 
 
-Layer = tuple[Any, "_Record | None", Leaves]  # the level, its record, and the solution's Tensors of this layer
+# The level, its record, and the solution's Tensors of this layer.
+Layer = tuple["Level | None", "_Record | None", Leaves]
 
 
 def _layers(
-    x: Leaves, level: Any, solver: LinearSolve, batch: int, recorded: list[bool] | None
+    x: Leaves, level: Level | None, solver: LinearSolve, batch: int, recorded: list[bool] | None
 ) -> tuple[Leaves, Leaves, list[Layer]]:
     """Return the solution, the inputs of F, with new nodes on every layer, and these layers from inside to outside."""
     below: list[Layer] = []
@@ -334,24 +341,24 @@ def _link(layers: list[Layer], results: Leaves) -> None:
             results = _below(results)
 
 
-def _is_older(edge: Any, number: int) -> bool:
+def _is_older(edge: Edge, number: int) -> bool:
     return type(edge) is not Node or edge.sequence < number
 
 
-def _close(record: _Record, order: list[Node], read: dict[Any, None]) -> bool:
+def _close(record: _Record, order: list[Node], read: dict[Edge, None]) -> bool:
     """End the record at new nodes between F and the edges that it reads, so that no pass over the record goes beyond.
 
     Return whether F reads any.
     """
-    ends: dict[Any, Node] = {}
+    ends: dict[Edge, Node] = {}
     for edge in read:
-        like = edge if type(edge) is Node else edge.array
+        like = edge if isinstance(edge, Node) else edge.array
         ends[edge] = new_node(IDENTITY.plan(1), (edge,), NOTHING, like.shape, like.dtype)
         ends[edge].sequence = record.edge_number  # older than F; they may share it, since none depends on another
     for node in order:
         if any(parent in ends for parent in node.parents if parent is not None):
             node.parents = tuple([ends.get(parent, parent) for parent in node.parents])
-    record.outputs = [ends.get(edge, edge) for edge in record.outputs]
+    record.outputs = [edge if edge is None else ends.get(edge, edge) for edge in record.outputs]
     record.saved = [(node, node.saved) for node in order] if ends else []
     record.ends = list(ends.values())
     return bool(ends)
@@ -359,7 +366,7 @@ def _close(record: _Record, order: list[Node], read: dict[Any, None]) -> bool:
 
 def _enter(record: _Record, solution: Leaves) -> None:
     """Make the node of the solution and those of its leaves."""
-    saved: list[Any] = [None] * len(_IMPLICIT.layout)
+    saved: list[object] = [None] * len(_IMPLICIT.layout)
     saved[_IMPLICIT.position["record"]] = record
     plan = _IMPLICIT.plan((True,) * len(record.ends))
     parents = tuple([end.parents[0] for end in record.ends])
@@ -369,7 +376,7 @@ def _enter(record: _Record, solution: Leaves) -> None:
         x._requires, x._node = True, leaf
 
 
-def _vjp(g: Any, record: _Record, needs: tuple[bool, ...]) -> list[Any]:
+def _vjp(g: Sequence[Tangent | None], record: _Record, needs: tuple[bool, ...]) -> list[Tangent | None]:
     """Return the cotangents of everything that F reads."""
     as_tensors = any(isinstance(x, Tensor) for x in g)
     given = record.filled(list(g))
@@ -381,10 +388,12 @@ def _vjp(g: Any, record: _Record, needs: tuple[bool, ...]) -> list[Any]:
     return [x.array if isinstance(x, Tensor) else x for x in found]
 
 
-def _jvp(node: Node, tangents: dict[int, Any], as_tensors: bool) -> tuple[Any, ...]:
+def _jvp(node: Node, tangents: dict[int, Tangent], as_tensors: bool) -> tuple[Tangent, ...]:
     """Return the tangents of the solution, given those of some of what F reads."""
     own: _Record = node.saved[_IMPLICIT.position["record"]]
-    seeds = {own.ends[i]: t if isinstance(t, Tensor) else new_tensor(t) for i, t in tangents.items()}
+    seeds: dict[Edge, Tensor] = {
+        own.ends[i]: t if isinstance(t, Tensor) else new_tensor(t) for i, t in tangents.items()
+    }
     own.begin_pass()
     moved = own.push(seeds)
     found = own.solve(own.product, [-t for t in moved], own.solver)

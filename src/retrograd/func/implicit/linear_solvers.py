@@ -7,12 +7,12 @@ residual of each is at most ``rtol`` times its right-hand side; an example that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module
+from ...ops.table.types import DTypeLike
 
 Product = Callable[[Array], Array]
 
@@ -24,20 +24,20 @@ class NoSolution(RuntimeError):
     """A solver did not converge, or the system has no unique solution."""
 
 
-def default_tolerance(dtype: Any) -> float:
+def default_tolerance(dtype: DTypeLike) -> float:
     """Return the relative residual at which a system in this precision counts as solved."""
     return 1e-5 if np.dtype(dtype).itemsize <= 4 else 1e-10
 
 
-def _dot(x: Array, y: Array) -> Any:
+def _dot(x: Array, y: Array) -> Array:
     return (x * y).sum(-1, keepdims=True)
 
 
-def _norm(x: Array) -> Any:
+def _norm(x: Array) -> Array:
     return array_module(x).sqrt(_dot(x, x))
 
 
-def _divided(x: Any, y: Any) -> Any:
+def _divided(x: Array, y: Array) -> Array:
     """Return x / y, and 0 where y is 0."""
     xp = array_module(y)
     return xp.where(y == 0, 0, x / xp.where(y == 0, 1, y))
@@ -123,7 +123,7 @@ def gmres(product: Product, b: Array, rtol: float, maxiter: int, what: str, rest
         r = b - product(x)
 
 
-def _least_squares(h: Array, beta: Array) -> Any:
+def _least_squares(h: Array, beta: Array) -> Array:
     """Return the y that minimizes |beta e1 - h y|, of least norm where h has no full rank."""
     xp = array_module(h)
     return xp.linalg.pinv(h)[..., 0] * beta
@@ -151,7 +151,7 @@ def bicgstab(product: Product, b: Array, rtol: float, maxiter: int, what: str) -
     return _checked(x, _norm(r), limit, maxiter, what, "bicgstab")
 
 
-def _checked(x: Array, residual: Any, limit: Any, maxiter: int, what: str, method: str) -> Array:
+def _checked(x: Array, residual: Array, limit: Array, maxiter: int, what: str, method: str) -> Array:
     if not bool((residual <= limit).all()):
         raise NoSolution(
             f"{what}: {method} did not solve the linear system in {maxiter} iterations: the residual is "

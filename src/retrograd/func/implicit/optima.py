@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from ...core.errors import describe
 from ...core.graph.modes import no_grad
@@ -14,17 +14,19 @@ from .minimize import minimize
 from .newton import anderson
 from .roots import Method, leaves_like, unknowns
 
+Nest = TypeVar("Nest")
+
 
 def fixed_point(
-    f: Callable[[Any], Any],
-    x0: Any,
+    f: Callable[[Nest], Nest],
+    x0: Nest,
     *,
-    solve: Callable[[Callable[[Any], Any], Any], Any] | None = None,
+    solve: Callable[[Callable[[Nest], Nest], Nest], Nest] | None = None,
     tol: float | None = None,
     maxiter: int = 500,
     memory: int = 5,
     tangent_solve: Method = "auto",
-) -> Any:
+) -> Nest:
     """Return x with ``f(x) = x``, differentiable by all that ``f`` reads.
 
     With x = f(x, p), the derivative is ``dx = (1 - df/dx)^-1 (df/dp) dp``; the iterations are not differentiated.
@@ -73,14 +75,14 @@ def fixed_point(
 
 
 def argmin(
-    f: Callable[[Any], Tensor],
-    x0: Any,
+    f: Callable[[Nest], Tensor],
+    x0: Nest,
     *,
-    solve: Callable[[Callable[[Any], Tensor], Any], Any] | None = None,
+    solve: Callable[[Callable[[Nest], Tensor], Nest], Nest] | None = None,
     tol: float | None = None,
     maxiter: int = 500,
     tangent_solve: Method = "auto",
-) -> Any:
+) -> Nest:
     """Return a local minimum of ``f``, differentiable by all that ``f`` reads.
 
     At the minimum the gradient of f is zero, so ``dx = -H^-1 (d/dp grad f) dp`` with the Hessian H, which must be

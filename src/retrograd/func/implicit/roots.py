@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from ...core.errors import describe
 from ...core.graph.modes import no_grad
@@ -16,6 +16,7 @@ from .newton import newton
 from .vectors import Vectors
 
 Method = str | Solver
+Nest = TypeVar("Nest")
 
 
 def unknowns(what: str, nest: object, name: str) -> tuple[list[Tensor], Structure]:
@@ -56,9 +57,9 @@ def leaves_like(what: str, nest: object, structure: Structure, likes: list[Tenso
 
 
 def custom_root(
-    f: Callable[[Any], Any],
-    initial_guess: Any,
-    solve: Callable[[Callable[[Any], Any], Any], Any] | None = None,
+    f: Callable[[Nest], Nest],
+    initial_guess: Nest,
+    solve: Callable[[Callable[[Nest], Nest], Nest], object] | None = None,
     tangent_solve: Method = "auto",
     has_aux: bool = False,
 ) -> Any:
@@ -104,7 +105,7 @@ def custom_root(
     with no_grad():
         start = [x.detach() for x in points]
         if solve is None:
-            root: Any = structure.unflatten(newton("custom_root", residual, start))
+            root: object = structure.unflatten(newton("custom_root", residual, start))
         else:
             root = solve(f, structure.unflatten(start))
             if has_aux:
@@ -119,8 +120,8 @@ def custom_root(
 
 
 def custom_linear_solve(
-    matvec: Callable[[Any], Any],
-    b: Any,
+    matvec: Callable[[Nest], Nest],
+    b: Nest,
     solve: Method = "auto",
     transpose_solve: Method | None = None,
     symmetric: bool = False,

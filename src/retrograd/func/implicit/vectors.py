@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping, array_module
+from ...core.arrays.dtypes import DType
 from ...core.graph.modes import modes
 from ...core.tensor.tensor import Tensor, new_tensor
 
+if TYPE_CHECKING:
+    from ...core.mapping.batching import Level
 
-def levels() -> list[Any]:
+
+def levels() -> list[Level]:
     """Return the active levels of ``vmap``, from outside to inside."""
     found = []
     level = modes.level
@@ -41,7 +45,7 @@ def bare(x: Tensor) -> Array:
     return array
 
 
-def _expanded(array: Any, level: Any) -> Any:
+def _expanded(array: Array, level: Level) -> Array:
     """Return the array of a layer below ``level`` with a new first axis for the examples of the level."""
     if isinstance(array, Wrapping):
         found: Any = new_tensor(array)
@@ -67,7 +71,7 @@ class Vectors:
         batch: how many of the first axes of every leaf count independent examples.
     """
 
-    def __init__(self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Any], batch: int = 0) -> None:
+    def __init__(self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[DType], batch: int = 0) -> None:
         self.shapes, self.dtypes, self.batch = list(shapes), list(dtypes), batch
         self.lead = self.shapes[0][:batch] if self.shapes else ()
         self.complex = [dtype.kind == "c" for dtype in self.dtypes]

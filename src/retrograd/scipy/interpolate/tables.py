@@ -42,7 +42,7 @@ class interp1d:
         axis: int = -1,
         copy: bool = True,
         bounds_error: bool | None = None,
-        fill_value: Any = math.nan,
+        fill_value: ArrayLike | None = math.nan,
         assume_sorted: bool = False,
     ) -> None:
         points, values = floats(x, y)
@@ -167,7 +167,7 @@ class RegularGridInterpolator:
         self.grid, self.values, self.method = tuple(grid), table, method
         self.bounds_error, self.fill_value = bounds_error, fill_value
 
-    def __call__(self, xi: Any, method: str | None = None) -> Tensor:
+    def __call__(self, xi: ArrayLike, method: str | None = None) -> Tensor:
         """Return the values at points, given along the last axis, or as a tuple of one array for each dimension."""
         method = self.method if method is None else method
         if isinstance(xi, tuple):
@@ -270,7 +270,7 @@ def _basis(t: Tensor, k: int, points: Tensor) -> tuple[Tensor, list[Tensor]]:
 def interpn(
     points: Sequence[ArrayLike],
     values: ArrayLike,
-    xi: Any,
+    xi: ArrayLike,
     method: str = "linear",
     bounds_error: bool = True,
     fill_value: float | None = math.nan,

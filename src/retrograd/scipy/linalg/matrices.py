@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -47,9 +46,9 @@ def pair(a: ArrayLike, b: ArrayLike, check_finite: bool = True) -> tuple[Tensor,
     return (finite(x), finite(y)) if check_finite else (x, y)
 
 
-def each(name: str, *arrays: Array, **options: Any) -> Array:
+def each(name: str, *arrays: Array, **options: object) -> Array:
     """Call a function of scipy.linalg with the matrices of stacks whose leading dimensions broadcast."""
-    function: Callable[..., Any] = getattr(scipys("scipy.linalg"), name)
+    function: Callable[..., Array] = getattr(scipys("scipy.linalg"), name)
     lead = np.broadcast_shapes(*[x.shape[:-2] for x in arrays])
     if not lead:
         return np.asarray(function(*arrays, **options))

@@ -346,7 +346,7 @@ def gaussian_laplace(
     output: None = None,
     mode: Mode = "reflect",
     cval: float = 0.0,
-    **options: Any,
+    **options: object,
 ) -> Tensor:
     """Return the sum of second derivatives of the smoothed image, differentiable by the image and by ``sigma``.
 
@@ -364,7 +364,7 @@ def gaussian_gradient_magnitude(
     output: None = None,
     mode: Mode = "reflect",
     cval: float = 0.0,
-    **options: Any,
+    **options: object,
 ) -> Tensor:
     """Return the length of the gradient of the smoothed image; where that is 0, the derivative is not finite.
 

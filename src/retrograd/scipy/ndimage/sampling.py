@@ -145,7 +145,7 @@ def _sampled(x: Tensor, points: list[Tensor], order: int, mode: str, cval: float
             points = [at + _EDGE for at in points]
         x = _filtered(x, order, mode, axes)
     rest = x.ndim - len(points)
-    outside: Any = None
+    outside: Tensor | None = None
     columns = []
     for axis, at in zip(axes, points, strict=True):
         n = x.shape[axis]
@@ -224,7 +224,7 @@ def affine_transform(
     pixels = tensor(np.indices(shape).astype(x.array.real.dtype))
     points = []
     for axis in range(n):
-        at: Any = b[axis]
+        at: Tensor = b[axis]
         for other in [axis] if a.ndim == 1 else range(n):
             at = at + (a[axis] if a.ndim == 1 else a[axis, other]) * pixels[other]
         points.append(at)

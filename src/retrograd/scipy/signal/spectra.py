@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Literal, TypeAlias, TypeGuard
 
 import numpy as np
 
 from ..._generated import fft
 from ..._generated import toplevel as ops
+from ...core.arrays import Array
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensor
+from ...ops.table.types import DTypeLike
 from ..arguments import ArrayLike, detached, floats, scipys
 from .convolution import padded, signal
 from .filters import _extended, detrend
 
-Window = Any  # a name, a tuple of a name and numbers, or an array
-Detrend = Any  # False, the kind of trend, or a function
+# A window: its name, a tuple of a name and numbers, or an array. A trend to remove: its kind, a function, or False.
+Window: TypeAlias = str | tuple[str | float, ...] | ArrayLike
+Detrend: TypeAlias = Literal["linear", "constant", False] | Callable[[Tensor], Tensor]
 
 
-def _windows(window: Window, nperseg: int | None, length: int | None, dtype: Any) -> tuple[Tensor, int]:
+def _windows(window: Window, nperseg: int | None, length: int | None, dtype: DTypeLike) -> tuple[Tensor, int]:
     """Return a window and the length of segments."""
     if isinstance(window, (str, tuple)):
         count = 256 if nperseg is None else int(nperseg)
@@ -147,7 +150,7 @@ def _named(window: Window) -> Window:
     return "hann" if window == "hann_periodic" else ("tukey", *window[1:]) if _is_tukey(window) else window
 
 
-def _is_tukey(window: Window) -> bool:
+def _is_tukey(window: Window) -> TypeGuard[tuple[str | float, ...]]:
     return isinstance(window, tuple) and window[0] == "tukey_periodic"
 
 
@@ -384,7 +387,7 @@ def coherence(
     return f, (xy.real**2 + xy.imag**2) / xx / yy
 
 
-def _step(n: int) -> np.ndarray[Any, Any]:
+def _step(n: int) -> Array:
     """Return the factors of frequencies of the analytic signal: 1 at 0 (and n / 2), 2 for positive ones, else 0."""
     h = np.zeros(n)
     h[0] = 1
@@ -417,7 +420,7 @@ def resample(
     num: int,
     t: ArrayLike | None = None,
     axis: int = 0,
-    window: Window = None,
+    window: Window | None = None,
     domain: str = "time",
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return ``num`` samples of the signal, which is taken for periodic, by Fourier transforms.

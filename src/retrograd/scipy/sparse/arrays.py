@@ -304,11 +304,11 @@ class SparseArray:
         """Return the complex conjugate."""
         return self.with_data(self.data.conj())
 
-    def reshape(self, *shape: Any) -> SparseArray:
+    def reshape(self, *shape: int | Sequence[int]) -> SparseArray:
         """Return the elements in another shape of two dimensions."""
         return self._moved(lambda matrix: matrix.reshape(*shape))
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         keys = [k.detach().numpy() if isinstance(k, Tensor) else k for k in (key if isinstance(key, tuple) else (key,))]
         keys += [slice(None)] * (2 - len(keys))
         if all(isinstance(k, (int, np.integer)) for k in keys):
@@ -317,7 +317,7 @@ class SparseArray:
         if any(number):  # one row or column
             block = self[tuple([k] if one else k for k, one in zip(keys, number, strict=True))]
             return block if self.is_matrix else block.toarray().reshape(-1)
-        form: Any = self if self.format != "coo" else self.tocsr()
+        form: SparseArray = self if self.format != "coo" else self.tocsr()
         if all(not isinstance(k, slice) and np.ndim(k) == 1 for k in keys):  # single elements
             array = form.sum_duplicates()
             found = array._numbered()[tuple(keys)]
@@ -374,12 +374,12 @@ class SparseArray:
         coo = coo_array(result.coalesce())
         return _CLASSES["csr", self.is_matrix](coo)
 
-    def __mul__(self, other: MatrixLike) -> Any:
+    def __mul__(self, other: MatrixLike) -> SparseArray | Tensor:
         if self.is_matrix and (as_sparse(other) is not None or tensor(other).ndim):
             return self @ other
         return self.multiply(other)
 
-    def __rmul__(self, other: MatrixLike) -> Any:
+    def __rmul__(self, other: MatrixLike) -> SparseArray | Tensor:
         if self.is_matrix and tensor(other).ndim:
             return other @ self
         return self.multiply(other)
@@ -389,7 +389,7 @@ class SparseArray:
             raise TypeError("the quotient of two sparse arrays is not sparse; use toarray()")
         return self.multiply(1 / tensor(other))
 
-    def _added(self, other: MatrixLike, sign: int) -> Any:
+    def _added(self, other: MatrixLike, sign: int) -> SparseArray | Tensor:
         found = as_sparse(other)
         if found is None:
             dense = tensor(other)
@@ -400,15 +400,15 @@ class SparseArray:
             raise ValueError(f"inconsistent shapes {self.shape} and {found.shape}")
         return self._from_torch(self.to_sparse_coo() + (found if sign > 0 else -found).to_sparse_coo())
 
-    def __add__(self, other: MatrixLike) -> Any:
+    def __add__(self, other: MatrixLike) -> SparseArray | Tensor:
         return self._added(other, 1)
 
     __radd__ = __add__
 
-    def __sub__(self, other: MatrixLike) -> Any:
+    def __sub__(self, other: MatrixLike) -> SparseArray | Tensor:
         return self._added(other, -1)
 
-    def __rsub__(self, other: MatrixLike) -> Any:
+    def __rsub__(self, other: MatrixLike) -> SparseArray | Tensor:
         return (-self)._added(other, 1)
 
     def __matmul__(self, other: MatrixLike) -> Any:

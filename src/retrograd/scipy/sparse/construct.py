@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -90,7 +89,12 @@ def triu(A: MatrixLike, k: int = 0, format: Format | None = None) -> SparseArray
 
 
 def diags_array(
-    diagonals: MatrixLike, /, *, offsets: Any = 0, shape: tuple[int, int] | None = None, format: Format | None = None
+    diagonals: MatrixLike,
+    /,
+    *,
+    offsets: int | Sequence[int] = 0,
+    shape: tuple[int, int] | None = None,
+    format: Format | None = None,
 ) -> SparseArray | ScipyMatrix:
     """Return a sparse array of diagonals: a sequence of vectors, and which diagonal each of them is.
 

@@ -10,6 +10,7 @@ which has one solution where w is a simple eigenvalue.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ....core.graph.modes import no_grad
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....func.implicit.attach import LinearSolve, attached
 from ....func.nests import flatten
+from ....ops.table.types import DTypeLike
 from ..arrays import MatrixLike, SparseArray, sparse, tensor
 from .operators import LinearOperator, constant, square
 
@@ -37,7 +39,7 @@ def eigsh(
     maxiter: int | None = None,
     tol: float = 0.0,
     return_eigenvectors: bool = True,
-) -> Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     """Return ``k`` eigenvalues of a real symmetric matrix, and the eigenvectors as columns.
 
     The derivatives of ``w_i`` by the values of A are ``v_i v_i^T`` at their places. Those of eigenvectors are solutions
@@ -89,7 +91,7 @@ def eigsh(
     return (values, vectors) if return_eigenvectors else values
 
 
-def _floating(dtype: Any) -> Any:
+def _floating(dtype: DTypeLike) -> DTypeLike:
     return dtype if np.dtype(dtype).kind == "f" else np.float64
 
 
@@ -101,7 +103,7 @@ class _Bordered:
         self.weighted = v if M is None else M @ v
         self.factors: dict[int, Any] = {}
 
-    def __call__(self, product: object, right: Any) -> list[Tensor]:
+    def __call__(self, product: object, right: Sequence[Tensor]) -> list[Tensor]:
         with no_grad():
             rows, ends = (x.numpy() for x in right)
         solved = [self._solve(index, np.append(rows[:, index], ends[index])) for index in range(len(self.w))]

@@ -294,7 +294,7 @@ def minres(
     return _krylov("minres", A, b, x0, M, rtol=rtol, maxiter=maxiter, callback=callback)
 
 
-def _shifted(A: MatrixLike, shift: float) -> Any:
+def _shifted(A: MatrixLike, shift: float) -> MatrixLike:
     matrix = square(A, "minres")
     if isinstance(matrix, SparseArray):
         return matrix - sparse().eye_array(matrix.shape[0]) * shift
