@@ -90,7 +90,7 @@ class _Memory:
         return (low - self.low) // width if self.low <= low and high <= self.low + self.size else None
 
 
-def write(value: Any, stream: IO[bytes], *, whole: bool) -> None:
+def write(value: object, stream: IO[bytes], *, whole: bool) -> None:
     """Write an archive to a stream, from its present position on.
 
     Args:
@@ -122,17 +122,17 @@ def write(value: Any, stream: IO[bytes], *, whole: bool) -> None:
 class _Pickler(pickle._Pickler):  # Python's version: the C version writes only names that it can import
     dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)
 
-    def __init__(self, stream: IO[bytes], root: Any, whole: bool) -> None:
+    def __init__(self, stream: IO[bytes], root: object, whole: bool) -> None:
         super().__init__(stream, 2)
         self._root = root
         self._whole = whole
         self.memories: list[_Memory] = []
         self._by_owner: dict[int, tuple[Any, _Memory]] = {}
 
-    def persistent_id(self, obj: Any) -> Any:
+    def persistent_id(self, obj: object) -> Any:
         return obj.identity if type(obj) is _Memory else None
 
-    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+    def save(self, obj: object, save_persistent_id: bool = True) -> None:
         """Write any object; write a dtype by PyTorch's name."""
         named = _named_dtype(obj) if isinstance(obj, (np.dtype, PublicDType)) else obj
         super().save(named, save_persistent_id)  # type: ignore[misc]
@@ -220,7 +220,7 @@ class _Pickler(pickle._Pickler):  # Python's version: the C version writes only 
 class _Call:
     """A call in the file whose result has no other reference."""
 
-    def __init__(self, function: _TorchName, args: tuple[Any, ...]) -> None:
+    def __init__(self, function: _TorchName, args: tuple[object, ...]) -> None:
         self._call = function, args
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -240,14 +240,14 @@ def _named_dtype(dtype: DType) -> Any:
     return _NumpyDtype(np.dtype(dtype)) if name is None else _torch_name("torch", name)
 
 
-def _is_named(obj: Any) -> bool:
+def _is_named(obj: object) -> bool:
     """Return whether the reductions of plain values refer to the object."""
     if type(obj) is _Call or type(obj) is _Memory:
         return True
     return any(obj is function for function in _FUNCTIONS) or isinstance(obj, type) and obj.__module__ == "ml_dtypes"
 
 
-def _path_to(wanted: Any, value: Any, path: str = "", depth: int = 0) -> str | None:
+def _path_to(wanted: object, value: object, path: str = "", depth: int = 0) -> str | None:
     """Return the path of an object in nested containers, such as ``model.layers.0``, or None."""
     if value is wanted:
         return path or "the state"

@@ -40,7 +40,7 @@ class Pending(Opaque):
     def __init__(self) -> None:
         self.places: list[int] = []  # positions in the memo
 
-    def build(self, state: Any) -> Any:
+    def build(self, state: object) -> Any:
         """Return the object."""
         raise NotImplementedError
 
@@ -88,7 +88,7 @@ class SealedUnpickler:
     """
 
     def __init__(
-        self, stream: IO[bytes], find: Callable[[str, str], Name], persistent: Callable[[Any], Any] | None = None
+        self, stream: IO[bytes], find: Callable[[str, str], Name], persistent: Callable[[Any], object] | None = None
     ) -> None:
         self._stream = stream
         begin = stream.tell()
@@ -174,10 +174,10 @@ class SealedUnpickler:
         del self._stack[place:]
         return items
 
-    def _push(self, value: Any) -> None:
+    def _push(self, value: object) -> None:
         self._stack.append(value)
 
-    def _storable(self, value: Any) -> Any:
+    def _storable(self, value: object) -> Any:
         if isinstance(value, (Opaque, _OpaqueTuple)):
             raise CorruptFileError("damaged: it stores a part of a tensor, or a function, as a value")
         return value
@@ -200,21 +200,21 @@ class SealedUnpickler:
         self.charge(count - 1)
         return value
 
-    def _is_of_listed(self, value: Any) -> bool:
+    def _is_of_listed(self, value: object) -> bool:
         """Return whether the file created the object by a class or function that the program listed."""
         made = self._made.get(id(value))
         return made is not None and made[1].listed
 
     # Names, calls and states
 
-    def _global(self, module: Any, name: Any) -> None:
+    def _global(self, module: object, name: object) -> None:
         if not (isinstance(module, str) and isinstance(name, str) and len(module) + len(name) < 1000):
             raise CorruptFileError("damaged: an invalid name")
         found = self._find(module, name)
         self._names[id(found.value)] = found
         self._push(found.value)
 
-    def _call(self, function: Any, args: Any, options: Any = None, *, new: bool) -> None:
+    def _call(self, function: object, args: object, options: object = None, *, new: bool) -> None:
         name = self._names.get(id(function))
         make = None if name is None else name.new if new else name.make
         if name is None or make is None or not isinstance(args, tuple):
@@ -257,7 +257,7 @@ class SealedUnpickler:
 
     # Containers
 
-    def _append(self, items: list[Any]) -> None:
+    def _append(self, items: list[object]) -> None:
         target = self._top()
         items = [self._storable(item) for item in items]
         if type(target) is list:
@@ -268,7 +268,7 @@ class SealedUnpickler:
         else:
             raise CorruptFileError(f"it appends to {_describe(target)}")
 
-    def _set_items(self, items: list[Any]) -> None:
+    def _set_items(self, items: list[object]) -> None:
         target = self._top()
         if type(target) not in (dict, OrderedDict, defaultdict, Counter) and not (
             self._is_of_listed(target) and hasattr(target, "__setitem__")
@@ -290,7 +290,7 @@ class SealedUnpickler:
             raise CorruptFileError(f"it adds to {_describe(target)}")
         target.update([self._key(item) for item in items])
 
-    def _tuple(self, items: Iterable[Any]) -> None:
+    def _tuple(self, items: Iterable[object]) -> None:
         value = tuple(items)
         for item in value:
             if isinstance(item, (Opaque, _OpaqueTuple)):
@@ -301,14 +301,14 @@ class SealedUnpickler:
     def _last(self, count: int) -> list[Any]:
         return [self._pop() for _ in range(count)][::-1]
 
-    def set_of(self, kind: type[set[Any]] | type[frozenset[Any]], items: Any = ()) -> Any:
+    def set_of(self, kind: type[set[Any]] | type[frozenset[Any]], items: object = ()) -> Any:
         """Return a set of the items of a list."""
         if not isinstance(items, (list, tuple, set, frozenset)):
             raise CorruptFileError(f"a set of {_describe(items)}")
         self.charge(len(items))
         return kind([self._key(item) for item in items])
 
-    def sequence_of(self, kind: type[list[Any]] | type[tuple[Any, ...]], items: Any = ()) -> Any:
+    def sequence_of(self, kind: type[list[Any]] | type[tuple[Any, ...]], items: object = ()) -> Any:
         """Return a list or tuple of the items of another."""
         if not isinstance(items, (list, tuple)):
             raise CorruptFileError(f"a {kind.__name__} of {_describe(items)}")
@@ -403,7 +403,7 @@ class SealedUnpickler:
         self._push([self._storable(item) for item in self._pop_to_mark()])
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     """Return a short text for a value. Its own repr may be long or not terminate."""
     if isinstance(value, (str, int, float, type(None))):
         return f"{value!r:.80}" if not isinstance(value, int) or value.bit_length() < 200 else "a long integer"

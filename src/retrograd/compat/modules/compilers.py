@@ -55,7 +55,7 @@ def optimize(backend: Any = "inductor", *, nopython: bool = False, disable: bool
     return partial(compile, backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic)
 
 
-def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def explain(fn: Callable[..., object], *args: object, **kwargs: object) -> Any:
     """Return the text of ``compile(fn).explain``; without arguments a function that returns it."""
     shown = (fn if isinstance(fn, Compiled) else Compiled(fn, True, None)).explain
     return shown(*args, **kwargs) if args or kwargs else shown
@@ -79,12 +79,12 @@ def cudagraph_mark_step_begin() -> None:
     """Do nothing. PyTorch begins a recorded step here."""
 
 
-def list_backends(exclude_tags: Any = ()) -> list[str]:
+def list_backends(exclude_tags: object = ()) -> list[str]:
     """Return PyTorch's names of compilers. Each of them selects the one compiler of Retrograd."""
     return ["cudagraphs", "inductor", "openxla", "tvm"]
 
 
-def set_logs(*, recompiles: bool = False, recompiles_verbose: bool = False, **others: Any) -> None:
+def set_logs(*, recompiles: bool = False, recompiles_verbose: bool = False, **others: object) -> None:
     """Log to standard error why compiled functions are traced again, as ``TORCH_LOGS=recompiles`` does.
 
     The logger is ``retrograd.compiler``. PyTorch's other logs are accepted and write nothing; ``explain()`` of a

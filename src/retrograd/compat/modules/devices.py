@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...core.arrays.devices import Device, is_cuda_available
+from ...ops.table.types import DeviceLike
 from . import cuda
 
 
@@ -19,7 +20,7 @@ def constants(value: object, names: str) -> dict[str, Callable[..., Any]]:
     """Return functions of the given names that accept any arguments and return a constant."""
 
     def function_named(name: str) -> Callable[..., Any]:
-        def constant(*args: Any, **kwargs: Any) -> Any:
+        def constant(*args: object, **kwargs: object) -> Any:
             return value
 
         constant.__name__ = constant.__qualname__ = name
@@ -30,13 +31,13 @@ def constants(value: object, names: str) -> dict[str, Callable[..., Any]]:
 
 
 @contextmanager
-def flags(*args: Any, **kwargs: Any) -> Iterator[None]:
+def flags(*args: object, **kwargs: object) -> Iterator[None]:
     """Return a context manager that has no effect."""
     yield
 
 
 @contextmanager
-def cudnn_flags(**settings: Any) -> Iterator[None]:
+def cudnn_flags(**settings: object) -> Iterator[None]:
     """Set switches of ``backends.cudnn`` inside a ``with`` statement."""
     import retrograd.backends.cudnn as module  # type: ignore[import-not-found]
 
@@ -84,7 +85,7 @@ class device_index(cuda.device):
         super().__enter__()
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: DeviceLike | int | None = None) -> None:
     """Wait until the GPU has finished, if one is available."""
     if cuda.is_available():
         cuda.synchronize(device)
@@ -106,7 +107,7 @@ def range_pop() -> int:
 
 
 @contextmanager
-def named_range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+def named_range(msg: str, *args: object, **kwargs: object) -> Iterator[None]:
     """Name a part of the program in the profiles of NVIDIA's tools. Without a GPU it has no effect."""
     if not cuda.is_available():
         yield

@@ -213,12 +213,12 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
 def convolution(
     input: Tensor,
     weight: Tensor,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    bias: object,
+    stride: object,
+    padding: object,
+    dilation: object,
     transposed: bool,
-    output_padding: Any,
+    output_padding: object,
     groups: int,
 ) -> Tensor:
     """Return the convolution, or transposed convolution, that fits the dimensions of the weight."""
@@ -246,7 +246,7 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
 
 
 def _removed(name: str, instead: str) -> Callable[..., NoReturn]:
-    def function(*args: Any, **kwargs: Any) -> NoReturn:
+    def function(*args: object, **kwargs: object) -> NoReturn:
         raise RuntimeError(f"torch.{name} is deprecated and was removed; use {instead}")
 
     function.__name__ = function.__qualname__ = name
@@ -267,7 +267,7 @@ def sym_float(a: Any) -> float:
     return float(a)
 
 
-def sym_not(a: Any) -> bool:
+def sym_not(a: object) -> bool:
     """Return ``not a``."""
     return not a
 
@@ -282,12 +282,12 @@ def sym_min(a: Any, b: Any) -> Any:
     return min(a, b)
 
 
-def sym_ite(b: Any, t: Any, f: Any) -> Any:
+def sym_ite(b: object, t: object, f: object) -> Any:
     """Return ``t if b else f``."""
     return t if b else f
 
 
-def sym_sum(args: Sequence[Any]) -> Any:
+def sym_sum(args: Sequence[object]) -> Any:
     """Return the sum of numbers."""
     return sum(args)
 
@@ -376,7 +376,7 @@ def resize_as_(input: Tensor, the_template: Tensor) -> Tensor:
 def _in_place(name: str, function: Callable[..., Tensor] | None = None) -> Callable[..., Tensor]:
     """Return the in-place form of an operator: the Tensor's method, or a copy of the function's result."""
 
-    def write(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def write(input: Tensor, *args: object, **kwargs: object) -> Tensor:
         if function is not None and not hasattr(input, f"{name}_"):
             return input.copy_(function(input, *args, **kwargs))
         written: Tensor = getattr(input, f"{name}_")(*args, **kwargs)
@@ -391,7 +391,7 @@ def _with_indices(name: str) -> Callable[..., Any]:
     """Return a max pooling that also returns the indices of the maxima."""
     pooling = getattr(F, name)
 
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: object, **kwargs: object) -> Any:
         return pooling(*args, **{**kwargs, "return_indices": True})
 
     function.__name__ = function.__qualname__ = f"{name}_with_indices"

@@ -43,7 +43,7 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
 
 
 def chunk_vmap(
-    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2
+    func: Callable[..., object], in_dims: object = 0, out_dims: object = 0, randomness: str = "error", chunks: int = 2
 ) -> Callable[..., Any]:
     """Apply ``vmap`` to the examples in chunks, one after another.
 
@@ -57,7 +57,7 @@ def chunk_vmap(
     if chunks < 1:
         raise ValueError(f"chunk_vmap: chunks must be at least 1, got {chunks}")
 
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def mapped(*args: object, **kwargs: object) -> Any:
         size = batch_size(func, in_dims, args)
         return vmap(func, in_dims, out_dims, randomness, chunk_size=max(1, -(-size // chunks)))(*args, **kwargs)
 
@@ -86,7 +86,7 @@ class FunctionalModuleWithBuffers:
                 parameter.requires_grad_(False)
         return cls(own), parameters, tuple(own.buffers())
 
-    def __call__(self, params: Sequence[Tensor], buffers: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, params: Sequence[Tensor], buffers: Sequence[Tensor], *args: object, **kwargs: object) -> Any:
         state = dict(zip(self.param_names, params, strict=True))
         state.update(zip(self.buffer_names, buffers, strict=True))
         return functional_call(self.stateless_model, state, args, kwargs)
@@ -95,7 +95,7 @@ class FunctionalModuleWithBuffers:
 class FunctionalModule(FunctionalModuleWithBuffers):
     """A module without buffers as a function ``f(params, *args)``."""
 
-    def __call__(self, params: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, params: Sequence[Tensor], *args: object, **kwargs: object) -> Any:
         return super().__call__(params, (), *args, **kwargs)
 
 

@@ -23,12 +23,12 @@ Marked = TypeVar("Marked")
 # ``jit``: marks
 
 
-def unchanged(*args: Any, **kwargs: Any) -> Any:
+def unchanged(*args: object, **kwargs: object) -> Any:
     """Return the first argument unchanged: a function, class, module, value or name."""
     return next(iter((*args, *kwargs.values())))
 
 
-def script(obj: Marked, *args: Any, **kwargs: Any) -> Marked:
+def script(obj: Marked, *args: object, **kwargs: object) -> Marked:
     """Return the function, class or module unchanged.
 
     >>> import retrograd as rg
@@ -41,7 +41,7 @@ def script(obj: Marked, *args: Any, **kwargs: Any) -> Marked:
     return obj
 
 
-def trace(func: Marked, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Marked:
+def trace(func: Marked, example_inputs: object = None, *args: object, **kwargs: object) -> Marked:
     """Return the function or module unchanged, after one call with the example inputs."""
     if example_inputs is not None and callable(func):
         with no_grad():
@@ -49,12 +49,12 @@ def trace(func: Marked, example_inputs: Any = None, *args: Any, **kwargs: Any) -
     return func
 
 
-def ignore(fn: Any = None, **kwargs: Any) -> Any:
+def ignore(fn: object = None, **kwargs: object) -> Any:
     """Return the function unchanged, or a decorator that does."""
     return fn if callable(fn) else lambda function: function
 
 
-def annotate(the_type: Any, the_value: Marked) -> Marked:
+def annotate(the_type: object, the_value: Marked) -> Marked:
     """Return the value."""
     return the_value
 
@@ -69,7 +69,7 @@ def optimized_execution(should_optimize: bool) -> Any:
     return nullcontext()
 
 
-def jit_save(m: Module, f: Any, **kwargs: Any) -> None:
+def jit_save(m: Module, f: object, **kwargs: object) -> None:
     """Raise an error: modules are not compiled to files.
 
     Raises:
@@ -78,7 +78,7 @@ def jit_save(m: Module, f: Any, **kwargs: Any) -> None:
     raise RuntimeError("jit.save: modules are Python code here; save module.state_dict() with retrograd.save")
 
 
-def jit_load(f: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+def jit_load(f: object, *args: object, **kwargs: object) -> Callable[..., Any]:
     """Raise an error: a file of compiled code cannot be run.
 
     Raises:
@@ -96,12 +96,12 @@ def jit_isinstance(obj: Any, target_type: Any) -> bool:
     return isinstance(obj, getattr(target_type, "__origin__", target_type))
 
 
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def fork(func: Callable[..., object], *args: object, **kwargs: object) -> Any:
     """Return the result of the call, which runs at once."""
     return func(*args, **kwargs)
 
 
-def wait(future: Any) -> Any:
+def wait(future: object) -> Any:
     """Return the result of ``fork``."""
     return future
 
@@ -114,13 +114,13 @@ class Packet:
 
     is_packet = True
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., object]) -> None:
         self._name, self._function = name, function
 
     def __repr__(self) -> str:
         return f"<ops.aten.{self._name}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return self._function(*args, **kwargs)
 
     def __getattr__(self, overload: str) -> Any:
@@ -157,7 +157,7 @@ def alias(self: Tensor) -> Tensor:
     return self.view_as(self)
 
 
-def slice_along(self: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+def slice_along(self: Tensor, dim: int = 0, start: object = None, end: object = None, step: int = 1) -> Tensor:
     """Return ``self[start:end:step]`` along a dimension."""
     return self[(slice(None),) * (dim % self.ndim) + (slice(start, end, step),)]
 
@@ -167,12 +167,12 @@ def index(self: Tensor, indices: Any) -> Tensor:
     return self[tuple(slice(None) if place is None else place for place in indices)]
 
 
-def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+def _pin_memory(self: Tensor, device: object = None) -> Tensor:
     """Return the Tensor: copies to a GPU do not need pinned memory here."""
     return self
 
 
-def _sparse_mm_reduce_impl(self: Any, other: Any, reduce: str) -> Any:
+def _sparse_mm_reduce_impl(self: object, other: object, reduce: str) -> Any:
     """Raise an error: packages only ask whether this operator exists.
 
     Raises:

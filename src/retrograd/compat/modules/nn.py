@@ -70,11 +70,11 @@ class Container(Module):
 # Deprecated names of ``nn.utils`` and ``nn.init``
 
 
-def _deprecated(module: str, name: str, present: Callable[..., Any]) -> Callable[..., Any]:
+def _deprecated(module: str, name: str, present: Callable[..., object]) -> Callable[..., Any]:
     """Return a function that warns that ``name`` is deprecated, then calls its in-place successor."""
 
     @wraps(present)
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: object, **kwargs: object) -> Any:
         message = f"{module}{name} is now deprecated in favor of {module}{name}_."
         warnings.warn(message, FutureWarning, stacklevel=2)
         return present(*args, **kwargs)
@@ -87,7 +87,7 @@ clip_grad_norm = _deprecated("", "clip_grad_norm", _clip_grad.clip_grad_norm_)
 clip_grad_value = _deprecated("", "clip_grad_value", _clip_grad.clip_grad_value_)
 
 
-def skip_init(module_cls: Callable[..., Module], *args: Any, **kwargs: Any) -> Module:
+def skip_init(module_cls: Callable[..., Module], *args: object, **kwargs: object) -> Module:
     """Return a new module. Its parameters are initialized all the same."""
     return module_cls(*args, **kwargs)
 
@@ -101,7 +101,7 @@ _INITIALIZERS = (
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], Any]:
-    def parse(x: Any) -> Any:
+    def parse(x: object) -> Any:
         return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
 
     parse.__name__ = name
@@ -112,7 +112,7 @@ _single, _pair = _ntuple(1, "_single"), _ntuple(2, "_pair")
 _triple, _quadruple = _ntuple(3, "_triple"), _ntuple(4, "_quadruple")
 
 
-def _reverse_repeat_tuple(t: tuple[Any, ...], n: int) -> tuple[Any, ...]:
+def _reverse_repeat_tuple(t: tuple[object, ...], n: int) -> tuple[Any, ...]:
     return tuple(x for x in reversed(t) for _ in range(n))
 
 
@@ -124,7 +124,7 @@ def _list_with_default(out_size: list[int] | None, defaults: list[int]) -> Any:
     return [v if v is not None else d for v, d in zip(out_size or (), defaults[-len(out_size or ()) :])]
 
 
-def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, object], prefix: str) -> None:
     """Remove a prefix, such as that of ``DataParallel``, from the keys of a state dict, in place."""
     for key in list(state_dict):
         if key.startswith(prefix):
@@ -141,9 +141,9 @@ def _gradient(convolution: Callable[..., Tensor], axes: int) -> tuple[Callable[.
         input_size: Any,
         weight: Tensor,
         grad_output: Tensor,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        stride: object = 1,
+        padding: object = 0,
+        dilation: object = 1,
         groups: int = 1,
     ) -> Tensor:
         x = zeros(*input_size, dtype=weight.dtype, device=weight.device, requires_grad=True)
@@ -154,9 +154,9 @@ def _gradient(convolution: Callable[..., Tensor], axes: int) -> tuple[Callable[.
         input: Tensor,
         weight_size: Any,
         grad_output: Tensor,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        stride: object = 1,
+        padding: object = 0,
+        dilation: object = 1,
         groups: int = 1,
     ) -> Tensor:
         w = zeros(*weight_size, dtype=input.dtype, device=input.device, requires_grad=True)
@@ -188,7 +188,7 @@ class SDPBackend(IntEnum):
     OVERRIDEABLE = 4
 
 
-def sdpa_kernel(backends: Any, set_priority: bool = False) -> Any:
+def sdpa_kernel(backends: object, set_priority: bool = False) -> Any:
     """Return a context manager that has no effect."""
     return nullcontext()
 
@@ -201,22 +201,22 @@ _params_doc = _foreach_doc = _maximize_doc = _capturable_doc = _differentiable_d
 _LRScheduler = LRScheduler
 
 
-def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]:
+def _use_grad_for_differentiable(func: Callable[..., object]) -> Callable[..., Any]:
     """Return an optimizer's step that records no computational graph."""
 
     @wraps(func)
-    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def step(self: object, *args: object, **kwargs: object) -> Any:
         with no_grad():
             return func(self, *args, **kwargs)
 
     return step
 
 
-def _get_value(x: Any) -> Any:
+def _get_value(x: object) -> Any:
     return x.item() if isinstance(x, Tensor) else x
 
 
-def _stack_if_compiling(x: Any) -> Any:
+def _stack_if_compiling(x: object) -> Any:
     return x
 
 
@@ -224,7 +224,7 @@ def _dispatch_sqrt(x: Any) -> Any:
     return x.sqrt() if isinstance(x, Tensor) else sqrt(x)
 
 
-def _default_to_fused_or_foreach(params: Any, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+def _default_to_fused_or_foreach(params: object, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
     return False, False
 
 

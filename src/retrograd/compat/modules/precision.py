@@ -69,7 +69,7 @@ _state = _State()
 
 
 @contextmanager
-def _with_state(state: dict[str, Any]) -> Iterator[None]:
+def _with_state(state: dict[str, object]) -> Iterator[None]:
     """Restore a saved state of ``autocast`` inside a ``with`` statement."""
     before = dict(_state.__dict__)
     _state.__dict__.update(state)
@@ -90,7 +90,7 @@ def _default_dtype(device_type: str) -> Any:
     return float16 if device_type == "cuda" else bfloat16
 
 
-def _cast(value: Any, device_type: str, dtype: DType) -> Any:
+def _cast(value: object, device_type: str, dtype: DType) -> Any:
     if is_dense(value):
         kind = value.array.dtype
         if kind.kind not in FLOATING or kind in (float64, dtype) or value.device.type != device_type:
@@ -115,9 +115,9 @@ def _first_device(values: Any) -> str:
 def _casting(low: bool, devices: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator for functions of operators: inside ``autocast`` their Tensors are cast first."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callable[..., object]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def cast(*args: Any, **kwargs: Any) -> Any:
+        def cast(*args: object, **kwargs: object) -> Any:
             if True not in _state.enabled.values():
                 return function(*args, **kwargs)
             device = _first_device((*args, *kwargs.values()))
@@ -181,7 +181,7 @@ class autocast(AtomicExit):
     """
 
     def __init__(
-        self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+        self, device_type: str, dtype: object = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"autocast: device_type must be a str, got {type(device_type).__name__}")
@@ -405,7 +405,7 @@ class GradScaler:
         self._stages: dict[int, OptState] = {}
         self._found_inf: dict[int, bool] = {}
 
-    def scale(self, outputs: Any) -> Any:
+    def scale(self, outputs: object) -> Any:
         """Return the loss, or each loss of a list or tuple, times the scale."""
         if not self._enabled:
             return outputs
@@ -415,7 +415,7 @@ class GradScaler:
             return type(outputs)(self.scale(output) for output in outputs)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
-    def unscale_(self, optimizer: Any) -> None:
+    def unscale_(self, optimizer: object) -> None:
         """Divide the gradients of an optimizer's parameters by the scale, for example before clipping.
 
         Raises:
@@ -535,7 +535,7 @@ class GradScaler:
 class _cuda_autocast(autocast):
     """``amp.autocast("cuda")`` in its older form."""
 
-    def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
+    def __init__(self, enabled: bool = True, dtype: object = None, cache_enabled: bool = True) -> None:
         super().__init__("cuda", dtype, enabled, cache_enabled)
 
 

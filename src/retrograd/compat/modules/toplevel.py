@@ -252,12 +252,12 @@ def set_flush_denormal(mode: bool) -> bool:
     return set_flush(mode)
 
 
-def is_storage(obj: Any) -> bool:
+def is_storage(obj: object) -> bool:
     """Return whether the object is a storage, as ``Tensor.storage()`` returns."""
     return isinstance(obj, types.TypedStorage)
 
 
-def typename(obj: Any) -> str:
+def typename(obj: object) -> str:
     """Return the name of an object's type: ``torch.FloatTensor`` for a Tensor of float32."""
     if isinstance(obj, Tensor):
         return str(obj.type())
@@ -326,7 +326,7 @@ def _assert(condition: Any, message: str) -> None:
         assert condition, message
 
 
-def get_device_module(device: Any = None) -> Any:
+def get_device_module(device: object = None) -> Any:
     """Return the module of a device type: ``retrograd.cuda``."""
     return import_module("retrograd.cuda")
 
@@ -335,7 +335,7 @@ def get_device_module(device: Any = None) -> Any:
 
 
 @contextmanager
-def fork_rng(devices: Any = None, enabled: bool = True, **options: Any) -> Iterator[None]:
+def fork_rng(devices: object = None, enabled: bool = True, **options: object) -> Iterator[None]:
     """Restore the state of the random number generator at the end of a ``with`` statement.
 
     >>> import retrograd as rg
@@ -366,24 +366,24 @@ class TorchVersion(str):
 
     __slots__ = ()
 
-    def _numbers_of_both(self, other: Any) -> tuple[list[int], list[int]]:
+    def _numbers_of_both(self, other: object) -> tuple[list[int], list[int]]:
         pair = [_numbers(self), _numbers(other)]
         length = max(map(len, pair))
         own, others = (numbers + [0] * (length - len(numbers)) for numbers in pair)
         return own, others
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: object) -> bool:
         own, others = self._numbers_of_both(other)
         return own < others
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: object) -> bool:
         own, others = self._numbers_of_both(other)
         return own <= others
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: object) -> bool:
         return not self <= other
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: object) -> bool:
         return not self < other
 
     def __eq__(self, other: object) -> bool:
@@ -393,7 +393,7 @@ class TorchVersion(str):
         return str.__hash__(self)
 
 
-def _numbers(version: Any) -> list[int]:
+def _numbers(version: object) -> list[int]:
     if isinstance(version, (tuple, list)):
         return [int(part) for part in version]
     return [int(part) for part in re.findall(r"\d+", str(version).partition("+")[0])]

@@ -32,7 +32,7 @@ class Step:
     in the graph of the constants that it is called with.
     """
 
-    def __init__(self, f: Callable[[Any, Any], Any], carry: Carry, slices: Structure) -> None:
+    def __init__(self, f: Callable[[Any, Any], object], carry: Carry, slices: Structure) -> None:
         self.f, self.carry, self.slices = f, carry, slices
         self.captured: list[Tensor] = []
         self.results: Structure | None = None
@@ -51,7 +51,7 @@ class Step:
                 t.array, t._requires, t._node, t._storage = array, requires, node, storage
 
 
-def as_pair(result: Any) -> tuple[Any, Any]:
+def as_pair(result: object) -> tuple[Any, Any]:
     """Return what a step returns, if it is a pair; ``scan`` raises the error otherwise."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise NotPair
@@ -64,7 +64,7 @@ class NotPair(TypeError):
 
 def roll(
     tracer: Tracer,
-    f: Callable[[Any, Any], Any],
+    f: Callable[[Any, Any], object],
     carry: Carry,
     slices: Sequence[Tensor],
     structure: Structure,
@@ -387,12 +387,12 @@ class _Pull:
         return state, [stack([rows[at][k] for at in range(steps)]) for k in range(len(self.moved))]
 
 
-def _real(x: Any) -> Any:
+def _real(x: object) -> Any:
     array = as_real(x.array if isinstance(x, Tensor) else x)
     return np.asarray(array) if isinstance(array, np.generic) else array
 
 
-def _tensor(x: Any) -> Tensor:
+def _tensor(x: object) -> Tensor:
     return x if isinstance(x, Tensor) else new_tensor(x)
 
 

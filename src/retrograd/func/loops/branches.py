@@ -57,7 +57,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     return structure.unflatten([where(test, a, b) for a, b in zip(found, others, strict=True)])
 
 
-def predicate(caller: str, value: Any, name: str) -> tuple[bool, Tensor | None]:
+def predicate(caller: str, value: object, name: str) -> tuple[bool, Tensor | None]:
     """Return whether a condition is true for any example of ``vmap``; and the condition, if examples can differ.
 
     Raises:

@@ -18,9 +18,9 @@ from .leaves import Carry, tensors_of
 
 
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any = None,
+    f: Callable[[Any, Any], tuple[object, object]],
+    init: object,
+    xs: object = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
@@ -141,16 +141,16 @@ def _length(leaves: Sequence[Tensor], structure: Structure, length: int | None) 
     return len(leaves[0])
 
 
-def _pair(result: Any) -> tuple[Any, Any]:
+def _pair(result: object) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise TypeError(f"scan: f must return a pair (carry, y), got {describe(result)}")
     return result
 
 
 def _segment(
-    f: Callable[[Any, Any], Any],
+    f: Callable[[Any, Any], object],
     carry: Carry,
-    value: Any,
+    value: object,
     leaves: Sequence[Tensor],
     structure: Structure,
     steps: int,
@@ -187,7 +187,7 @@ def _same_results(structure: Structure, y: object) -> list[Any]:
         raise TypeError(f"scan: f must return a y with the same structure in every step; {error}") from None
 
 
-def _empty(f: Callable[[Any, Any], Any], carry: Carry, leaves: Sequence[Tensor], structure: Structure) -> Any:
+def _empty(f: Callable[[Any, Any], object], carry: Carry, leaves: Sequence[Tensor], structure: Structure) -> Any:
     """Return the results of no step: ``f`` is called on zeros to find their shapes."""
     with no_grad():
         x = structure.unflatten([zeros(x.shape[1:], dtype=x.dtype, device=x.device) for x in leaves])
@@ -197,7 +197,7 @@ def _empty(f: Callable[[Any, Any], Any], carry: Carry, leaves: Sequence[Tensor],
     return form.unflatten([zeros((0, *leaf.shape), dtype=leaf.dtype, device=leaf.device) for leaf in found])
 
 
-def map(f: Callable[[Any], Any], xs: Any) -> Any:
+def map(f: Callable[[Any], object], xs: object) -> Any:
     """Apply ``f`` to each slice of ``xs`` along the first dimension, one after another, and stack the results.
 
     As in JAX this is a ``scan`` without a carry. It needs the memory of one slice at a time; ``vmap`` is faster.

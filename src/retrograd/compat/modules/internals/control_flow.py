@@ -16,9 +16,9 @@ from ....func.nests import mapped
 
 def cond(
     pred: bool | int | float | Tensor,
-    true_fn: Callable[..., Any],
-    false_fn: Callable[..., Any],
-    operands: Sequence[Any] = (),
+    true_fn: Callable[..., object],
+    false_fn: Callable[..., object],
+    operands: Sequence[object] = (),
 ) -> Any:
     """Return ``true_fn(*operands)`` or ``false_fn(*operands)``, as ``func.cond``.
 
@@ -35,7 +35,7 @@ def cond(
     return _cond(pred, true_fn, false_fn, *operands)
 
 
-def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]) -> Any:
+def while_loop(cond_fn: Callable[..., object], body_fn: Callable[..., object], carried_inputs: Sequence[object]) -> Any:
     """Run ``values = body_fn(*values)`` while ``cond_fn(*values)`` is true, as ``func.while_loop``.
 
     Args:
@@ -48,7 +48,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     if not isinstance(carried_inputs, (tuple, list)):
         raise RuntimeError(f"while_loop: carried_inputs must be a tuple or list, got {type(carried_inputs).__name__}")
 
-    def body(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def body(values: tuple[object, ...]) -> tuple[Any, ...]:
         following = body_fn(*values)
         return tuple(following) if isinstance(following, (tuple, list)) else (following,)
 
@@ -56,7 +56,12 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
 
 
 def scan(
-    combine_fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
+    combine_fn: Callable[[Any, Any], tuple[object, object]],
+    init: object,
+    xs: object,
+    *,
+    dim: int = 0,
+    reverse: bool = False,
 ) -> tuple[Any, Any]:
     """Run ``carry, y = combine_fn(carry, x)`` for the slices of ``xs`` along ``dim``, as ``func.scan``.
 
@@ -71,7 +76,11 @@ def scan(
 
 
 def associative_scan(
-    combine_fn: Callable[[Any, Any], Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise"
+    combine_fn: Callable[[Any, Any], object],
+    xs: object,
+    dim: int,
+    reverse: bool = False,
+    combine_mode: str = "pointwise",
 ) -> Any:
     """Return the results of combining the first ``1, 2, ..., n`` slices along ``dim``, as ``func.associative_scan``.
 
@@ -84,7 +93,7 @@ def associative_scan(
     return _associative_scan(combine_fn, xs, reverse, dim)
 
 
-def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
+def map(f: Callable[..., object], xs: object, *args: object) -> Any:
     """Return the stacked results of ``f(x, *args)`` for the slices of ``xs`` along the first dimension."""
     return _map(lambda x: f(x, *args), xs)
 

@@ -22,7 +22,7 @@ class Future(Generic[Value]):
     (True, 42)
     """
 
-    def __init__(self, *, devices: Sequence[Any] | None = None) -> None:
+    def __init__(self, *, devices: Sequence[object] | None = None) -> None:
         self._future: PythonFuture[Value] = PythonFuture()
 
     def done(self) -> bool:
