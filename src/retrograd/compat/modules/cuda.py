@@ -310,7 +310,7 @@ class stream:
         if self._chosen is not None:
             self._chosen._stream.__enter__()
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._chosen is not None:
             self._chosen._stream.__exit__(*error)
 

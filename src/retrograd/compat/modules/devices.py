@@ -6,21 +6,20 @@ and their switches can be set without effect. ``NAMES`` lists them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
-from typing import Any
 
 from ...core.arrays.devices import Device, is_cuda_available
 from ...ops.table.types import DeviceLike
 from . import cuda
 
 
-def constants(value: object, names: str) -> dict[str, Callable[..., Any]]:
+def constants(value: object, names: str) -> dict[str, Callable[..., object]]:
     """Return functions of the given names that accept any arguments and return a constant."""
 
-    def function_named(name: str) -> Callable[..., Any]:
-        def constant(*args: object, **kwargs: object) -> Any:
+    def function_named(name: str) -> Callable[..., object]:
+        def constant(*args: object, **kwargs: object) -> object:
             return value
 
         constant.__name__ = constant.__qualname__ = name
@@ -54,7 +53,7 @@ def cudnn_flags(**settings: object) -> Iterator[None]:
 _attention_kernels = {"flash": False, "mem_efficient": False, "math": True}
 
 
-def _attention_switches(kernel: str) -> dict[str, Callable[..., Any]]:
+def _attention_switches(kernel: str) -> dict[str, Callable[..., object]]:
     def is_enabled() -> bool:
         """Return the last value set. It has no effect: attention has one implementation."""
         return _attention_kernels[kernel]
@@ -128,7 +127,7 @@ _MEMORY = """
     empty_cache max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats
     reset_peak_memory_stats
 """
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "accelerator": {
         "is_available": cuda.is_available,
         "device_count": cuda.device_count,

@@ -17,7 +17,7 @@ except ImportError:
         def __init__(self, iterable: Iterable[object] = (), *args: object, **options: object) -> None:
             self._iterable = iterable
 
-        def __iter__(self) -> Iterator[Any]:
+        def __iter__(self) -> Iterator[object]:
             return iter(self._iterable)
 
         def __enter__(self) -> Self:

@@ -78,8 +78,8 @@ class Timer:
         stmt: str = "pass",
         setup: str = "pass",
         global_setup: str = "",
-        timer: Any = timeit.default_timer,
-        globals: dict[str, Any] | None = None,
+        timer: Callable[[], float] = timeit.default_timer,
+        globals: dict[str, object] | None = None,
         label: str | None = None,
         sub_label: str | None = None,
         description: str | None = None,
@@ -239,7 +239,7 @@ def set_device_states(devices: Sequence[int], states: Sequence[Tensor], **option
         cuda.set_rng_state(state, device)
 
 
-def detach_variable(inputs: tuple[object, ...]) -> tuple[Any, ...]:
+def detach_variable(inputs: tuple[object, ...]) -> tuple[object, ...]:
     """Detach the Tensors among the inputs and restore their ``requires_grad``."""
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
 
@@ -297,7 +297,9 @@ class ProfilerAction(Enum):
     RECORD_AND_SAVE = 3
 
 
-def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, **options: object) -> Any:
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, **options: object
+) -> Callable[[int], ProfilerAction]:
     """Return a function from a step to PyTorch's action at this step."""
 
     def action(step: int) -> ProfilerAction:
@@ -338,8 +340,8 @@ def _summary_writer() -> type:
 
         return SummaryWriter
 
-    def accepting_tensors(name: str) -> Any:
-        def method(self: object, *args: object, **kwargs: object) -> Any:
+    def accepting_tensors(name: str) -> Callable[..., object]:
+        def method(self: object, *args: object, **kwargs: object) -> object:
             return getattr(Base, name)(
                 self, *map(_without_tensors, args), **{key: _without_tensors(v) for key, v in kwargs.items()}
             )
@@ -358,7 +360,7 @@ def _summary_writer() -> type:
     )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "SummaryWriter":  # created on first use, because it needs tensorboardX
         return globals().setdefault(name, _summary_writer())
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -367,7 +369,7 @@ def __getattr__(name: str) -> Any:
 # ``_six``: names of Python for programs that also ran on Python 2
 
 
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "_six": {
         "FileNotFoundError": FileNotFoundError, "PY3": True, "PY37": True, "container_abcs": container_abcs, "inf": inf,
         "int_classes": int, "nan": nan, "string_classes": (str, bytes),

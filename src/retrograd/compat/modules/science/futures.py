@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future as PythonFuture
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -114,4 +114,4 @@ def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:
     return [part.wait() for part in collect_all(futures).wait()]
 
 
-NAMES: dict[str, str | dict[str, Any]] = {"futures": "Future collect_all wait_all", "retrograd": "Future"}
+NAMES: Mapping[str, str | Mapping[str, object]] = {"futures": "Future collect_all wait_all", "retrograd": "Future"}
