@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ DTYPE_NAMES = {
 _ARRAY_DTYPES = re.compile(r"[biu]1|[fiu][248]|f16|c8|c16|c32|[SU]\d{1,6}")
 _MOST_BYTES = 1 << 62
 
+AnyTensor = TypeVar("AnyTensor", bound=Tensor)
+
 
 class Function(Opaque):
     """A function that a file may call but not store."""
@@ -43,7 +45,7 @@ class Function(Opaque):
     def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
 
-    def __call__(self, *args: object) -> Any:
+    def __call__(self, *args: object) -> object:
         return self._function(*args)
 
 
@@ -71,7 +73,7 @@ class Storage(Opaque):
             numbers = np.zeros(count, bfloat16_or_none() or np.float32 if dtype == "bfloat16" else np.dtype(dtype))
         else:
             numbers = self._numbers(data)
-        self.array: Any = placed(new_tensor(numbers), location).array
+        self.array: Array = placed(new_tensor(numbers), location).array
         self._first: Tensor | None = None
 
     @staticmethod
@@ -92,7 +94,9 @@ class Storage(Opaque):
         numbers = data.view(np.dtype(self.dtype).newbyteorder("<"))
         return checked_values(numbers.astype(numbers.dtype.newbyteorder("="), copy=False))
 
-    def tensor(self, offset: Any, size: Any, stride: Any, requires_grad: Any, dtype: DType | None = None) -> Tensor:
+    def tensor(
+        self, offset: Any, size: object, stride: Any, requires_grad: object, dtype: DType | None = None
+    ) -> Tensor:
         """Return a tensor on this memory, which it shares with the other tensors of the storage."""
         array = self.array
         if dtype is not None and dtype != array.dtype:
@@ -179,7 +183,7 @@ def rebuilt_with_attributes(function: object, kind: object, args: object, state:
     return with_attributes(made, state)
 
 
-def with_attributes(tensor: object, attributes: object) -> Any:
+def with_attributes(tensor: AnyTensor, attributes: object) -> AnyTensor:
     """Set attributes that a program gave to a Tensor, and return the Tensor."""
     if attributes:
         set_attributes(tensor, attributes)
@@ -210,7 +214,7 @@ class Copies:
 
     def __init__(self, placed: Placed) -> None:
         self._placed = placed
-        self._made: dict[int, tuple[Any, Tensor]] = {}
+        self._made: dict[int, tuple[Array, Tensor]] = {}
 
     def rebuild(
         self, kind: object, array: object, device: object, requires: object, attributes: object = None
@@ -269,7 +273,7 @@ class PendingArray(Pending):
         raise CorruptFileError("an array of objects, or a damaged array")
 
 
-def array_of(data: Any, dtype: Any, shape: Any, order: Any, charge: Callable[[int], None]) -> Array:
+def array_of(data: object, dtype: object, shape: object, order: Any, charge: Callable[[int], None]) -> Array:
     """Return an array on a copy of the bytes."""
     if not isinstance(dtype, np.dtype) or not (dtype.kind in "biufcSU" or is_number_dtype(dtype)) or order not in "CF":
         raise CorruptFileError("an array of a dtype that is neither numeric nor text")
@@ -289,12 +293,12 @@ def array_of(data: Any, dtype: Any, shape: Any, order: Any, charge: Callable[[in
     return checked_values(array if dtype.isnative else array.astype(dtype.newbyteorder("=")))
 
 
-def scalar_of(dtype: object, data: object) -> Any:
+def scalar_of(dtype: object, data: object) -> np.generic:
     """``numpy._core.multiarray.scalar``: a NumPy scalar."""
     return array_of(data, dtype, (1,), "C", lambda size: None)[0]
 
 
-def checked_values(array: Any) -> Any:
+def checked_values(array: Array) -> Array:
     """Return the array, after a check that every bool is 0 or 1."""
     if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
         raise CorruptFileError("bools that are neither 0 nor 1")

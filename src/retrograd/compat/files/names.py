@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -38,7 +38,7 @@ def add_safe_globals(safe_globals: Iterable[object]) -> None:
     _safe.extend(safe_globals)
 
 
-def get_safe_globals() -> list[Any]:
+def get_safe_globals() -> list[object]:
     """Return the classes and functions that ``add_safe_globals`` listed."""
     return list(_safe)
 
@@ -68,9 +68,9 @@ def called(function: Callable[..., object]) -> Name:
     return Name(value, make=value)
 
 
-def torch_names() -> dict[tuple[str, str], Any]:
+def torch_names() -> dict[tuple[str, str], object]:
     """Return the values of names in PyTorch's files of tensors, for any unpickler."""
-    names: dict[tuple[str, str], Any] = {
+    names: dict[tuple[str, str], object] = {
         ("torch._utils", "_rebuild_tensor"): Function(arrays.rebuilt_tensor),
         ("torch._utils", "_rebuild_tensor_v2"): Function(arrays.rebuilt_tensor),
         ("torch._utils", "_rebuild_tensor_v3"): Function(arrays.rebuilt_tensor_of_dtype),
@@ -107,7 +107,7 @@ class FileNames:
             self._names[name] = Name(value, make=value if isinstance(value, Function) else None)
         self._add_containers()
         self._add_own()
-        self._listed: dict[tuple[str, str], Any] = {}
+        self._listed: dict[tuple[str, str], object] = {}
         for item in _safe:
             item, full = item if isinstance(item, tuple) else (item, f"{item.__module__}.{item.__qualname__}")
             module, _, qualified = full.rpartition(".")
@@ -146,10 +146,10 @@ class FileNames:
         def attributed(made: object, state: object) -> None:
             arrays.set_attributes(made, state)
 
-        def counter(items: object = ()) -> Any:
+        def counter(items: object = ()) -> Counter[object]:
             return self._reader().mapping_of(Counter, items)
 
-        def default(factory: object = None, items: object = ()) -> Any:
+        def default(factory: object = None, items: object = ()) -> defaultdict[object, object]:
             if factory not in (None, list, dict, set, tuple, int, float, str, bool):
                 raise CorruptFileError("a defaultdict whose factory is not a plain type")
             return self._reader().mapping_of(lambda: defaultdict(factory), items)
@@ -222,9 +222,9 @@ class FileNames:
     def _listed_name(self, found: object) -> Name:
         if not isinstance(found, type):
             return Name(found, make=found if callable(found) else None, listed=True)
-        new: Callable[..., Any] = found.__new__
+        new: Callable[..., object] = found.__new__
 
-        def make(*args: object, **options: object) -> Any:
+        def make(*args: object, **options: object) -> object:
             made = new(found, *args, **options)
             if isinstance(made, Module):
                 self._without_state.add(id(made))
@@ -294,7 +294,7 @@ class FileNames:
         module.__setstate__(state)
         self._without_state.discard(id(module))
 
-    def _check_hooks(self, hooks: dict[Any, object]) -> None:
+    def _check_hooks(self, hooks: Mapping[object, object]) -> None:
         """Raise an error for hooks that the program has not listed."""
         for hook in hooks.values():
             function = hook[0] if isinstance(hook, tuple) and hook else hook

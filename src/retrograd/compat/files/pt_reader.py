@@ -89,10 +89,10 @@ def _read_legacy(stream: IO[bytes], placed: Placed) -> Any:
     stream.seek(begin)
     storages: dict[str, Storage] = {}
 
-    def persistent(pid: Any) -> Storage:
+    def persistent(pid: object) -> Storage:
         nonlocal left
         kind, key, location, count = _storage_of(pid)
-        if len(pid) > 5 and pid[5] is not None:
+        if isinstance(pid, (tuple, list)) and len(pid) > 5 and pid[5] is not None:
             raise CorruptFileError("it has a view of a storage, from PyTorch before 0.4, which is not supported")
         if key not in storages:
             left -= count * Storage.width(kind.dtype)
@@ -123,7 +123,7 @@ def _read_legacy(stream: IO[bytes], placed: Placed) -> Any:
     return value
 
 
-def _sealed(stream: IO[bytes], names: FileNames, persistent: Callable[[Any], object] | None = None) -> Any:
+def _sealed(stream: IO[bytes], names: FileNames, persistent: Callable[[object], Storage] | None = None) -> Any:
     unpickler = SealedUnpickler(stream, names.find, persistent)
     names.reads_for(unpickler)
     return unpickler.load()
@@ -132,12 +132,12 @@ def _sealed(stream: IO[bytes], names: FileNames, persistent: Callable[[Any], obj
 class _UnsafeUnpickler(pickle.Unpickler):
     """Python's unpickler, which runs arbitrary code. Of PyTorch's classes it knows those of tensors only."""
 
-    def __init__(self, stream: IO[bytes], persistent: Callable[[Any], object]) -> None:
+    def __init__(self, stream: IO[bytes], persistent: Callable[[object], Storage]) -> None:
         super().__init__(stream, encoding="latin1")
         self._persistent = persistent
         self._names = torch_names()
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         if (module, name) in self._names:
             return self._names[module, name]
         if module.partition(".")[0] == "torch":
@@ -146,5 +146,5 @@ class _UnsafeUnpickler(pickle.Unpickler):
             )
         return super().find_class(module, name)
 
-    def persistent_load(self, pid: object) -> Any:
+    def persistent_load(self, pid: object) -> Storage:
         return self._persistent(pid)

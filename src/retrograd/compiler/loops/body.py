@@ -22,7 +22,7 @@ from ..trace.tracer import Tracer
 from ..trace.untrace import as_real
 
 Leaves = list[Tensor]
-StepFunction = Callable[[Leaves, Leaves, Leaves], tuple[Sequence[Any], Sequence[Any]]]
+StepFunction = Callable[[Leaves, Leaves, Leaves], tuple[Sequence[object], Sequence[object]]]
 MAX_OPERATORS = 10_000  # of one step
 
 
@@ -39,9 +39,9 @@ class BodyTracer(Tracer):
     def __init__(self, enclosing: Tracer) -> None:
         super().__init__(False, MAX_OPERATORS)
         self.roll = enclosing.roll
-        self.found: list[tuple[Any, Value]] = []
+        self.found: list[tuple[object, Value]] = []
         self._known_outside: dict[int, Value] = {}
-        self._enclosing_arrays: list[tuple[Tensor, Any]] = []
+        self._enclosing_arrays: list[tuple[Tensor, Array]] = []
 
     def breaks(self, reason: str) -> None:
         if self.tracing:
@@ -65,7 +65,7 @@ class BodyTracer(Tracer):
                 self.breaks("the body of a loop writes to its arguments or to a Tensor from outside")
         return super().call(function, args, kwargs, writes, kind, primitive)
 
-    def read_number(self, number: object) -> Any:
+    def read_number(self, number: object) -> object:
         self.breaks("the body of a loop decides by elements of a Tensor")
         return super().read_number(number)
 
@@ -102,7 +102,7 @@ class BodyTracer(Tracer):
         for x, array in self._enclosing_arrays:
             x.array = array
 
-    def _node_of(self, x: Any) -> Any:
+    def _node_of(self, x: Any) -> Value:
         if type(x) in (Traced, Number) and x.tracer is not self:
             node = self._known_outside.get(id(x))
             if node is None:
@@ -193,8 +193,7 @@ def _result(tracer: BodyTracer, leaf: object) -> Value:
     """Return the value of a leaf that the step returns; a constant becomes an input."""
     array = leaf.array if isinstance(leaf, Tensor) else leaf
     if type(array) in (Traced, Number):
-        found: Value = tracer._node_of(array)
-        return found
+        return tracer._node_of(array)
     array = np.asarray(array)
     node = tracer.program.value(array)
     tracer.program.inputs.append((node, ("constant", array.copy())))

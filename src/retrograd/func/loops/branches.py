@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from ...core.arrays.devices import Wrapping
 from ...core.errors import describe
@@ -12,8 +12,10 @@ from ...core.tensor.tensor import Tensor
 from ...ops.indexing.selection import where
 from .leaves import tensors_of
 
+Result = TypeVar("Result")
 
-def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+
+def cond(pred: Any, true_fun: Callable[..., Result], false_fun: Callable[..., Result], *operands: object) -> Result:
     """Return ``true_fun(*operands)`` if ``pred`` is true, else ``false_fun(*operands)``.
 
     Only the chosen function runs. If the value of ``pred`` is not known, because it differs between the examples of a

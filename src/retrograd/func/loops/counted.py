@@ -45,7 +45,7 @@ def fori_loop(
     """
     start, stop = _bound(lower, "lower"), _bound(upper, "upper")
 
-    def step(value: object, i: Tensor) -> tuple[Any, None]:
+    def step(value: object, i: Tensor) -> tuple[object, None]:
         return body_fun(i, value), None
 
     return scan(step, init_val, arange(start, max(start, stop)), checkpoint=checkpoint)[0]

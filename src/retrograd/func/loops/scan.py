@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from math import isqrt
 from typing import Any
@@ -13,6 +13,7 @@ from ...core.graph.modes import modes, no_grad
 from ...core.tensor.tensor import Tensor
 from ...ops.make.filled import zeros
 from ...ops.shape.joining import cat, stack, unbind
+from ...ops.table.types import Operand
 from ..nests import LEAF, Mismatch, Structure, flatten
 from .leaves import Carry, tensors_of
 
@@ -78,7 +79,7 @@ def scan(
         run = modes.tracer.rolled(f, carry, leaves, structure, reverse)
     if run is None:
 
-        def run(value: Any, leaves: Sequence[Tensor], count: int) -> tuple[Any, Any]:
+        def run(value: object, leaves: Sequence[Tensor], count: int) -> tuple[Any, Any]:
             return _segment(f, carry, value, leaves, structure, count, reverse)
 
     size = segment_length(steps, checkpoint)
@@ -157,12 +158,12 @@ def _segment(
     reverse: bool,
 ) -> tuple[Any, Any]:
     """Run consecutive steps from a carry."""
-    slices: Any = [unbind(x) for x in leaves]
+    slices = [unbind(x) for x in leaves]
     items: Any = repeat(structure.unflatten(()), steps) if not slices else zip(*slices, strict=True)
     if slices:
         items = slices[0] if structure is LEAF else [structure.unflatten(item) for item in items]
         items = reversed(items) if reverse else items
-    columns: list[list[Any]] = []
+    columns: list[list[Operand]] = []
     results: Structure | None = None
     rebuild = carry.structure.unflatten
     for x in items:
