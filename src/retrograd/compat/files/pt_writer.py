@@ -10,7 +10,7 @@ from __future__ import annotations
 import _codecs
 import pickle
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from io import BytesIO
 from typing import IO, Any, ClassVar, NamedTuple
